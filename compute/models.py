@@ -12,6 +12,7 @@ from django.db import models
 from compute.engine.environment import UNCAPPED
 from compute.engine.idleness import IdleTimes, Use
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, name_of_run
+from compute.engine.pod_options import PodOptions
 from compute.engine.states import HOLDING, JOB_STATES, UNKNOWN, Gate, JobState, ReasonCode, explain_unknown
 from core import clock, priorities
 from core.orm import BaseModel, live_field
@@ -116,7 +117,10 @@ class PriceField(models.DecimalField):  # type: ignore[type-arg]  # generic for 
 
 
 class Template(BaseModel):
-    """A named shape on one resource, known as `resource.template`. `gpu_milli`: 500 is half a device, 2000 two."""
+    """A named shape on one resource, known as `resource.template`. `gpu_milli`: 500 is half a device, 2000 two.
+
+    `pod` is what it says of the pods of its jobs (`engine.pod_options.PodOptions`), where they are pods of a cluster.
+    """
 
     id_prefix = "tmpl"
 
@@ -126,6 +130,7 @@ class Template(BaseModel):
     memory_bytes = models.PositiveBigIntegerField()
     gpu_milli = models.PositiveBigIntegerField(default=0)
     labels = models.JSONField(default=dict)
+    pod = models.JSONField(default=dict)
     price_per_hour = PriceField(max_digits=10, decimal_places=4, null=True, default=None)
 
     class Meta:
@@ -138,6 +143,11 @@ class Template(BaseModel):
     def is_stored(self) -> bool:
         """Whether it is a row of the database, and not made for one job."""
         return not self._state.adding
+
+    @property
+    def pod_words(self) -> list[tuple[str, str]]:
+        """What it says of pods, for people: names and values."""
+        return PodOptions.read(self.pod).in_words()
 
     @property
     def full_name(self) -> str:

@@ -105,7 +105,7 @@ class Node(BaseModel):
     `revision` counts the changes of what is known of it.
 
     A drained node takes nothing new, by an admin's word, whatever is reported; what runs there goes on. `max_pods`: how
-    many pods it takes at once; null: any number.
+    many pods it takes at once; null: any number. `taints` are triples of key, value and effect (`core.taints.Taint`).
     """
 
     id_prefix = "node"
@@ -120,6 +120,7 @@ class Node(BaseModel):
     is_drained = models.BooleanField(default=False)
     is_simulated = models.BooleanField(default=False)
     labels = models.JSONField(default=dict)
+    taints = models.JSONField(default=list)
     mig_strategy = models.CharField(
         max_length=10,
         choices=[(strategy.value, strategy.value) for strategy in MigStrategy],

@@ -57,6 +57,7 @@ class ResourceKind:
       time, so `start` of its drivers does not use the database, and logs of silent jobs are read less often.
     - `shares_gpus` says whether a resource with this config gives jobs parts of a GPU, or whole ones only.
     - One that `bursts_gpus` lets a job use more of its GPU than its share, up to its limit, while nobody else does.
+    - On one that `runs_pods` a job is a pod, of which templates say more than its size (`PodOptions`).
     - One that `resizes_gangs` starts and stops single replicas of a job that runs (`ResizesJobs`).
     """
 
@@ -79,6 +80,7 @@ class ResourceKind:
     is_remote: bool = False
     shares_gpus: Callable[[Config], bool] = lambda _: True
     bursts_gpus: bool = False
+    runs_pods: bool = False
     resizes_gangs: bool = False
     keep_ended: timedelta = timedelta(days=14)
 

@@ -22,6 +22,22 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Labels = Annotated[dict[bounds.Name, bounds.Name], Field(max_length=100)]
 
 
+class PodOptions(BodySchema):
+    """What a template says of the pods of its jobs on a cluster, besides what the cluster says of all pods."""
+
+    node_selector: Annotated[Labels, Field(description="Labels that a node must have, all of them.")] = {}
+    tolerations: Annotated[
+        list[bounds.Name],
+        Field(max_length=100, description="Taints that they tolerate, as `gpu=only:NoSchedule`, `gpu=only` or `gpu`."),
+    ] = []
+    priority_class: Annotated[
+        bounds.Name, Field(description="In place of that of the cluster; empty: that of the cluster.")
+    ] = ""
+    image_pull_secrets: Annotated[
+        list[bounds.Name], Field(max_length=100, description="Secrets of the namespace by which images are pulled.")
+    ] = []
+
+
 class TemplateOut(Schema):
     """A named shape on a resource."""
 
@@ -33,6 +49,7 @@ class TemplateOut(Schema):
     memory_bytes: int
     gpu_milli: int
     labels: dict[str, str]
+    pod: PodOptions
     price_per_hour: Decimal | None
 
     @staticmethod
@@ -144,6 +161,7 @@ class TemplateIn(BodySchema):
     memory_bytes: bounds.Quantity
     gpu_milli: bounds.Quantity = 0
     labels: Labels = {}
+    pod: PodOptions = PodOptions()
     price_per_hour: bounds.Price | None = None
 
 
@@ -154,6 +172,7 @@ class TemplateChangeIn(BodySchema):
     memory_bytes: bounds.Quantity = 0
     gpu_milli: bounds.Quantity = 0
     labels: Labels = {}
+    pod: PodOptions = PodOptions()
     price_per_hour: bounds.Price | None = None
 
 

@@ -7,6 +7,7 @@ from typing import cast
 
 from compute.engine.mounts import HostFolder, Mount
 from compute.engine.placing import Placing
+from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec
 
 DEFAULT_LOG_LIMIT_BYTES = 50 * 2**20
@@ -35,7 +36,7 @@ class JobSpec:
     `early` maps names of `data` to the ids of the cached commits that it reads before they are complete.
     `fallbacks` names the templates that its step lists, in their order, for forecasts.
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
-    `placing` is what it asks of GPUs and nodes beyond the template's size.
+    `placing` is what it asks of GPUs and nodes beyond the template's size, `pod` what the template says of its pods.
     `ports` are those on which its programs listen, for people who are to reach them. One with `jupyter` runs a Jupyter
     on the first of them, with a token that only those learn who may run commands in it.
     `volumes` are what it asked for and simulated nodes let pass: no other job has any.
@@ -66,6 +67,7 @@ class JobSpec:
     checkpoint: str = ""
     replicas: int = 1
     placing: Placing = Placing()
+    pod: PodOptions = PodOptions()
     simulated_duration_s: float = 5.0
     working_directory: str | None = None
     ports: tuple[int, ...] = ()
@@ -111,6 +113,7 @@ class JobSpec:
             "inputs": [mount.to_json() for mount in self.inputs],
             "code": self.code and self.code.to_json(),
             "placing": self.placing.to_json(),
+            "pod": self.pod.to_json(),
         }
 
     @classmethod
@@ -124,6 +127,7 @@ class JobSpec:
         values["inputs"] = tuple(map(_read_mount, inputs))
         values["code"] = Mount.from_json(code) if isinstance(code, Mapping) else None
         values["placing"] = Placing.read(value.get("placing"))
+        values["pod"] = PodOptions.read(value.get("pod"))
         if lists := [item["sources"] for item in inputs if item.get("sources")]:
             values["readable_lists"] = tuple(lists)
         return cls(**values)  # type: ignore[arg-type]  # checked by __post_init__

@@ -13,6 +13,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from compute.engine.job_spec import JobSpec, name_of_run
 from compute.engine.mounts import SourceKind, Tree
+from core.taints import Taint
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class NodeFacts:
     `unconfined_reason`: why its jobs have no sandbox; empty: they have one. `max_pods`: how many jobs and replicas it
     takes at once, however small they are; None: any number. `mig_strategy` says how its GPUs are given out in slices:
     `off`, `dynamic` (cut as jobs come), or `mixed`, cut beforehand: then `mig` maps profiles to their numbers.
+    `taints` are those that only jobs of some templates tolerate.
     """
 
     name: str
@@ -53,6 +55,7 @@ class NodeFacts:
     unconfined_reason: str = ""
     foreign: ForeignUse = ForeignUse()
     max_pods: int | None = None
+    taints: tuple[Taint, ...] = ()
     mig_strategy: str = "off"
     mig: Mapping[str, int] = field(default_factory=dict)
 

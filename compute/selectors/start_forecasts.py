@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from compute.engine.placing import Placing
+from compute.engine.pod_options import PodOptions
 from compute.engine.states import JobState
 from compute.models import Job, Template
 from compute.selectors import run_times
@@ -31,7 +32,7 @@ _COLUMNS = (
     *run_times.COLUMNS,
     *("name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name", "created_at"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
-    *("spec__commits", "spec__fallbacks", "spec__pools", "spec__placing"),
+    *("spec__commits", "spec__fallbacks", "spec__pools", "spec__placing", "spec__pod"),
 )
 
 
@@ -211,7 +212,7 @@ class Forecaster:
             enqueued_at=job["created_at"] if there is job else clock.now(),
             run_times=self._history.predict(there, there["template_name"]),
             replicas=job["replica_count"],
-            placing=placing_of(placing),
+            placing=placing_of(placing, PodOptions.read(there["spec__pod"])),
             priority=job["priority"],
             is_preemptible=job["is_preemptible"],
             instead_of=_id_of(job),
@@ -297,6 +298,7 @@ def shape_of(template: Template) -> JobFacts:
         "cpu_millicores": template.cpu_millicores,
         "memory_bytes": template.memory_bytes,
         "gpu_milli": template.gpu_milli,
+        "spec__pod": template.pod,
     }
 
 

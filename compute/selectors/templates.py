@@ -9,6 +9,7 @@ from accounts.selectors import get_project
 from compute.adapters import drivers
 from compute.engine.mounts import SourceKind, describe_kinds
 from compute.engine.placing import Placing
+from compute.engine.pod_options import PodOptions
 from compute.errors import TemplateNotFound
 from compute.models import Resource, Template
 from compute.selectors.pod_sets import placing_of
@@ -87,7 +88,7 @@ def describe_placing_mismatch(template: Template, placing: Placing, replicas: in
             cpu_millicores=template.cpu_millicores,
             memory_bytes=template.memory_bytes,
             gpu_milli=0 if placing.has_own_gpu else template.gpu_milli,
-            **placing_of(placing),
+            **placing_of(placing, PodOptions.read(template.pod)),
         ),
     )
 

@@ -235,7 +235,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         is_preemptible=request.is_preemptible,
         grace_period_s=request.spec.grace_period_s,
         idle_limit_s=request.idle_limit_s,
-        spec=request.spec.to_json(),
+        spec={**request.spec.to_json(), "pod": template.pod},
         submitted_by=request.on_behalf_of or actor.name,
         gate=request.gate or "",
         reason=f"Its data is being brought to {template.resource.name}." if request.gate else "",

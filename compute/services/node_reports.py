@@ -1,12 +1,14 @@
 """Writing what a probe of a resource found: its nodes for the scheduler, and that it has answered."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from compute.engine.node_faults import find_fault
+from compute.engine.pod_options import PodOptions
 from compute.engine.ports import ClusterFacts, ForeignUse, NodeFacts
 from compute.models import Resource, ResourceState
 from core import clock
+from core.taints import left_over
 from scheduler.services import resource_nodes
 from scheduler.services.resource_nodes import GpuReport, MigStrategy, NodeReport
 
@@ -21,6 +23,9 @@ def write(resource: Resource, found: Sequence[NodeFacts]) -> None:
     checked = [(node, find_fault(node)) for node in found]
     faults = {node.name[:_LONGEST_NAME]: fault for node, fault in checked if fault}
     sound = [node for node, fault in checked if not fault]
+    if any(node.taints for node in sound):
+        templates = [PodOptions.read(pod) for pod in resource.templates.order_by("pk").values_list("pod", flat=True)]
+        sound = [_for_templates(node, templates) for node in sound]
     resource_nodes.report_nodes(
         resource_id=resource.pk,
         resource_name=resource.name,
@@ -47,6 +52,12 @@ def write_contact(resource: Resource) -> None:
     resource.save(update_fields=["state", "error", "last_contact_at"])
 
 
+def _for_templates(node: NodeFacts, templates: Sequence[PodOptions]) -> NodeFacts:
+    """Return a node as not ready where its taints keep off the jobs of all templates."""
+    is_open = not node.taints or any(not left_over(node.taints, each.parsed_tolerations) for each in templates)
+    return replace(node, is_ready=node.is_ready and is_open)
+
+
 def _report_of(node: NodeFacts) -> NodeReport:
     gpus = tuple(GpuReport(gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes) for gpu in node.gpus)
     return NodeReport(
@@ -56,6 +67,7 @@ def _report_of(node: NodeFacts) -> NodeReport:
         gpus=gpus,
         is_ready=node.is_ready,
         labels=node.labels,
+        taints=node.taints,
         max_pods=node.max_pods,
         mig_strategy=MigStrategy(node.mig_strategy),
         mig=node.mig,

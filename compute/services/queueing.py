@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from compute.engine.placing import Placing
+from compute.engine.pod_options import PodOptions
 from compute.models import Job
 from compute.selectors import locality
 from compute.selectors.pod_sets import placing_of
@@ -51,7 +52,7 @@ def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadR
                 cpu_millicores=job.cpu_millicores,
                 memory_bytes=job.memory_bytes,
                 gpu_milli=job.gpu_milli,
-                **placing_of(Placing.read(job.spec.get("placing"))),
+                **placing_of(Placing.read(job.spec.get("placing")), PodOptions.read(job.spec.get("pod"))),
             ),
         ],
         resource_id=job.resource_id,

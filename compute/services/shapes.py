@@ -11,6 +11,7 @@ from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.engine.holders import Amounts, fits
 from compute.engine.placing import Placing
+from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
 from compute.selectors import capacity, confinement, templates
@@ -115,7 +116,8 @@ def _fit(actor: Actor, ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -
     amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
     if not any(fits(amounts, node, []) for node in nodes):
         return f"{resource.name} has no node with {_in_words(amounts)}."
-    pods = PodSet(amounts.cpu_millicores, amounts.memory_bytes, amounts.gpu_milli, **placing_of(ask.placing))
+    placing = placing_of(ask.placing, PodOptions.read(template.pod))
+    pods = PodSet(amounts.cpu_millicores, amounts.memory_bytes, amounts.gpu_milli, **placing)
     return templates.describe_unplaceable(resource, ask.placing, ask.replicas, pods) or template
 
 

@@ -11,6 +11,8 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
+from compute.adapters import drivers
+from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidResource, TemplateExists
 from compute.models import Resource, Template
 from core.units import ONE_GPU
@@ -18,12 +20,16 @@ from core.units import ONE_GPU
 
 @dataclass(frozen=True)
 class Shape:
-    """How much of a node a job gets, and what an hour of it costs (None: nobody has said)."""
+    """How much of a node a job gets, and what an hour of it costs (None: nobody has said).
+
+    `pod` holds the fields of `PodOptions` that are said.
+    """
 
     cpu_millicores: int
     memory_bytes: int
     gpu_milli: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
+    pod: Mapping[str, Any] = field(default_factory=dict)
     price_per_hour: Decimal | None = None
 
 
@@ -32,7 +38,7 @@ def create_template(*, actor: Actor, resource: Resource, name: str, shape: Shape
     """Add a template to a resource. Raises TemplateExists and InvalidResource."""
     require_site_admin(actor, "add compute templates")
     check_name(name)
-    _check(shape)
+    _check(resource, shape)
     if Template.objects.filter(resource=resource, name=name).exists():
         raise TemplateExists(f"{resource.name} has a template called '{name}' already.")
     template = Template.objects.create(
@@ -42,6 +48,7 @@ def create_template(*, actor: Actor, resource: Resource, name: str, shape: Shape
         memory_bytes=shape.memory_bytes,
         gpu_milli=shape.gpu_milli,
         labels=dict(shape.labels),
+        pod=PodOptions.read(shape.pod).to_json(),
         price_per_hour=shape.price_per_hour,
     )
     audit.record(actor, "compute.create_template", template)
@@ -53,7 +60,10 @@ def change_template(*, actor: Actor, template: Template, changes: Mapping[str, A
     """Change fields of a template's shape; jobs that are there keep theirs. Raises InvalidResource."""
     require_site_admin(actor, "change compute templates")
     present = {field.name: getattr(template, field.name) for field in fields(Shape)}
-    _check(Shape(**{**present, **changes}))
+    shape = Shape(**{**present, **changes})
+    _check(template.resource, shape)
+    if "pod" in changes:
+        changes = {**changes, "pod": PodOptions.read(shape.pod).to_json()}
     for name, value in changes.items():
         setattr(template, name, value)
     template.save(update_fields=sorted(changes))
@@ -70,7 +80,18 @@ def delete_template(*, actor: Actor, template: Template) -> None:
     template.delete()
 
 
-def _check(shape: Shape) -> None:
+def _check(resource: Resource, shape: Shape) -> None:
+    options = PodOptions.read(shape.pod)
+    options.check()
+    if options != PodOptions() and not drivers.get_kind(resource.kind).runs_pods:
+        raise InvalidResource(f"{resource.name} is no cluster: its jobs are no pods.", field="pod")
+    general = resource.config.get("node_selector") or {}
+    for key, value in options.node_selector.items():
+        if general.get(key, value) != value:
+            raise InvalidResource(
+                f"All pods of {resource.name} run on nodes with {key}={general[key]}, none with {key}={value}.",
+                field="pod",
+            )
     if shape.cpu_millicores <= 0 or shape.memory_bytes <= 0 or shape.gpu_milli < 0:
         raise InvalidResource("A template gives some CPU, some memory, and no negative number of GPUs.")
     if shape.gpu_milli > ONE_GPU and shape.gpu_milli % ONE_GPU:

@@ -46,6 +46,7 @@ class ResourceView:
     failures: list[FailureView]
     site_slots: list[str]
     has_credentials: bool
+    runs_pods: bool
     host: str
 
 
@@ -139,6 +140,32 @@ class TemplateForm(forms.Form):
     gpus = forms.FloatField(
         min_value=0, max_value=MOST_GPUS, initial=1, label="GPUs", help_text="0.5 is half of one device."
     )
+    node_selector = forms.CharField(required=False, max_length=2000)
+    tolerations = forms.CharField(required=False, max_length=2000)
+    priority_class = forms.CharField(required=False, max_length=253)
+    image_pull_secrets = forms.CharField(required=False, max_length=2000)
+
+    def read_shape(self) -> Shape:
+        """Return what valid fields say."""
+        said = self.cleaned_data
+        pod = {
+            "node_selector": dict(label.split("=", 1) for label in _items(said["node_selector"])),
+            "tolerations": _items(said["tolerations"]),
+            "priority_class": said["priority_class"],
+            "image_pull_secrets": _items(said["image_pull_secrets"]),
+        }
+        return Shape(round(1000 * said["cpu"]), said["memory"], round(ONE_GPU * said["gpus"]), pod=pod)
+
+    def clean_node_selector(self) -> str:
+        """Require values of the labels."""
+        text: str = self.cleaned_data["node_selector"]
+        if without := [label for label in _items(text) if "=" not in label]:
+            raise forms.ValidationError(f"'{without[0]}' is no label of a node; write one like pool=train.")
+        return text
+
+
+def _items(text: str) -> list[str]:
+    return text.replace(",", " ").split()
 
 
 def compute_page(request: PageRequest) -> HttpResponse:
@@ -147,6 +174,7 @@ def compute_page(request: PageRequest) -> HttpResponse:
     shapes = list(template_selectors.list_templates(actor=request.actor))
     choices = site_choices(request.actor)
     with_secrets = {kind.name for kind in selectors.list_kinds() if kind.form.secrets()}
+    with_pods = {kind.name for kind in selectors.list_kinds() if kind.runs_pods}
     views = [
         ResourceView(
             resource,
@@ -155,6 +183,7 @@ def compute_page(request: PageRequest) -> HttpResponse:
             failures.of_resource(resource),
             slots_of(resource.sites, choices),
             resource.kind in with_secrets,
+            resource.kind in with_pods,
             hosts.name_of(resource.host),
         )
         for resource in selectors.list_resources(actor=request.actor)
@@ -226,10 +255,11 @@ def add_template(request: PageRequest, name: str) -> HttpResponse:
     resource = selectors.get_resource(actor=request.actor, name=name)
     form = TemplateForm(request.POST)
     if form.is_valid():
-        said = form.cleaned_data
-        shape = Shape(round(1000 * said["cpu"]), said["memory"], round(ONE_GPU * said["gpus"]))
+        name = form.cleaned_data["name"]
         try:
-            template = templates.create_template(actor=request.actor, resource=resource, name=said["name"], shape=shape)
+            template = templates.create_template(
+                actor=request.actor, resource=resource, name=name, shape=form.read_shape()
+            )
         except (InvalidName, InvalidResource, TemplateExists) as error:
             messages.error(request, f"{error.message} {error.hint}".strip())
         else:

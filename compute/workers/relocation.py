@@ -117,9 +117,13 @@ def _requeue(job: Job, template: Template) -> bool:
     job.resource, job.template_name = template.resource, template.full_name
     job.template = template if template.is_stored else None
     job.cpu_millicores, job.memory_bytes = template.cpu_millicores, template.memory_bytes
+    job.spec = {**job.spec, "pod": template.pod}
     job.event_seq = locked.event_seq + 1
     queueing.queue_again(job, enqueued_at=job.workload.enqueued_at)
-    columns = ("resource", "template", "template_name", "cpu_millicores", "memory_bytes", "event_seq", "workload")
+    columns = (
+        *("resource", "template", "template_name", "cpu_millicores", "memory_bytes"),
+        *("spec", "event_seq", "workload"),
+    )
     Job.objects.filter(pk=job.pk).update(**{name: getattr(job, name) for name in columns})
     JobEvent.objects.create(job=job, seq=job.event_seq, state=job.state, message=message, at=clock.now())
     send_on_commit(signals.job_changed, job_ids=[job.pk], stopped_ids=[])

@@ -197,7 +197,8 @@ class _Explainer:
         )
 
     def _allowed(self, pod: Pod, capacities: NodeCapacities) -> Flags:
-        if pod.view.may_run_anywhere and pod.shape.request.node_labels is None:
+        request = pod.shape.request
+        if pod.view.may_run_anywhere and all(node.view.admits(request) for node in capacities.nodes):
             return np.ones(len(capacities.nodes), bool)
         return np.array(affinity.allowed(self._session, pod, capacities.nodes), bool)
 
@@ -232,11 +233,17 @@ class _Explainer:
 
 
 def _ruled(part: _Part, pod: Pod) -> _Part:
-    """Return a part that names the rule of its queue, if that excludes nodes."""
-    labels = pod.shape.request.node_labels
-    if labels is None or part.code is WaitCode.NEXT_CYCLE:
+    """Return a part that names what excludes nodes: its selector, their taints, and the rule of its queue."""
+    request = pod.shape.request
+    if part.code is WaitCode.NEXT_CYCLE:
         return part
-    if all(node.view.bears(labels) for node in part.report.nodes(part.report.in_pool)):
+    nodes = [node.view for node in part.report.nodes(part.report.in_pool)]
+    if any(not node.admits(replace(request, node_labels=None)) for node in nodes):
+        part = replace(part, text=f"{part.text}; {wording.kept_off(request, nodes)}")
+    labels = request.node_labels
+    if labels is None:
+        return part
+    if all(node.bears(labels) for node in nodes):
         return part
     work = wording.kind_of_work(pod.job)
     return replace(part, text=f"{part.text}; {wording.bound_to(work, labels)}", ruled=work)

@@ -103,9 +103,7 @@ class NodeLedger:
         else:
             cpu, memory = self.idle_cpu + self.releasing_cpu, self.idle_memory + self.releasing_memory
             gpus, pods = self.idle_gpus + self.releasing_gpus, self.idle_pods + self.releasing_pods
-        if request.pool and request.pool != self.view.pool:
-            return False
-        if request.node_labels is not None and not self.view.bears(request.node_labels):
+        if not self.view.serves(request):
             return False
         if pods < 1 or request.cpu_millicores > cpu or request.memory_bytes > memory or request.gpus > gpus:
             return False

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.engine.ledger import NodeLedger
-from scheduler.engine.snapshot import Labels, MigStrategy, Request
+from scheduler.engine.snapshot import MigStrategy, Request
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -58,7 +58,7 @@ class NodeTable:
         self._left_mib = np.zeros((width, len(nodes)), np.int64)
         self._parted: set[int] = set()
         self._seen = 0
-        self._serving: dict[tuple[str, Labels | None], Flags] = {}
+        self._serving: dict[tuple[object, ...], Flags] = {}
         for index in range(len(nodes)):
             self._read(index)
 
@@ -114,7 +114,7 @@ class NodeTable:
 
     def serving(self, request: Request) -> Flags:
         """Return the nodes that take work and that a request is for."""
-        key = request.pool, request.node_labels
+        key = request.pool, request.node_labels, request.selector, request.tolerations
         serving = self._serving.get(key)
         if serving is None:
             serves = np.array([view.serves(request) for view in self._views], np.bool_)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.taints import Toleration
+
 
 @dataclass(frozen=True)
 class PodSet:
@@ -10,7 +12,8 @@ class PodSet:
 
     `gpu_milli` is below 1000 for a fraction of one device, else a multiple of 1000 for whole devices of one node;
     `gpu_memory_bytes` asks for a share of one device by its memory instead, `mig_profile` for one slice of that
-    profile. A node must bear one of `node_labels`, if there are any. All pods come to nodes with one value of the label
+    profile. A node must bear one of `node_labels`, if there are any, and all labels of `selector`; its taints must be
+    among `tolerations`. All pods come to nodes with one value of the label
     `required_level`, and of `preferred_level` as far as that is possible; empty: anywhere.
     """
 
@@ -22,6 +25,8 @@ class PodSet:
     count: int = 1
     min_count: int | None = None
     node_labels: Sequence[tuple[str, str]] = ()
+    selector: Sequence[tuple[str, str]] = ()
+    tolerations: Sequence[Toleration] = ()
     mig_profile: str = ""
     required_level: str = ""
     preferred_level: str = ""
@@ -37,6 +42,8 @@ class PodSet:
             "gpu_milli": self.gpu_milli,
             "gpu_memory_bytes": self.gpu_memory_bytes,
             "node_labels": [list(label) for label in self.node_labels],
+            **({"selector": [list(label) for label in self.selector]} if self.selector else {}),
+            **({"tolerations": [list(each) for each in self.tolerations]} if self.tolerations else {}),
             "mig_profile": self.mig_profile,
             "required_level": self.required_level,
             "preferred_level": self.preferred_level,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from core.taints import Taint, Toleration, left_over
 from core.units import ONE_GPU
 from scheduler.engine.mig import Geometry, Kind, Profile
 from scheduler.engine.resources import Quota
@@ -35,8 +36,9 @@ class Request:
 
     Where devices are cut as requests come, a share in MiB is served by slices, the smallest that hold it. `pool` names
     the nodes that may serve it; an empty name stands for all. Of `node_labels` a node must bear one; those that a queue
-    rules are set by the engine. `missing_bytes` says how much of its data has yet to be brought near a node, by the
-    node's id or its pool, so that it goes where the data is; elsewhere all of it has to be brought.
+    rules are set by the engine. Of `selector` a node must bear all, and `tolerations` must cover its taints.
+    `missing_bytes` says how much of its data has yet to be brought near a node, by the node's id or its pool, so that
+    it goes where the data is; elsewhere all of it has to be brought.
     """
 
     gpus: int = 0
@@ -48,6 +50,8 @@ class Request:
     memory_bytes: int = 0
     pool: str = ""
     node_labels: Labels | None = None
+    selector: Labels = frozenset()
+    tolerations: tuple[Toleration, ...] = ()
     missing_bytes: tuple[tuple[str, int], ...] = ()
 
     @property
@@ -58,7 +62,7 @@ class Request:
     @property
     def is_for_all_nodes(self) -> bool:
         """Whether it names neither a pool nor labels."""
-        return not self.pool and self.node_labels is None
+        return not (self.pool or self.selector) and self.node_labels is None
 
     @property
     def wants_gpu(self) -> bool:
@@ -131,6 +135,7 @@ class NodeView:
     geometry: Geometry | None = None
     max_pods: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
     pool: str = ""
     pool_name: str = ""
     is_ready: bool = True
@@ -149,7 +154,15 @@ class NodeView:
         """Return whether it is one of the nodes that a request is for, whatever capacity it has."""
         if request.pool and request.pool != self.pool:
             return False
-        return request.node_labels is None or self.bears(request.node_labels)
+        return self.admits(request)
+
+    def admits(self, request: Request) -> bool:
+        """Return whether its labels and taints let a request in, whatever pool that names."""
+        if request.node_labels is not None and not self.bears(request.node_labels):
+            return False
+        if request.selector and not request.selector <= self.labels.items():
+            return False
+        return not (self.taints and left_over(self.taints, request.tolerations))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ from itertools import groupby
 
 import numpy as np
 
+from core.taints import left_over
 from core.units import ONE_GPU, format_cpu, format_gpus, format_memory
 from scheduler.engine.decisions import WaitCode
 from scheduler.engine.jobs import Job
 from scheduler.engine.proof import Bound, BoundKind, Cause, Remedy, Resource, Suggestion
 from scheduler.engine.shortfall import FitReport, Flags
-from scheduler.engine.snapshot import Labels
+from scheduler.engine.snapshot import Labels, NodeView, Request
 
 _MANY = 3
 _MIB = 2**20
@@ -130,6 +131,15 @@ def bound_to(work: str, labels: Labels) -> str:
     """Say on which nodes work may run."""
     names = " or ".join(f"{label}={value}" for label, value in sorted(labels)) or "labels that none has"
     return f"{work} may run only on nodes with {names}"
+
+
+def kept_off(request: Request, nodes: Sequence[NodeView]) -> str:
+    """Say which nodes take a request by their labels, and by which taints others keep it off."""
+    labels = " and ".join(f"{label}={value}" for label, value in sorted(request.selector))
+    taints = sorted({taint for node in nodes for taint in left_over(node.taints, request.tolerations)})
+    names = list_names([f"{taint.key}={taint.value}:{taint.effect}" for taint in taints])
+    selected = f"its template asks for nodes with {labels}" if labels else ""
+    return "; ".join(filter(None, (selected, f"it does not tolerate {names}" if names else "")))
 
 
 def advise(suggestions: Sequence[Suggestion]) -> str:

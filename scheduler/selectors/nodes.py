@@ -45,6 +45,11 @@ def describe_unservable(*, resource_id: str, resource: str, pods: PodSet) -> str
     if request.node_labels is not None and not any(view.bears(request.node_labels) for view in views):
         labels = " or ".join(sorted(f"{key}={value}" for key, value in request.node_labels))
         return f"No node of {resource} has the label {labels}."
+    if not any(view.admits(request) for view in views):
+        if not any(request.selector <= view.labels.items() for view in views):
+            labels = " and ".join(f"{key}={value}" for key, value in sorted(request.selector))
+            return f"No node of {resource} has {labels}, which the template asks for."
+        return f"The template does not tolerate the taints of the nodes of {resource} that are for it."
     if pods.mig_profile:
         return f"No node of {resource} can give a slice {pods.mig_profile} of a GPU to such a job."
     return f"No node of {resource} is large enough for the job, even when it is empty."

@@ -16,6 +16,7 @@ from django.db.models.functions import Cast
 from core import clock, orm, tasks
 from core.garbage import not_collected
 from core.prepared import prepared
+from core.taints import Taint, Toleration
 from core.units import ONE_GPU
 from scheduler.engine.mig import find_geometry
 from scheduler.engine.resources import Quota
@@ -475,6 +476,8 @@ def request_of(  # noqa: PLR0917 (by position, as it is asked for each pod)
     node_labels: tuple[tuple[str, str], ...] = (),
     missing_bytes: tuple[tuple[str, int], ...] = (),
     mig_profile: str = "",
+    selector: tuple[tuple[str, str], ...] = (),
+    tolerations: tuple[Toleration, ...] = (),
 ) -> Request:
     """Return what a pod asks for as the engine sees it; without a resource, of any nodes. Equal ones are one object."""
     whole, rest = divmod(gpu_milli, ONE_GPU)
@@ -487,6 +490,8 @@ def request_of(  # noqa: PLR0917 (by position, as it is asked for each pod)
         memory_bytes=memory_bytes,
         pool=resource_id,
         node_labels=frozenset(node_labels) if node_labels else None,
+        selector=frozenset(selector),
+        tolerations=tolerations,
         # Amounts of one power of two are one shape: the engine tells no more apart.
         missing_bytes=tuple((place, (1 << size.bit_length()) - 1) for place, size in missing_bytes),
     )
@@ -513,6 +518,7 @@ def _view_node(node: Node) -> NodeView:
         pool=node.resource_id,
         pool_name=node.resource_name,
         labels=node.labels,
+        taints=tuple(Taint(*each) for each in node.taints),
         max_pods=node.max_pods,
         is_ready=node.is_ready,
         is_drained=node.is_drained,
@@ -576,4 +582,6 @@ def request_of_pods(
         tuple((label, value) for label, value in pods["node_labels"]) if pods["node_labels"] else (),
         tuple(sorted(missing_bytes.items())) if missing_bytes else (),
         pods.get("mig_profile", ""),
+        tuple((label, value) for label, value in pods.get("selector", ())),
+        tuple(Toleration(*each) for each in pods.get("tolerations", ())),
     )

@@ -7,6 +7,7 @@ import structlog
 from django.db import transaction
 
 from core import tasks
+from core.taints import Taint
 from scheduler.engine.snapshot import MigStrategy
 from scheduler.models import Gpu, Node, Placement
 from scheduler.services import pool_members, queue_making
@@ -36,6 +37,7 @@ class NodeReport:
     gpus: Sequence[GpuReport] = ()
     is_ready: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = ()
     max_pods: int | None = None
     mig_strategy: MigStrategy = MigStrategy.OFF
     mig: Mapping[str, int] = field(default_factory=dict)
@@ -61,6 +63,7 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
             is_ready=report.is_ready,
             is_simulated=is_simulated,
             labels=dict(report.labels),
+            taints=[list(taint) for taint in report.taints],
             max_pods=report.max_pods,
             mig_strategy=report.mig_strategy,
             mig=dict(report.mig),
@@ -97,6 +100,7 @@ _FACTS = (
     "is_ready",
     "is_simulated",
     "labels",
+    "taints",
     "max_pods",
     "mig_strategy",
     "mig",

@@ -11,6 +11,7 @@ from compute.adapters import drivers
 from compute.models import Job, Resource, Template
 from compute.services import resources
 from compute.workers import launches, observe
+from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kwok import add_node, gpu_node
@@ -43,7 +44,7 @@ def attached(
 def run_to_its_end(project: Project, template: Template, name: str) -> Job:
     """Run a job whose pod a simulated node lets succeed."""
     [job] = make.submit(project, template, name)
-    make.place([job])
+    cycle.run_once()
     launches.start_placed_jobs()
     deadline = time.monotonic() + 60
     while make.state_of(job) != "succeeded":

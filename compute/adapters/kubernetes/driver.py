@@ -127,6 +127,7 @@ class KubernetesDriver:
             gpu_resource=settings.gpu_resource,
             is_ours=self._is_ours,
             tolerations=settings.tolerations,
+            node_selector=settings.node_selector,
         )
 
     def describe(self) -> ClusterFacts:

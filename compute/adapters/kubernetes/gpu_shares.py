@@ -49,8 +49,11 @@ def reservation_of(pod: Json) -> str:
     return str((pod["metadata"].get("labels") or {}).get(SHARES, ""))
 
 
-def build_reservation(settings: PodSettings, name: str, node: str) -> Json:
-    """Return the pod that reserves a device. It takes neither CPU nor memory from what jobs were given."""
+def build_reservation(settings: PodSettings, name: str, sharer: Json) -> Json:
+    """Return the pod that reserves a device on the node of one that shares it, and tolerates what that one does.
+
+    It takes neither CPU nor memory from what jobs were given.
+    """
     whole = {settings.gpu_resource: "1"}
     resources = {"requests": {"cpu": "0", "memory": "0", **whole}, "limits": {"memory": "128Mi", **whole}}
 
@@ -78,7 +81,8 @@ def build_reservation(settings: PodSettings, name: str, node: str) -> Json:
             "labels": {**manifests.labels(settings), RESERVES: "gpu"},
         },
         "spec": {
-            **manifests.common_spec(settings, node, with_gpus=True),
+            **manifests.common_spec(settings, manifests.node_of(sharer), with_gpus=True),
+            "tolerations": sharer["spec"].get("tolerations", []),
             "terminationGracePeriodSeconds": 5,
             "initContainers": [container(_TELL, "-m", "nearline.pod.devices")],
             "containers": [container(_HOLD, "-I", "-S", "-c", _WAIT)],
@@ -118,7 +122,7 @@ def settle(pods: Collection[Json], settings: PodSettings, now: datetime) -> Sett
             if reservation is None and is_gated(pod):
                 orphans.setdefault(reservation_of(pod), []).append(pod)
     for name, waiting in orphans.items():
-        found.missing.append((build_reservation(settings, name, manifests.node_of(waiting[0])), waiting))
+        found.missing.append((build_reservation(settings, name, waiting[0]), waiting))
     used = {reservation_of(pod) for pod in sharers}
     for name, reservation in reservations.items():
         # Sharers of one that has ended are ended too: the next ones get another.

@@ -2,9 +2,9 @@
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from django import forms
@@ -23,10 +23,12 @@ from core.form_fields import SizeField
 from core.kubernetes.errors import InvalidKubeconfig
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import MAX_BYTES, Kubeconfig, own_account, read_kubeconfig
+from core.taints import parse_toleration
+
+T = TypeVar("T")
 
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?"
 _LABEL = re.compile(r"([A-Za-z0-9._/-]{1,317})=([A-Za-z0-9._-]{0,63})")
-_TOLERATION = re.compile(r"([A-Za-z0-9._/-]{1,317})(?:=([A-Za-z0-9._-]{0,63}))?(?::(NoSchedule|NoExecute))?")
 _DEFAULT_CACHE_BYTES = 10**12
 _MOST_GRACE_MINUTES = 24 * 60
 
@@ -123,11 +125,11 @@ class KubernetesForm(ConfigForm):
 
     def clean_node_selector(self) -> dict[str, str]:
         """Return labels and their values."""
-        return {match[1]: match[2] for match in self._matches("node_selector", _LABEL)}
+        return {match[1]: match[2] for match in self._read_items("node_selector", _LABEL.fullmatch)}
 
     def clean_tolerations(self) -> list[dict[str, str]]:
         """Return tolerations as a pod has them."""
-        return [_toleration(match[1], match[2], match[3]) for match in self._matches("tolerations", _TOLERATION)]
+        return [toleration.to_json() for toleration in self._read_items("tolerations", parse_toleration)]
 
     def read_config(self, name: str) -> Config:  # noqa: ARG002
         """Return what is given, without what is secret."""
@@ -135,13 +137,13 @@ class KubernetesForm(ConfigForm):
         config["image_pull_secrets"] = _items(self.cleaned_data.get("image_pull_secrets", ""))
         return config
 
-    def _matches(self, field: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+    def _read_items(self, field: str, read: Callable[[str], T | None]) -> list[T]:
         found = []
         for item in _items(self.cleaned_data[field]):
-            match = pattern.fullmatch(item)
-            if match is None:
+            value = read(item)
+            if value is None:
                 raise forms.ValidationError(f"'{item}' cannot be read.")
-            found.append(match)
+            found.append(value)
         return found
 
 
@@ -223,11 +225,6 @@ def _check_platform_url(url: str) -> None:
         )
 
 
-def _toleration(key: str, value: str | None, effect: str | None) -> dict[str, str]:
-    toleration = {"key": key, "operator": "Exists"} if value is None else {"key": key, "value": value}
-    return toleration | ({"effect": effect} if effect else {})
-
-
 def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
@@ -246,6 +243,7 @@ KIND = ResourceKind(
     keeps_checkpoints=True,
     checkpoint_field="storage_class",
     opens_ports=True,
+    runs_pods=True,
     is_remote=True,
     shares_gpus=lambda config: config.get("gpu_resource", NVIDIA_GPU) == NVIDIA_GPU,
 )

@@ -20,6 +20,7 @@ from typing import Any
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.gangs import rank_variables, write_hostfile
 from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
+from compute.engine.pod_options import PodOptions
 from compute.engine.ports import GpuShare, Launch
 from compute.errors import StartRefused
 from core.kubernetes import trident
@@ -245,7 +246,7 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
         metadata["labels"][CHECKPOINT] = launch.checkpoint.name
     trees = [mount for mount in launch.spec.mounts if isinstance(mount.source, Tree)]
     spec: Json = {
-        **common_spec(settings, launch.node_name, with_gpus=bool(launch.gpus)),
+        **common_spec(_with_options(settings, launch.spec.pod), launch.node_name, with_gpus=bool(launch.gpus)),
         "terminationGracePeriodSeconds": max(settings.grace_s, math.ceil(launch.spec.grace_period_s)),
         "initContainers": [
             *([_agent(settings, launch, BRING, json.dumps(_targets(launch)))] if trees else []),
@@ -286,6 +287,18 @@ def common_spec(settings: PodSettings, node_name: str, *, with_gpus: bool) -> Js
         "affinity": _pin_to(node_name),
         **{key: value for key, value in optional.items() if value},
     }
+
+
+def _with_options(settings: PodSettings, options: PodOptions) -> PodSettings:
+    """Return what is in the pods of a job whose template adds these options."""
+    secrets = dict.fromkeys((*settings.image_pull_secrets, *options.image_pull_secrets))
+    return replace(
+        settings,
+        node_selector={**settings.node_selector, **options.node_selector},
+        tolerations=(*settings.tolerations, *(each.to_json() for each in options.parsed_tolerations)),
+        priority_class=options.priority_class or settings.priority_class,
+        image_pull_secrets=tuple(secrets),
+    )
 
 
 def has_gpus(pod: Mapping[str, Any]) -> bool:

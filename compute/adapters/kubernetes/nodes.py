@@ -7,12 +7,14 @@ list: which devices they have is known to their node alone.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
 from typing import Any
 
 from compute.adapters.kubernetes.gpu_shares import is_reservation
 from compute.engine.node_faults import MOST_GPUS
 from compute.engine.ports import ForeignUse, GpuFacts, NodeFacts
 from core import bounds
+from core.taints import left_over, read_taints, read_toleration
 
 Json = Mapping[str, Any]
 
@@ -28,6 +30,7 @@ _UNITS = {
 # Kubernetes' own limit. A sum of a thousand of them is still written down quickly.
 _MOST = Decimal(2**63 - 1)
 _ENDED = frozenset({"Succeeded", "Failed"})
+_ALL: Mapping[str, str] = MappingProxyType({})
 
 
 def parse_quantity(text: str) -> Decimal:
@@ -41,9 +44,18 @@ def parse_quantity(text: str) -> Decimal:
 
 
 def read_nodes(
-    nodes: Iterable[Json], pods: Iterable[Json], *, gpu_resource: str, is_ours: Any, tolerations: Sequence[Json] = ()
+    nodes: Iterable[Json],
+    pods: Iterable[Json],
+    *,
+    gpu_resource: str,
+    is_ours: Any,
+    tolerations: Sequence[Json] = (),
+    node_selector: Mapping[str, str] = _ALL,
 ) -> list[NodeFacts]:
-    """Return what each node has left once the pods of others have what they ask for, by the nodes' names."""
+    """Return what each node has left once the pods of others have what they ask for, by the nodes' names.
+
+    `tolerations` and `node_selector` are those of all our pods.
+    """
     foreign: dict[str, dict[str, Decimal]] = {}
     holders: dict[str, list[str]] = {}
     for pod in pods:
@@ -57,7 +69,15 @@ def read_nodes(
                 if resource == gpu_resource and amount:
                     meta = pod["metadata"]
                     holders.setdefault(node, []).append(f"{meta.get('namespace', '')}/{meta.get('name', '')}")
-    facts = [_facts(node, foreign.get(node["metadata"]["name"], {}), gpu_resource, tolerations) for node in nodes]
+    tolerated = list(map(read_toleration, tolerations))
+    facts = [
+        replace(
+            _facts(node, foreign.get(node["metadata"]["name"], {}), gpu_resource),
+            is_ready=_is_ready(node, node_selector),
+            taints=left_over(read_taints(node.get("spec", {}).get("taints") or []), tolerated),
+        )
+        for node in nodes
+    ]
     named = [_with_holders(node, holders.get(node.name, ())) for node in facts]
     return sorted(named, key=lambda node: node.name)
 
@@ -89,7 +109,7 @@ def _sum(containers: Collection[Json]) -> dict[str, Decimal]:
     return total
 
 
-def _facts(node: Json, foreign: Mapping[str, Decimal], gpu_resource: str, tolerations: Sequence[Json]) -> NodeFacts:
+def _facts(node: Json, foreign: Mapping[str, Decimal], gpu_resource: str) -> NodeFacts:
     meta, status = node["metadata"], node.get("status", {})
     labels = {key: str(value) for key, value in (meta.get("labels") or {}).items()}
     allocatable = {key: parse_quantity(str(text)) for key, text in (status.get("allocatable") or {}).items()}
@@ -110,7 +130,6 @@ def _facts(node: Json, foreign: Mapping[str, Decimal], gpu_resource: str, tolera
             for index in range(min(int(left(gpu_resource)), MOST_GPUS + 1))  # one more, so that it is found out
         ),
         labels=labels,
-        is_ready=_is_ready(node, tolerations),
         foreign=ForeignUse(
             cpu_millicores=_whole(foreign.get("cpu", Decimal(0)) * 1000),
             memory_bytes=_whole(foreign.get("memory", Decimal(0))),
@@ -125,18 +144,8 @@ def _whole(amount: Decimal) -> int:
     return int(min(amount, Decimal(bounds.MAX_QUANTITY)))
 
 
-def _is_ready(node: Json, tolerations: Sequence[Json]) -> bool:
-    spec = node.get("spec", {})
+def _is_ready(node: Json, node_selector: Mapping[str, str]) -> bool:
+    spec, labels = node.get("spec", {}), node["metadata"].get("labels") or {}
     conditions = node.get("status", {}).get("conditions") or []
     is_up = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    taints = [taint for taint in spec.get("taints") or [] if taint.get("effect") in {"NoSchedule", "NoExecute"}]
-    is_open = all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
-    return is_up and is_open and not spec.get("unschedulable")
-
-
-def _tolerates(toleration: Json, taint: Json) -> bool:
-    if toleration.get("effect") not in {None, "", taint.get("effect")}:
-        return False
-    if toleration.get("operator") == "Exists":
-        return toleration.get("key") in {None, "", taint.get("key")}
-    return toleration.get("key") == taint.get("key") and toleration.get("value", "") == taint.get("value", "")
+    return is_up and node_selector.items() <= labels.items() and not spec.get("unschedulable")

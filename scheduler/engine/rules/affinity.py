@@ -22,12 +22,12 @@ def allows(session: Session, pod: Pod, node: NodeLedger) -> bool:
 
 def allowed(session: Session, pod: Pod, nodes: Sequence[NodeLedger]) -> list[bool]:
     """Return for each node whether a pod may run there, whatever capacity it has."""
-    view, labels = pod.view, pod.shape.request.node_labels
+    view, request = pod.view, pod.shape.request
     near = _values_with(session, pod, view.together_by) if view.together_by is not None else set()
     far = _values_with(session, pod, view.apart_by) if view.apart_by is not None else set()
 
     def is_allowed(node: NodeLedger) -> bool:
-        if labels is not None and not node.view.bears(labels):
+        if not node.view.admits(request):
             return False
         if view.allowed_nodes is not None and node.view.id not in view.allowed_nodes:
             return False

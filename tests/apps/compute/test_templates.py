@@ -6,7 +6,7 @@ from django.db.models import Value
 from django.test import Client
 
 from accounts.models import AuditEntry, User
-from compute.models import Template
+from compute.models import Resource, Template
 from tests.factories.api import call
 
 SHAPE = {"resource": "scripted", "name": "more", "cpu_millicores": 1000, "memory_bytes": 2**30}
@@ -45,6 +45,66 @@ def test_a_change_that_gives_no_cpu_is_refused_and_changes_nothing(site_admin, t
 
     assert (answer.status, answer.body["code"]) == (400, "compute.invalid_resource")
     assert Template.objects.get().gpu_milli == template.gpu_milli
+
+
+POD = {
+    "node_selector": {"pool": "train"},
+    "tolerations": ["gpu=only:NoSchedule", "spot"],
+    "priority_class": "batch",
+    "image_pull_secrets": ["registry"],
+}
+FIELDS = {
+    "name": "gpu",
+    "cpu": "1",
+    "memory": "1 GiB",
+    "gpus": "1",
+    "node_selector": "pool=train",
+    "tolerations": "gpu=only:NoSchedule, spot",
+    "priority_class": "batch",
+    "image_pull_secrets": "registry",
+}
+
+
+@pytest.fixture
+def cluster(resource):
+    Resource.objects.filter(pk=resource.pk).update(kind="kubernetes", config={"node_selector": {"zone": "a"}})
+    return resource
+
+
+def test_a_template_says_what_the_pods_of_its_jobs_have(site_admin, cluster, browser):
+    created = call(site_admin, "POST", "/compute/templates", {**SHAPE, "pod": POD})
+    browser.post("/compute/scripted/templates/", FIELDS)
+
+    assert (created.status, created.body["pod"]) == (201, POD)
+    assert Template.objects.get(name="gpu").pod == POD
+    changed = call(site_admin, "PATCH", "/compute/templates/scripted.gpu", {"pod": {"tolerations": ["spot"]}})
+    assert (changed.status, Template.objects.get(name="gpu").pod) == (200, {"tolerations": ["spot"]})
+
+
+@pytest.mark.parametrize(
+    ("pod", "words"),
+    [
+        ({"node_selector": {"pool train": "a"}}, "'pool train=a' is no label of a node"),
+        ({"node_selector": {"zone": "b"}}, "All pods of scripted run on nodes with zone=a, none with zone=b."),
+        ({"tolerations": ["gpu:Never"]}, "'gpu:Never' is no toleration"),
+        ({"priority_class": "Batch"}, "'Batch' cannot be the name of a priority class"),
+        ({"image_pull_secrets": [""]}, "'' cannot be the name of a Secret"),
+    ],
+)
+def test_what_no_pod_could_have_is_refused(site_admin, cluster, pod, words):
+    answer = call(site_admin, "POST", "/compute/templates", {**SHAPE, "pod": pod})
+
+    assert (answer.status, answer.body["code"], words in answer.body["title"]) == (
+        400,
+        "compute.invalid_resource",
+        True,
+    )
+
+
+def test_jobs_that_are_no_pods_have_no_such_options(site_admin, resource):
+    answer = call(site_admin, "POST", "/compute/templates", {**SHAPE, "pod": {"priority_class": "batch"}})
+
+    assert (answer.status, answer.body["title"]) == (400, "scripted is no cluster: its jobs are no pods.")
 
 
 def test_a_site_admin_deletes_a_template_on_the_page(template, browser):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from core.taints import Taint, Toleration
 from scheduler.engine.decisions import Explain, Reserve, Start, Stop, Withdraw
 from scheduler.engine.proof import Cause, Remedy, Suggestion
 from scheduler.engine.snapshot import (
@@ -212,4 +213,44 @@ def test_nodes_that_are_away_are_counted_without_those_that_the_rule_forbids():
     assert explain(typed("n1", 1, "v100"), away, project("a", training=NEW), wait("job", "a", 1)).text == (
         "resource unreachable: none of the 1 nodes of lab for it is ready; "
         "training of a may run only on nodes with run.ai/type=a100"
+    )
+
+
+ONLY = Taint("gpu", "only", "NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("selector", "tolerations", "where"),
+    [
+        ({}, (), "n2"),
+        ({}, (Toleration("gpu", "only", ""),), "n1"),
+        ({TYPE: "a100"}, (), "n2"),
+        ({TYPE: "a100", "rack": "r1"}, (), None),
+        ({TYPE: "v100"}, (), None),
+        ({TYPE: "v100"}, (Toleration("gpu", None, "NoSchedule"),), "n1"),
+    ],
+)
+def test_a_job_runs_on_nodes_with_all_labels_of_its_selector_whose_taints_it_tolerates(selector, tolerations, where):
+    job = wait("job", "a", 1)
+    (pod,) = job.pods
+    asked = replace(pod.request, selector=frozenset(selector.items()), tolerations=tolerations)
+    tainted = replace(typed("n1", 1, "v100"), taints=(ONLY,))
+
+    decided = decide(tainted, typed("n2", 4, "a100"), project("a"), replace(job, pods=(replace(pod, request=asked),)))
+
+    assert decided.nodes.get("job") == where
+
+
+def test_what_keeps_a_job_off_all_nodes_is_told():
+    job = wait("job", "a", 1)
+    (pod,) = job.pods
+    asked = replace(pod.request, selector=frozenset({("rack", "r1")}))
+    tainted = replace(typed("n1", 1, "v100"), taints=(ONLY,))
+
+    decided = decide(tainted, project("a"), replace(job, pods=(replace(pod, request=asked),)))
+
+    (answer,) = (each for each in decided.decisions if isinstance(each, Explain))
+    assert answer.text == (
+        "may run on none of the 1 nodes of lab; its template asks for nodes with rack=r1; "
+        "it does not tolerate gpu=only:NoSchedule"
     )

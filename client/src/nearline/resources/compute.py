@@ -1,6 +1,7 @@
 """Compute resources, their nodes and templates."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from nearline._http import Http, quoted
 from nearline.models import Node, Resource, Template
@@ -36,6 +37,15 @@ class Compute:
     def list_nodes(self, *, resource: str | None = None) -> Iterator[Node]:
         """Yield the nodes of all resources, or of one, and what is held on them."""
         return map(Node.read, self._http.list_items("/scheduler/nodes", resource=resource))
+
+    def add_template(self, full_name: str, **shape: Any) -> Template:
+        """Add a template, called `resource.template`. For site admins. Raises InvalidRequest and NotFound.
+
+        `shape` holds `cpu_millicores` and `memory_bytes`, and may hold `gpu_milli`, `price_per_hour` and, on a cluster,
+        `pod`: `node_selector`, `tolerations`, `priority_class` and `image_pull_secrets`.
+        """
+        resource, _, name = full_name.partition(".")
+        return Template.read(self._http.post("/compute/templates", {"resource": resource, "name": name, **shape}))
 
     def list_templates(self, *, project: str | None = None) -> Iterator[Template]:
         """Yield the shapes in which steps can run."""

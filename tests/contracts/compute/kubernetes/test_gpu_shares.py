@@ -45,7 +45,7 @@ def opened(name="half", device="GPU-a", phase="Running"):
 
 def reservation(device="GPU-a", *, phase="Running", message="", deleted=False, conditions=()):
     name = manifests.reservation_name(SETTINGS, "node-1", 0)
-    pod = gpu_shares.build_reservation(SETTINGS, name, "node-1")
+    pod = gpu_shares.build_reservation(SETTINGS, name, gated())
     pod["metadata"] |= {
         "uid": "uid-1",
         **({"deletionTimestamp": "now", "deletionGracePeriodSeconds": 5} if deleted else {}),

@@ -21,6 +21,7 @@ from compute.adapters.kubernetes.manifests import (
 )
 from compute.adapters.kubernetes.nodes import requests_of
 from compute.engine.mounts import HostFolder, Mount, NfsExport, Tree, Volume
+from compute.engine.pod_options import PodOptions
 from compute.engine.ports import CheckpointFolder, GpuShare, Replica
 from compute.errors import StartRefused
 from tests.contracts.compute_driver import make_launch
@@ -289,6 +290,28 @@ def test_what_an_admin_sets_for_a_cluster_is_in_every_pod():
     assert (spec["priorityClassName"], spec["imagePullSecrets"]) == ("batch", [{"name": "registry"}])
     assert (spec["nodeSelector"], spec["tolerations"]) == ({"pool": "a"}, [toleration])
     assert spec["terminationGracePeriodSeconds"] == 1200
+
+
+def test_a_template_adds_to_that_and_its_priority_class_takes_the_place_of_the_clusters():
+    options = PodOptions({"zone": "z1"}, ("gpu=only:NoSchedule", "spot"), "urgent", ("registry", "mirror"))
+    settings = replace(
+        SETTINGS,
+        priority_class="batch",
+        image_pull_secrets=("registry",),
+        node_selector={"pool": "a"},
+        tolerations=({"key": "old", "operator": "Exists"},),
+    )
+
+    spec = build_pod(launch(pod=options), settings)["spec"]
+
+    assert spec["priorityClassName"] == "urgent"
+    assert spec["imagePullSecrets"] == [{"name": "registry"}, {"name": "mirror"}]
+    assert spec["nodeSelector"] == {"pool": "a", "zone": "z1"}
+    assert spec["tolerations"] == [
+        {"key": "old", "operator": "Exists"},
+        {"key": "gpu", "value": "only", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Exists"},
+    ]
 
 
 def test_a_node_that_is_drained_lets_a_job_have_its_grace_period():

@@ -98,23 +98,34 @@ NO_GPU = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
-    ("node", "tolerations", "is_ready"),
+    ("node", "node_selector", "is_ready"),
     [
-        (make_node(), (), True),
-        (make_node(ready="False"), (), False),
-        (make_node(ready="Unknown"), (), False),
-        (make_node(unschedulable=True), (), False),
-        (make_node(taints=[NO_GPU]), (), False),
-        (make_node(taints=[NO_GPU]), [{"key": "gpu", "value": "only"}], True),
-        (make_node(taints=[NO_GPU]), [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}], True),
-        (make_node(taints=[NO_GPU]), [{"operator": "Exists"}], True),
-        (make_node(taints=[NO_GPU]), [{"key": "gpu", "value": "other"}], False),
-        (make_node(taints=[NO_GPU]), [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], False),
-        (make_node(taints=[{"key": "x", "effect": "PreferNoSchedule"}]), (), True),
+        (make_node(), {}, True),
+        (make_node(ready="False"), {}, False),
+        (make_node(ready="Unknown"), {}, False),
+        (make_node(unschedulable=True), {}, False),
+        (make_node(labels={"pool": "train"}), {"pool": "train"}, True),
+        (make_node(labels={"pool": "train"}), {"pool": "train", "zone": "a"}, False),
     ],
 )
-def test_a_node_is_ready_when_our_pods_may_come_to_it(node, tolerations, is_ready):
-    assert read([node], tolerations=tolerations)[0].is_ready is is_ready
+def test_a_node_is_ready_when_it_is_up_and_all_our_pods_select_it(node, node_selector, is_ready):
+    assert read([node], node_selector=node_selector)[0].is_ready is is_ready
+
+
+@pytest.mark.parametrize(
+    ("taint", "tolerations", "taints"),
+    [
+        (NO_GPU, (), (("gpu", "only", "NoSchedule"),)),
+        (NO_GPU, [{"key": "gpu", "value": "only"}], ()),
+        (NO_GPU, [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}], ()),
+        (NO_GPU, [{"operator": "Exists"}], ()),
+        (NO_GPU, [{"key": "gpu", "value": "other"}], (("gpu", "only", "NoSchedule"),)),
+        (NO_GPU, [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], (("gpu", "only", "NoSchedule"),)),
+        ({"key": "x", "effect": "PreferNoSchedule"}, (), ()),
+    ],
+)
+def test_a_node_has_the_taints_that_not_all_our_pods_tolerate(taint, tolerations, taints):
+    assert read([make_node(taints=[taint])], tolerations=tolerations)[0].taints == taints
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project
-from nearline.cli.quantities import read_setting
+from nearline.cli.quantities import read_bytes, read_milli, read_setting
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Resource
@@ -145,6 +145,44 @@ def _attach(context: typer.Context, name: str, kind: str, settings: Mapping[str,
         steps = ", ".join(f"{step['name']} in {step['seconds']:g} s" for step in probe["steps"])
         session.out.done(f"{probe['storage_class']} works: a claim of 1 GiB was {steps}.")
     session.out.done(f"{resource.name} answers and is attached. Give it a template to send jobs there.")
+
+
+@app.command("add-template")
+def add_template(  # noqa: PLR0917 (each is an option of the command line)
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="RESOURCE.NAME", help="The resource, and a name for the template.")],
+    cpu: Annotated[str, typer.Option("--cpu", help="CPU cores of a job.")],
+    memory: Annotated[str, typer.Option("--memory", help="Its memory, as 16GiB.")],
+    gpus: Annotated[str, typer.Option("--gpus", help="Its GPUs; 0.5 is half of one.")] = "0",
+    node_selector: Annotated[
+        list[str] | None, typer.Option("--node-selector", metavar="KEY=VALUE", help="A label that its node must have.")
+    ] = None,
+    tolerations: Annotated[
+        list[str] | None, typer.Option("--toleration", metavar="KEY[=VALUE][:EFFECT]", help="A taint it tolerates.")
+    ] = None,
+    priority_class: Annotated[str, typer.Option("--priority-class", help="Of its pods on the cluster.")] = "",
+    image_pull_secrets: Annotated[
+        list[str] | None, typer.Option("--image-pull-secret", help="A Secret by which images are pulled.")
+    ] = None,
+) -> None:
+    """Add a template: a named size of jobs, and on a cluster what else their pods have."""
+    session = session_of(context)
+    template = session.client().compute.add_template(
+        name,
+        cpu_millicores=read_milli(cpu),
+        memory_bytes=read_bytes(memory),
+        gpu_milli=read_milli(gpus),
+        pod={
+            "node_selector": dict(map(read_setting, node_selector or [])),
+            "tolerations": tolerations or [],
+            "priority_class": priority_class,
+            "image_pull_secrets": image_pull_secrets or [],
+        },
+    )
+    if session.out.is_json:
+        session.out.json(template.to_json())
+        return
+    session.out.done(f"Jobs can ask for {template.full_name} from now on.")
 
 
 def _read_file(path: Path) -> str:
