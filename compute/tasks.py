@@ -64,7 +64,7 @@ def evict_jobs() -> None:
     "compute.resize",
     queue=Queue.WATCH,
     every_s=1.0,
-    on=("scheduler.workload_placed", "scheduler.workload_evicted"),
+    on=("scheduler.gang_placed", "scheduler.workload_evicted"),
     find_work=resizes.find_elastic,
     on_each_host=True,
 )

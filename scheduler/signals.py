@@ -13,3 +13,6 @@ Sent inside the transaction that places it, before its rows are locked. That tra
 
 workload_placed = Signal()
 """Workloads were placed (`workload_ids: list[str]`). Sent on commit, once a batch."""
+
+gang_placed = Signal()
+"""Pods of workloads that have several were placed (`workload_ids: list[str]`). Sent on commit, once a batch."""

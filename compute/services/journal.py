@@ -27,6 +27,8 @@ T = TypeVar("T")
 # SQLite allows some ten thousand values in one statement; shorter ones also plan faster everywhere.
 _STOPPED = JOB_STATES.final | IDLE
 _RELEASING = JOB_STATES.final | {JobState.SUSPENDED}
+# Made once, as comparing expressions takes longer than many a statement.
+_NEXT_EVENT = F("event_seq") + 1
 LOCKED_FIELDS = ("project_id", "token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
 
 
@@ -68,7 +70,7 @@ Written = tuple[Step, int, str | None]
 
 def _write_alone(step: Step) -> list[Written]:
     """Write one step, if it is allowed, in one statement: one row needs no order of locks."""
-    changes = {"state": step.to, "event_seq": F("event_seq") + 1, **step.fields, **step.times}
+    changes = {"state": step.to, "event_seq": _NEXT_EVENT, **step.fields, **step.times}
     sources = JOB_STATES.sources_of(step.to)
     rows = _of_run.update_returning(changes, known_jobs.COLUMNS, step.job_id, step.token, sources)
     jobs = [known_jobs.job_of(row) for row in rows]
@@ -91,7 +93,7 @@ def _write_together(steps: Sequence[Step], locked: Collection[Job] | None) -> li
                     column: MomentById.of({step.job_id: step.times[column] for step in batch})
                     for column in group[0].times
                 }
-                changes |= {"event_seq": F("event_seq") + 1, **times}
+                changes |= {"event_seq": _NEXT_EVENT, **times}
             _in_states.update(changes, [step.job_id for step in batch], sources)
     return [(step, rows[step.job_id].event_seq + 1, rows[step.job_id].workload_id) for step in allowed]
 
@@ -111,7 +113,7 @@ def record_reasons(reasons: Mapping[str, tuple[str, str]], *, now: datetime) -> 
 
 def record_notes(messages: Mapping[str, str], *, now: datetime, locked: Collection[Job]) -> None:
     """Write events of jobs whose state stays, by their ids, inside the transaction in which the caller locked them."""
-    Job.objects.filter(pk__in=messages).update(event_seq=F("event_seq") + 1)
+    Job.objects.filter(pk__in=messages).update(event_seq=_NEXT_EVENT)
     JobEvent.objects.bulk_create(
         JobEvent(job_id=job.pk, seq=job.event_seq + 1, state=job.state, message=messages[job.pk], at=now)
         for job in locked

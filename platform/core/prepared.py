@@ -14,7 +14,7 @@ differs from call to call is an argument, and the function only passes it to the
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from django.core.exceptions import EmptyResultSet
@@ -206,10 +206,10 @@ class _Update:
         query: Any = queryset.query.chain(sql.UpdateQuery)
         query.add_update_values(changes)
         query.clear_select_clause()
-        self._fields: list[Field[Any, Any]] = [field for field, _, value in query.values if _is_value(value)]
+        self._columns = [_Stored.of(field) for field, _, value in query.values if _is_value(value)]
         compiler = query.get_compiler(queryset.db)
         text, parameters = compiler.as_sql()
-        parameters = parameters[len(self._fields) :]
+        parameters = parameters[len(self._columns) :]
         if columns:
             annotations = queryset.query.annotations
             returned = [annotations.get(name) or _column_of(queryset.model, name) for name in columns]
@@ -231,8 +231,8 @@ class _Update:
         return [tuple(row) for row in _converted(rows, self._converters)]
 
     def _bind(self, changes: Mapping[str, Any], values: Values) -> tuple[Any, ...]:
-        pairs = zip(self._fields, filter(_is_value, changes.values()), strict=True)
-        return *_stored(pairs), *self._statement.bind(values)
+        pairs = zip(self._columns, filter(_is_value, changes.values()), strict=True)
+        return *(column.adapt(value) for column, value in pairs), *self._statement.bind(values)
 
 
 class _Delete:
@@ -333,7 +333,7 @@ def _unless_empty(make: Callable[[], R]) -> R | None:
         return None
 
 
-_inserts: dict[Hashable, tuple[str, str, Sequence["Field[Any, Any]"]]] = {}
+_inserts: dict[Hashable, tuple[str, str, Sequence["_Stored"], Callable[[Model], Sequence[Any]]]] = {}
 _FEW = 20
 
 
@@ -342,7 +342,7 @@ def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False, update: Seq
 
     Their keys are known; a key that the database gives is not read back. Of many rows it is not known how many are
     new where conflicts are ignored: then 0 is returned. A row that is there already gets the columns in `update`, and
-    counts as new.
+    counts as new. No column sets itself when it is stored (`auto_now`).
     """
     if not rows:
         return 0
@@ -365,9 +365,10 @@ def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False, update: Seq
         query.insert_values(fields, rows[:1])
         ((text, _),) = query.get_compiler(DEFAULT_DB_ALIAS).as_sql()
         start, _, end = text.rpartition(_PLACES.format(", ".join(["%s"] * len(fields))))
-        _inserts[key] = start, end, fields
-    start, end, known = _inserts[key]
-    values = _stored((field, field.pre_save(row, add=True)) for row in rows for field in known)
+        attributes = attrgetter(*(field.attname for field in fields))
+        _inserts[key] = start, end, [_Stored.of(field) for field in fields], attributes
+    start, end, known, read = _inserts[key]
+    values = [column.adapt(value) for row in rows for column, value in zip(known, read(row), strict=True)]
     places = _PLACES.format(", ".join(["%s"] * len(known)))
     with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
         cursor.execute(f"{start}{', '.join([places] * len(rows))}{end}", values)
@@ -388,17 +389,24 @@ _AS_THEY_ARE: Mapping[type, tuple[type["Field[Any, Any]"], ...]] = {
 """For types of values the columns that store them unchanged, texts of an own type such as choices among them."""
 
 
-def _stored(pairs: Iterable[tuple["Field[Any, Any]", Any]]) -> list[Any]:
-    """Return values as columns store them."""
-    database = _database()
-    adapt_moment = database.ops.adapt_datetimefield_value
-    stored = []
-    for field, value in pairs:
-        kind = str if isinstance(value, str) else type(value)
-        if isinstance(field, _AS_THEY_ARE.get(kind, ())):
-            stored.append(value)
-        elif kind is datetime and isinstance(field, models.DateTimeField):
-            stored.append(adapt_moment(value))
-        else:
-            stored.append(field.get_db_prep_save(value, database))
-    return stored
+@dataclass(frozen=True)
+class _Stored:
+    """How a column stores values, found out once. Those of the types in `unchanged` it stores as they are."""
+
+    field: "Field[Any, Any]"
+    unchanged: frozenset[type]
+    has_moments: bool
+
+    @classmethod
+    def of(cls, field: "Field[Any, Any]") -> "_Stored":
+        unchanged = frozenset(kind for kind, columns in _AS_THEY_ARE.items() if isinstance(field, columns))
+        return cls(field, unchanged, isinstance(field, models.DateTimeField))
+
+    def adapt(self, value: Any) -> Any:
+        """Return a value as the column stores it."""
+        kind = type(value)
+        if kind in self.unchanged or (isinstance(value, str) and str in self.unchanged):
+            return value
+        if kind is datetime and self.has_moments:
+            return _database().ops.adapt_datetimefield_value(value)
+        return self.field.get_db_prep_save(value, _database())

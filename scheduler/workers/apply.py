@@ -228,6 +228,8 @@ def _place(starts: Sequence[tuple[Workload, Start]], view: ClusterView) -> int:
         workloads.count_held(list(rows.values()))
         _pending.update(_placed_now(), rows)
         send_on_commit(signals.workload_placed, workload_ids=list(rows))
+        if several:
+            send_on_commit(signals.gang_placed, workload_ids=sorted(several))
     return len(rows)
 
 

@@ -51,18 +51,24 @@ class Views:
 
     def view_of(self, folder: JobFolder, launch: Launch, binds: Sequence[Bind], paths: JobPaths) -> list[Entry]:
         """Return the view of one job, whose folder is prepared for these binds and paths."""
-        tmp = str((folder.path / "tmp").resolve())
-        own = [folder.path / name for name in ("data", "input", "parameters.json")]
+        place = folder.path.resolve()
+        own = [*_show_own(WRITE, folder, place, ("work", "output", "tmp"))]
+        _, _, tmp = own[-1]
         shown = _without_needless(
             [
                 *self._common,
-                *((HIDE, str(path.resolve()), tmp) for path in _SHARED_TMP if path.is_dir()),
-                *_show(READ, [*own, *_given(launch.spec)]),
-                *_show(WRITE, [folder.path / name for name in ("work", "output", "tmp")]),
+                *((HIDE, path, tmp) for path in self._shared_tmp),
+                *_show_own(READ, folder, place, ("data", "input", "parameters.json")),
+                *_show(READ, _given(launch.spec)),
+                *own,
                 *_show(WRITE, [Path(paths.checkpoint)] if paths.checkpoint else []),
             ]
         )
         return [*shown, *_mounts(shown, folder, binds)]
+
+    @cached_property
+    def _shared_tmp(self) -> list[str]:
+        return [str(path.resolve()) for path in _SHARED_TMP if path.is_dir()]
 
     @cached_property
     def _common(self) -> list[Entry]:
@@ -103,6 +109,8 @@ def _mounts(shown: Sequence[Entry], folder: JobFolder, binds: Sequence[Bind]) ->
 
     Links to its source are followed when it is mounted: a copy that is being filled may move until then.
     """
+    if not binds:
+        return
     owns = {part: str((folder.path / part).resolve()) for part in ("data", "input")}
     places = {part: {own, *(target for _, target, source in shown if source == own)} for part, own in owns.items()}
     for bind in binds:
@@ -120,6 +128,15 @@ def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:
             for target in (source, str(path.absolute())):
                 entries[target] = (kind, target, source)
     return list(entries.values())
+
+
+def _show_own(kind: str, folder: JobFolder, place: Path, names: Iterable[str]) -> Iterator[Entry]:
+    """Show what a job has in its own folder, as `_show` does. `place` is the folder's path without links."""
+    for name in names:
+        own = place / name
+        source = str(own.resolve() if own.is_symlink() else own)
+        for target in dict.fromkeys((source, str(folder.path / name))):
+            yield kind, target, source
 
 
 def _without_needless(entries: Iterable[Entry]) -> list[Entry]:

@@ -7,6 +7,7 @@ from django.db import IntegrityError
 
 from accounts.services import projects
 from core import clock
+from scheduler import signals
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Queue, Reservation, Workload
 from scheduler.selectors import workloads as selectors
@@ -58,12 +59,16 @@ def guest(site_admin):
     return projects.create_project(actor=site_admin, name="guests")
 
 
-def test_a_gang_is_placed_over_several_nodes_pod_by_pod(project):
+def test_a_gang_is_placed_over_several_nodes_pod_by_pod(project, monkeypatch, django_capture_on_commit_callbacks):
     report_nodes(report("n1", 2), report("n2", 2))
     gang = enqueue_pods(project, "gang", PodSet(name="head", cpu_millicores=2000, memory_bytes=GIB), workers(4))
+    placed_gangs: list[list[str]] = []
+    monkeypatch.setattr(signals.gang_placed, "send", lambda sender, workload_ids: placed_gangs.append(workload_ids))
 
-    assert cycle.run_once() == CycleReport(placed=1)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert cycle.run_once() == CycleReport(placed=1)
 
+    assert placed_gangs == [[gang.pk]]
     assert state(gang) == "placed"
     assert places(gang) == {
         "head-0": ("n1", []),
