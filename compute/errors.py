@@ -85,6 +85,20 @@ class JobBelongsToRun(Conflict):
     hint = "Cancel the run, or retry it: `nearline run cancel`, `nearline run retry`."
 
 
+class JobIsPart(Conflict):
+    """The job is a part of another one, which decides about it."""
+
+    code = "compute.job_is_part"
+    hint = "Act on the whole job: `nearline job show NAME` names it."
+
+
+class JobHasParts(Conflict):
+    """The job runs as parts, each of which has a log, a node and a name of its own."""
+
+    code = "compute.job_has_parts"
+    hint = "Name a part: `nearline job show NAME` lists them."
+
+
 class JobNotSuspended(Conflict):
     """Only a suspended job can be resumed."""
 

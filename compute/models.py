@@ -225,6 +225,9 @@ class Job(BaseModel):
     rank, its `node`, `gpus` and `slices`, its `pod` in the scheduler, and how it stands (`state`, `reason`);
     `node_name`, `gpus` and `slices` are those of replica 0. With `min_replicas` it is elastic: it runs with so many of
     them up to all; 0: with all of them. `slices` names slices of GPUs (MIG), as `Launch` does.
+    With `completions` of more than one it runs as parts, at most `parallelism` at once: jobs that are `part_of` it, one
+    for each try of a `part_index`. It stays pending itself, and holds nothing; its size is that of each part. Of those
+    `parts_done` have succeeded and `parts_running` hold resources, as far as has been noted.
     `output_root` is the root of its output among its project's stored trees; empty: it left no file, or none is stored.
     `output_error` says what of its output is not stored, and why. `output_folder` is where it lies on the host where it
     ran, for jobs that run there too; empty: in no folder.
@@ -258,6 +261,12 @@ class Job(BaseModel):
     replica_count = models.PositiveIntegerField(default=1)
     min_replicas = models.PositiveIntegerField(default=0)
     replicas = models.JSONField(default=list)
+    completions = models.PositiveIntegerField(default=1)
+    parallelism = models.PositiveIntegerField(default=1)
+    parts_done = models.PositiveIntegerField(default=0)
+    parts_running = models.PositiveIntegerField(default=0)
+    part_of = models.ForeignKey("self", on_delete=models.CASCADE, null=True, related_name="parts", db_index=False)
+    part_index = models.PositiveIntegerField(null=True)
 
     state = models.CharField(
         max_length=20, choices=[(state.value, state.value) for state in JobState], default=JobState.PENDING
@@ -302,6 +311,7 @@ class Job(BaseModel):
             models.Index(
                 fields=["state"], name="live_elastic_jobs", condition=models.Q(is_live=True, min_replicas__gt=0)
             ),
+            models.Index(fields=["part_of", "id"], name="parts_of_jobs", condition=models.Q(part_of__isnull=False)),
             models.Index(fields=["finished_at"], name="jobs_with_files", condition=models.Q(files_deleted_at=None)),
             models.Index(fields=["state"], name="jobs_with_unstored_log", condition=models.Q(log_stored_at=None)),
             models.Index(fields=["project", "id"], name="jobs_of_project"),
@@ -329,7 +339,17 @@ class Job(BaseModel):
     @property
     def state_shown(self) -> str:
         """Its state as people see it: `unknown` where the last one that was reported may be over."""
-        return UNKNOWN if self.is_unknown else self.state
+        return UNKNOWN if self.is_unknown else self.present_state
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether it runs as parts, and holds nothing itself."""
+        return self.completions > 1
+
+    @property
+    def present_state(self) -> str:
+        """Its state; one that runs as parts is running while any of them is."""
+        return JobState.RUNNING if self.parts_running and self.state == JobState.PENDING else self.state
 
     @property
     def reason_shown(self) -> str:
@@ -362,12 +382,14 @@ class Job(BaseModel):
 
     @property
     def gpu_asked_milli(self) -> int:
-        """What all of its replicas ask of GPUs, in thousandths."""
-        return self.replica_count * self.gpu_milli
+        """What all of its replicas, or of its parts that may run at once, ask of GPUs, in thousandths."""
+        return self.parallelism * self.replica_count * self.gpu_milli
 
     @property
     def gpu_held_milli(self) -> int:
-        """What it holds of GPUs now, in thousandths."""
+        """What it, or its parts, hold of GPUs now, in thousandths."""
+        if self.has_parts:
+            return self.parts_running * self.gpu_milli if self.present_state == JobState.RUNNING else 0
         return sum(milli for _, gpus in self.places for _, milli in gpus) if self.state in HOLDING else 0
 
     @property

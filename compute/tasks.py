@@ -10,6 +10,7 @@ from compute.workers import (
     locality,
     logs,
     observe,
+    parts,
     probes,
     releases,
     resizes,
@@ -167,6 +168,12 @@ def delete_idle_trees() -> None:
 def queue_ready_jobs() -> None:
     """Queue the jobs whose datasets have become ready."""
     data_waits.queue_ready_jobs()
+
+
+@task("compute.advance_parts", queue=Queue.WATCH, every_s=1.0, find_work=parts.find_live)
+def advance_parts() -> None:
+    """Submit what may run of the parts of jobs, and end the jobs whose parts are over."""
+    parts.advance_parts()
 
 
 @task("compute.forecast", queue=Queue.NOTIFY, every_s=5.0, find_work=forecasts.find_work)

@@ -148,6 +148,8 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
         "replicas": job.replicas,
+        "parts": [_part_out(part) for part in job_selectors.list_parts(actor=request.actor, job=job)],
+        "part_of": job.part_of.name if job.part_of is not None else "",
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
@@ -294,6 +296,20 @@ def _submission_of(body: schemas.JobIn) -> Submission:
     )
 
 
+def _part_out(part: Job) -> dict[str, Any]:
+    return {
+        "part_index": part.part_index,
+        "name": part.name,
+        "state": part.state_shown,
+        "reason": part.reason_shown,
+        "resource": part.resource.name,
+        "node": part.node_name,
+        "evictions": part.evictions,
+        "started_at": part.started_at,
+        "finished_at": part.finished_at,
+    }
+
+
 def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
     spec = job_selectors.get_spec(job)
     waits = job.workload.reason if job.state == "pending" and job.workload is not None else ""
@@ -304,7 +320,7 @@ def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
         "label": job.label,
         "project": job.project.name,
         "kind": job.kind,
-        "state": job.state,
+        "state": job.present_state,
         "is_unknown": job.is_unknown,
         "reason_code": job.reason_code,
         "reason": reason,
@@ -318,6 +334,11 @@ def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
         "node": job.node_name,
         "gpus": job.gpus,
         "replica_count": job.replica_count,
+        "completions": job.completions,
+        "parallelism": job.parallelism,
+        "parts_done": job.parts_done,
+        "parts_running": job.parts_running,
+        "part_index": job.part_index,
         "slices": job.slices,
         **asdict(spec.placing),
         "command": spec.command if isinstance(spec.command, str) else " ".join(spec.command),

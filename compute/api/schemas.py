@@ -211,6 +211,11 @@ class JobOut(Schema):
     node: str
     gpus: list[list[int]]
     replica_count: int
+    completions: int = Field(description="How many parts are to succeed; 1: it runs as one.")
+    parallelism: int = Field(description="So many of its parts run at once at most.")
+    parts_done: int = Field(description="So many of its parts have succeeded.")
+    parts_running: int = Field(description="So many of its parts hold resources.")
+    part_index: int | None = Field(description="Its index, of a part of another job; null: it is none.")
     min_replicas: int = Field(description="With so many of its replicas it runs too; 0: with all of them, or none.")
     gpu_memory_bytes: int = Field(description="The share of a GPU that it asks for by memory; 0: it asks otherwise.")
     gpu_limit_milli: int = Field(description="How much of its GPU it may use while nobody else does; 0: its share.")
@@ -262,6 +267,20 @@ class ReplicaOut(Schema):
     reason: str = ""
 
 
+class PartOut(Schema):
+    """One try of a part of a job: a job of its own."""
+
+    part_index: int
+    name: str
+    state: str
+    reason: str
+    resource: str
+    node: str = Field(description="Where it runs or ran; empty: nowhere yet.")
+    evictions: int
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
 class CheckpointOut(Schema):
     """The last checkpoint that a job told of, and what its last interruption cost."""
 
@@ -277,7 +296,9 @@ class JobDetailOut(JobOut):
 
     `data_wait`: what of its datasets still moves, while it waits for them. `outlook`: why it waits, when it starts, and
     where else it would be done, in one sentence and in figures.
-    `replicas`: those of a gang, by rank. `checkpoint`: what is known of its checkpoints; null where it keeps none.
+    `replicas`: those of a gang, by rank. `parts`: all tries of its parts, by index, the last one first; of a part,
+    `part_of` is the name of the job that it belongs to. `checkpoint`: what is known of its checkpoints; null where it
+    keeps none.
     """
 
     advice: str
@@ -286,6 +307,8 @@ class JobDetailOut(JobOut):
     data_wait: DataWait | None
     last_lines: str
     replicas: list[ReplicaOut]
+    parts: list[PartOut] = Field(description="The parts that it runs as, which have jobs of their own.")
+    part_of: str = Field(description="The job of which it is a part; empty: of none.")
     jupyter_token: str = Field(
         description="The token of its Jupyter, for those who may run commands in it; empty: it has none for the reader."
     )
@@ -413,6 +436,22 @@ class JobIn(PlacingIn):
         ge=1,
         le=bounds.MAX_REPLICAS,
         description="How often the command runs at once, as a gang; each has the template's size.",
+    )
+    completions: int = Field(
+        1,
+        ge=1,
+        le=bounds.MAX_COMPLETIONS,
+        description="More than one: it runs as so many parts, each with its own `$NEARLINE_INDEX`, until all have "
+        "succeeded.",
+    )
+    parallelism: int = Field(
+        1, ge=1, le=bounds.MAX_COMPLETIONS, description="So many of its parts run at once at most."
+    )
+    retries: int | None = Field(
+        None,
+        ge=0,
+        le=bounds.MAX_COMPLETIONS,
+        description="How often parts that fail run again, in all; null: 6 times. Only with completions.",
     )
     timeout_s: bounds.Seconds | None = Field(
         None, description="How long a run of it may take, in seconds; null: as long as it likes."

@@ -36,6 +36,8 @@ class JobSpec:
     `early` maps names of `data` to the ids of the cached commits that it reads before they are complete.
     `fallbacks` names the templates that its step lists, in their order, for forecasts.
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
+    With `completions` of more than one it runs as so many parts, at most `parallelism` of them at once; what fails of
+    them runs again, `retries` times in all.
     `placing` is what it asks of GPUs and nodes beyond the template's size, `pod` what the template says of its pods.
     `ports` are those on which its programs listen, for people who are to reach them. One with `jupyter` runs a Jupyter
     on the first of them, with a token that only those learn who may run commands in it.
@@ -66,6 +68,9 @@ class JobSpec:
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
     checkpoint: str = ""
     replicas: int = 1
+    completions: int = 1
+    parallelism: int = 1
+    retries: int = 0
     placing: Placing = Placing()
     pod: PodOptions = PodOptions()
     simulated_duration_s: float = 5.0
@@ -102,6 +107,8 @@ class JobSpec:
         _require(self.timeout_s is None or self.timeout_s > 0, "The timeout must be more than 0 seconds.")
         _require(self.grace_period_s >= 0, "The grace period cannot be negative.")
         _require(self.replicas >= 1, "A job has at least one replica.")
+        _require(min(self.completions, self.parallelism) >= 1, "A job has at least one part.")
+        _require(self.retries >= 0, "The retries cannot be negative.")
         _require(self.simulated_duration_s >= 0, "The simulated duration cannot be negative.")
         _require(self.log_limit_bytes > 0, "The log limit must be more than 0 bytes.")
 

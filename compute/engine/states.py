@@ -25,13 +25,15 @@ class JobState(StrEnum):
 
 
 class Gate(StrEnum):
-    """Who keeps a submitted job out of the queue until its data is ready.
+    """What keeps a submitted job out of the queue.
 
     DATA: it is queued once the cached commits that it holds are ready. CALLER: the app that submitted it queues it.
+    PARTS: it is never queued, as its parts are.
     """
 
     DATA = "data"
     CALLER = "caller"
+    PARTS = "parts"
 
 
 class ReasonCode(StrEnum):
@@ -61,7 +63,11 @@ _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST)
 
 JOB_STATES = transitions(
     {
-        JobState.PENDING: [JobState.STARTING, JobState.SUSPENDED, JobState.FAILED, JobState.CANCELLED],
+        # One that runs as parts succeeds without having started itself.
+        JobState.PENDING: [
+            *(JobState.STARTING, JobState.SUSPENDED),
+            *(JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED),
+        ],
         # A short job may have ended before anybody saw it run.
         JobState.STARTING: [JobState.RUNNING, JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
         JobState.RUNNING: [JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from compute.engine.states import JobState
+from compute.engine.states import Gate, JobState
 from compute.models import Job
 from compute.selectors.locality import sites_by_resource
 from core import clock
@@ -29,7 +29,8 @@ class DataWait:
 
 def find_data_waits(jobs: Sequence[Job]) -> Mapping[str, DataWait]:
     """Return by id what jobs that wait for their datasets wait for. For callers that have checked who may know."""
-    waiting = [job for job in jobs if job.state == JobState.PENDING and job.workload_id is None]
+    pending = [job for job in jobs if job.state == JobState.PENDING and job.workload_id is None]
+    waiting = [job for job in pending if job.gate != Gate.PARTS]
     if not waiting:
         return {}
     sites = sites_by_resource({job.resource_id for job in waiting})

@@ -39,8 +39,8 @@ def list_idle_gpus(*, actor: Actor, project: str | None = None) -> list[IdleGpus
     Of the jobs that the actor may see, the 200 that were submitted last. One that has just begun is not listed.
     """
     now = clock.now()
-    running = jobs.list_jobs(actor=actor, project=project, state=JobState.RUNNING)
-    holding = running.filter(gpu_milli__gt=0, started_at__lte=now - _LEAST, resource__is_simulated=False)
+    running = jobs.list_jobs(actor=actor, project=project, state=JobState.RUNNING, with_parts=True)
+    holding = running.filter(gpu_milli__gt=0, completions=1, started_at__lte=now - _LEAST, resource__is_simulated=False)
     found = []
     for job in holding.defer("spec")[:_MOST_JOBS]:
         try:

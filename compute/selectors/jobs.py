@@ -24,7 +24,7 @@ from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
 from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, ReasonCode, explain_unknown
-from compute.errors import JobNotFound, ResourceUnreachable
+from compute.errors import JobHasParts, JobIsPart, JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent, ResourceState
 from compute.selectors import known_jobs, stored_logs
 from compute.selectors.usage import read_samples
@@ -166,13 +166,16 @@ def list_jobs(
     cause: str | None = None,
     text: str = "",
     person: str = "",
+    with_parts: bool = False,
 ) -> QuerySet[Job]:
     """Return the jobs that the actor may see, newest first; those of one project or in one state where asked for.
 
     `cause` says why they ended without success (`ReasonCode`), `text` is a part of their name or title, `person` a part
-    of who submitted them.
+    of who submitted them. Parts of jobs are listed `with_parts` only.
     """
     jobs = Job.objects.filter(deleted_at=None).select_related("resource", "project", "workload").order_by("-pk")
+    if not with_parts:
+        jobs = jobs.filter(part_of=None)
     if not actor.sees_everything:
         jobs = jobs.filter(project_id__in=actor.project_ids)
     if project is not None:
@@ -191,15 +194,22 @@ def list_jobs(
 
 
 def in_states(jobs: QuerySet[Job], states: Collection[JobState]) -> QuerySet[Job]:
-    """Keep the jobs in some states. Live ones are found by their index, however many others there are."""
+    """Keep the jobs in some states. Live ones are found by their index, however many others there are.
+
+    A job whose parts run is running.
+    """
     if not JOB_STATES.live.issuperset(states):
         return jobs.filter(state__in=states)
-    return jobs.filter(pk__in=Job.objects.filter(is_live=True, state__in=states).order_by().values("pk"))
+    have_running_parts = Q(state=JobState.PENDING, parts_running__gt=0)
+    wanted = Q(state__in=states)
+    if (JobState.RUNNING in states) != (JobState.PENDING in states):
+        wanted = wanted | have_running_parts if JobState.RUNNING in states else wanted & ~have_running_parts
+    return jobs.filter(pk__in=Job.objects.filter(wanted, is_live=True).order_by().values("pk"))
 
 
 def list_live_of(usernames: Collection[str], *, kind: str) -> QuerySet[Job]:
     """Return the jobs of one kind that these people submitted and that have not ended. For the platform itself."""
-    live = Job.objects.filter(kind=kind, submitted_by__in=usernames, is_live=True)
+    live = Job.objects.filter(kind=kind, submitted_by__in=usernames, is_live=True, part_of=None)
     return live.select_related("project").order_by("pk")
 
 
@@ -208,7 +218,7 @@ def get_job(*, actor: Actor, name: str) -> Job:
 
     Raises JobNotFound, also to those who are not members of its project.
     """
-    job = find_named(name, list_jobs(actor=actor).select_related("workload__answer"))
+    job = find_named(name, list_jobs(actor=actor, with_parts=True).select_related("workload__answer", "part_of"))
     if job is None:
         raise JobNotFound(f"There is no job called '{name}', or you are not a member of its project.")
     return job
@@ -233,6 +243,27 @@ def list_by_id(job_ids: Collection[str]) -> dict[str, Job]:
     return jobs
 
 
+def list_parts(*, actor: Actor, job: Job) -> QuerySet[Job]:
+    """Return all tries of the parts of a job, by index, the last one of each first."""
+    require(actor, permissions.VIEW_JOBS, job.project_id)
+    parts = Job.objects.filter(part_of=job.pk).select_related("resource", "workload").defer("spec")
+    return parts.order_by("part_index", "-pk")
+
+
+def require_whole(job: Job) -> None:
+    """Raise JobIsPart for a part of another job, which decides about it."""
+    if job.part_of_id is not None:
+        raise JobIsPart(f"{job.label} is a part of another job, and goes the way of that.")
+
+
+def require_no_parts(job: Job) -> None:
+    """Raise JobHasParts for a job that runs as parts, where only one of them can be meant."""
+    if job.has_parts:
+        raise JobHasParts(
+            f"{job.label} runs as {job.completions} parts: {job.label}-0 to {job.label}-{job.completions - 1}."
+        )
+
+
 def list_events(*, actor: Actor, job: Job) -> QuerySet[JobEvent]:
     """Return what happened to a job, oldest first."""
     require(actor, permissions.VIEW_JOBS, job.project_id)
@@ -243,9 +274,10 @@ def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BY
     """Return what a job printed, from a byte offset. Complete once the job has ended and all of it was read.
 
     What it printed before it was evicted comes first. What is in the store is read there, and the rest from the
-    resource. Raises ResourceUnreachable for the rest only.
+    resource. Raises ResourceUnreachable for the rest only, and JobHasParts.
     """
     require(actor, permissions.VIEW_JOBS, job.project_id)
+    require_no_parts(job)
     if offset < 0 or limit < 0:
         raise InvalidInput("The offset and the limit cannot be negative.")
     limit = min(limit, MAX_LOG_BYTES)

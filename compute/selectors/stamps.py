@@ -15,10 +15,11 @@ def stamp_of_all_jobs() -> str:
 def stamps_of_jobs(names: Collection[str]) -> Mapping[str, str]:
     """Return for each of these jobs a stamp that is another one whenever it, or a replica of it, changed its state.
 
-    The same when it has saved a checkpoint.
+    The same when it has saved a checkpoint, and when the progress of its parts changed.
     """
-    rows = Job.objects.filter(name__in=names).values_list("name", "event_seq", "checkpoint__saved_at", "replicas")
+    columns = ("name", "event_seq", "checkpoint__saved_at", "parts_running", "replicas")
+    rows = Job.objects.filter(name__in=names).values_list(*columns)
     return {
-        name: " ".join([str(seq), str(saved_at), *(str(each.get("state")) for each in gang)])
-        for name, seq, saved_at, gang in rows
+        name: " ".join([str(seq), str(saved_at), str(parts), *(str(each.get("state")) for each in gang)])
+        for name, seq, saved_at, parts, gang in rows
     }

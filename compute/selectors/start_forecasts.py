@@ -12,7 +12,7 @@ from typing import Any
 
 from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
-from compute.engine.states import JobState
+from compute.engine.states import Gate, JobState
 from compute.models import Job, Template
 from compute.selectors import run_times
 from compute.selectors.locality import sites_by_resource
@@ -56,8 +56,11 @@ class JobForecast:
 
 
 def list_live_jobs() -> list[JobFacts]:
-    """Return what forecasts need to know of all jobs that have not ended, the oldest first."""
-    return list(Job.objects.filter(is_live=True).order_by("pk").values(*_COLUMNS))
+    """Return what forecasts need to know of all jobs that have not ended, the oldest first.
+
+    Of a job with parts it is these that wait.
+    """
+    return list(Job.objects.filter(is_live=True).exclude(gate=Gate.PARTS).order_by("pk").values(*_COLUMNS))
 
 
 class Forecaster:

@@ -31,6 +31,7 @@ def run_command(
     """
     require(actor, permissions.SUBMIT_JOBS, job.project_id)
     secrets.require_use(actor=actor, project_id=job.project_id, names=set(job_selectors.get_spec(job).secret_names))
+    job_selectors.require_no_parts(job)
     if replica >= job.replica_count:
         raise InvalidInput(
             f"{job.name} has no replica {replica}; the first one is 0, the last one {job.replica_count - 1}."

@@ -21,6 +21,7 @@ from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
 from compute.selectors import grace_periods, known_jobs
+from compute.selectors import jobs as job_selectors
 from compute.selectors.templates import describe_checkpoint_mismatch, describe_mismatch, describe_placing_mismatch
 from compute.services import checkpoints, journal, queueing
 from core import clock, orm, priorities, tasks
@@ -58,6 +59,7 @@ class JobRequest:
     `id` is the id that the job shall have, where something is held for it already; empty: it gets one.
     `idle_limit_s` is how long it may be idle; None: as long as its queue lets it.
     With a `gate` it is queued only once that is opened (`open_gates`); its place in line is that of its submission.
+    `part_of` is the id of the job of which it is the part `part_index`; None: of none.
     """
 
     project_id: str
@@ -72,6 +74,8 @@ class JobRequest:
     title: str = ""
     gate: Gate | None = None
     id: str = ""
+    part_of: str | None = None
+    part_index: int | None = None
 
     def __post_init__(self) -> None:
         spec = replace(self.spec, name=self.name, grace_period_s=grace_periods.bound(self.spec.grace_period_s))
@@ -134,7 +138,7 @@ def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str
     that have found their data ready. Raises UnmountableSource, and then none is queued.
     """
     gated = Job.objects.select_for_update(of=("self",)).filter(pk__in=specs, state=JobState.PENDING, workload=None)
-    jobs = list(gated.exclude(gate="").select_related("template__resource").order_by("pk"))
+    jobs = list(gated.exclude(gate__in=("", Gate.PARTS)).select_related("template__resource").order_by("pk"))
     for project_id in sorted({job.project_id for job in jobs}):
         require(actor, permissions.SUBMIT_JOBS, project_id)
     for job in jobs:
@@ -142,8 +146,8 @@ def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str
             if job.template is not None:
                 _check_mounts(spec, job.template)
             job.spec = replace(spec, name=job.name).to_json()
-        job.gate, job.reason, job.event_seq = "", "", job.event_seq + 1
-    queueing.queue_jobs(jobs)
+        job.gate, job.reason, job.event_seq = Gate.PARTS if job.has_parts else "", "", job.event_seq + 1
+    queueing.queue_jobs([job for job in jobs if not job.gate])
     Job.objects.bulk_update(jobs, ["spec", "workload", "gate", "reason", "event_seq"], batch_size=100)
     now = clock.now()
     insert(
@@ -197,8 +201,11 @@ def withdraw_many(*, actor: Actor, job_ids: Collection[str], reason: str) -> lis
 @repeated_after_deadlock  # with a pass that starts the job meanwhile
 @transaction.atomic
 def cancel_job(*, actor: Actor, job: Job, reason: str = "") -> Job:
-    """Cancel one job. Without effect on one that has ended."""
-    if cancel_many(actor=actor, job_ids=[job.pk], reason=reason or f"{actor.name} cancelled the job."):
+    """Cancel one job, with its parts. Without effect on one that has ended. Raises JobIsPart."""
+    require(actor, permissions.CANCEL_JOBS, job.project_id)
+    job_selectors.require_whole(job)
+    why = reason or f"{actor.name} cancelled the job."
+    if cancel_many(actor=actor, job_ids=journal.lock_with_parts(job), reason=why):
         audit.record(actor, "compute.cancel_job", job, reason=reason)
     job.refresh_from_db()
     return job
@@ -231,13 +238,17 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         gpu_milli=0 if request.spec.placing.has_own_gpu else template.gpu_milli,
         replica_count=request.spec.replicas,
         min_replicas=request.spec.placing.min_replicas if request.spec.placing.is_elastic(request.spec.replicas) else 0,
+        completions=request.spec.completions,
+        parallelism=request.spec.parallelism,
+        part_of_id=request.part_of,
+        part_index=request.part_index,
         priority=request.priority,
         is_preemptible=request.is_preemptible,
         grace_period_s=request.spec.grace_period_s,
         idle_limit_s=request.idle_limit_s,
         spec={**request.spec.to_json(), "pod": template.pod},
         submitted_by=request.on_behalf_of or actor.name,
-        gate=request.gate or "",
+        gate=request.gate or (Gate.PARTS if request.spec.completions > 1 else ""),
         reason=f"Its data is being brought to {template.resource.name}." if request.gate else "",
         event_seq=1,
     )

@@ -128,6 +128,14 @@ def lock_jobs(job_ids: Collection[str]) -> list[Job]:
     return [job for batch in orm.in_batches(sorted(set(job_ids))) for job in _locked(batch)]
 
 
+def lock_with_parts(job: Job) -> list[str]:
+    """Return the ids of a job and of its parts that have not ended; it gets no more parts in this transaction."""
+    if not job.has_parts:
+        return [job.pk]
+    lock_jobs([job.pk])
+    return [job.pk, *Job.objects.filter(part_of=job.pk, is_live=True).order_by("pk").values_list("pk", flat=True)]
+
+
 @prepared
 def _locked(job_ids: Collection[str]) -> QuerySet[Job]:
     return Job.objects.select_for_update().filter(pk__in=job_ids).only(*LOCKED_FIELDS).order_by("pk")

@@ -12,6 +12,7 @@ from itertools import chain, count
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from accounts import audit
 from accounts.actor import Actor
@@ -26,10 +27,10 @@ from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNam
 from compute.models import Job, Template
 from compute.selectors import grace_periods, resources, templates
 from compute.selectors import jobs as job_selectors
-from compute.services import jobs, shapes
+from compute.services import jobs, journal, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
-from core import bounds, clock, ids, priorities
+from core import bounds, clock, ids, priorities, tasks
 from core.deadlocks import repeated_after_deadlock
 from core.errors import PlatformError
 from datasets.errors import TreeNotFound
@@ -42,6 +43,9 @@ from scheduler.selectors import pools
 
 KIND = job_selectors.SUBMITTED
 MOST_NAME = 63
+DEFAULT_RETRIES = 6
+"""So often parts of a job run again, in all, where its submission says nothing of it; as Kubernetes does."""
+
 HOLDER = "job:"
 """The holder of the commits that a job reads: this, and its id."""
 
@@ -63,12 +67,13 @@ class Submission:
     stands for one of them. Without a command its image runs what it is made for. `secrets` names secrets of the
     project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
-    `replicas` is how often the command runs at once, each as large as the template. `placing` is what it asks of GPUs
-    and nodes besides. `timeout_s` is how long a run of it
-    may take; None: as long as it likes. `idle_limit_s` is how long it may be idle; the shorter of that and what its
-    project rules holds. `grace_period_s` is the time that it has between SIGTERM and SIGKILL. `ports`
-    are those on which it listens; with `jupyter` it runs a Jupyter on the first of them, by its own command or the
-    usual one. With `checkpoints` it has a folder that outlives its runs.
+    `replicas` is how often the command runs at once, each as large as the template. With `completions` of more than one
+    it runs as so many parts instead, each with its index, at most `parallelism` of them at once; what fails of them
+    runs again, `retries` times in all (None: as usual). `placing` is what it asks of GPUs and nodes besides.
+    `timeout_s` is how long a run of it may take; None: as long as it likes. `idle_limit_s` is how long it may be idle;
+    the shorter of that and what its project rules holds. `grace_period_s` is the time that it has between SIGTERM and
+    SIGKILL. `ports` are those on which it listens; with `jupyter` it runs a Jupyter on the first of them, by its own
+    command or the usual one. With `checkpoints` it has a folder that outlives its runs.
     With `start_early` it starts once the first files of its data are there.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
     preemptible is never stopped for others, and starts only within the project's quota. Jobs of a higher `priority` go
@@ -97,6 +102,9 @@ class Submission:
     is_preemptible: bool = True
     priority: int = priorities.DEFAULT
     replicas: int = 1
+    completions: int = 1
+    parallelism: int = 1
+    retries: int | None = None
     placing: Placing = Placing()
     timeout_s: float | None = None
     idle_limit_s: float | None = None
@@ -118,6 +126,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     """
     require_submit(actor=actor, project=project)
     wanted = _with_jupyter(wanted)
+    _check_parts(wanted)
     template = find_template(actor=actor, project=project, wanted=wanted)
     name = wanted.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
     if not is_safe_name(name) or len(name) > MOST_NAME or name in _RESERVED:
@@ -139,6 +148,9 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         commits=tuple(dataset.commit.pk for dataset in datasets),
         code=Mount("code", Tree(code.dataset_id, code.root)) if code is not None else None,
         replicas=wanted.replicas,
+        completions=wanted.completions,
+        parallelism=min(wanted.parallelism, wanted.completions),
+        retries=_retries_of(wanted),
         placing=wanted.placing,
         timeout_s=wanted.timeout_s,
         grace_period_s=wanted.grace_period_s,
@@ -186,7 +198,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             (job,) = jobs.submit_many(actor=actor, requests=[request], known_templates={template.pk: template})
             if job.pk != job_id:
                 raise JobNameTaken(f"There is a job called '{name}' already.")
-            signals.job_submitted.send(sender=None, job_id=job_id, datasets=facts)
+            _tell(job, facts)
     except PlatformError:
         cache_holds.release_holds(HOLDER + job_id)
         raise
@@ -196,6 +208,14 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             raise JobNameTaken(f"There is a job called '{name}' already.") from error
         raise
     return job
+
+
+def _tell(job: Job, datasets: Sequence[Mapping[str, object]]) -> None:
+    """Tell others of a new job, in its transaction. Of one with parts, these are told of once there are any."""
+    if job.has_parts:
+        tasks.enqueue_on_commit("compute.advance_parts")
+    else:
+        signals.job_submitted.send(sender=None, job_id=job.pk, datasets=datasets)
 
 
 def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Template:
@@ -252,7 +272,7 @@ def find_datasets(*, actor: Actor, template: Template, wanted: Submission) -> li
 def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
     """Submit once more what a job was submitted as, with the same commits of its datasets, and return the new job.
 
-    Raises JobBelongsToRun, and what `submit_job` raises.
+    Raises JobBelongsToRun, JobIsPart, and what `submit_job` raises.
     """
     require_own(actor=actor, job=job, permission=permissions.SUBMIT_JOBS)
     spec = job_selectors.get_spec(job)
@@ -286,6 +306,9 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         jupyter=spec.jupyter,
         volumes=spec.volumes,
         replicas=spec.replicas,
+        completions=spec.completions,
+        parallelism=spec.parallelism,
+        retries=spec.retries if job.has_parts else None,
         placing=spec.placing,
         timeout_s=spec.timeout_s,
         idle_limit_s=job.idle_limit_s,
@@ -301,10 +324,14 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
 @repeated_after_deadlock  # with a pass that starts the job meanwhile
 @transaction.atomic
 def delete_job(*, actor: Actor, job: Job) -> None:
-    """Stop a job for good and show it no more. Its name is free; its experiment stays. Raises JobBelongsToRun."""
+    """Stop a job for good, with its parts, and show it no more. Its name is free; its experiment stays.
+
+    Raises JobBelongsToRun and JobIsPart.
+    """
     require_own(actor=actor, job=job, permission=permissions.CANCEL_JOBS)
-    jobs.cancel_many(actor=actor, job_ids=[job.pk], reason=f"{actor.name} deleted the job.")
-    if Job.objects.filter(pk=job.pk, deleted_at=None).update(deleted_at=clock.now()):
+    reason = f"{actor.name} deleted the job."
+    jobs.cancel_many(actor=actor, job_ids=journal.lock_with_parts(job), reason=reason)
+    if Job.objects.filter(Q(pk=job.pk) | Q(part_of=job.pk), deleted_at=None).update(deleted_at=clock.now()):
         trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
         audit.record(actor, "compute.delete_job", job)
 
@@ -320,6 +347,22 @@ def _pools_of(project: Project, wanted: Submission) -> tuple[str, ...]:
     return named or tuple(pools.list_preferred(project.pk))
 
 
+def _check_parts(wanted: Submission) -> None:
+    if wanted.completions == 1:
+        if wanted.parallelism > 1:
+            raise InvalidJobSpec("Parallelism needs completions: how many parts are to succeed.")
+        if wanted.retries is not None:
+            raise InvalidJobSpec("Only a job with completions has retries.")
+    elif wanted.replicas > 1 or wanted.jupyter:
+        raise InvalidJobSpec("A job with completions has no replicas, and runs no Jupyter.")
+
+
+def _retries_of(wanted: Submission) -> int:
+    """Return how often parts of a job may run again, in all."""
+    usual = DEFAULT_RETRIES if wanted.completions > 1 else 0
+    return usual if wanted.retries is None else wanted.retries
+
+
 def _with_jupyter(wanted: Submission) -> Submission:
     """Return what a job is that runs a Jupyter: its port, and its command, where they are not named."""
     if not wanted.jupyter:
@@ -331,10 +374,11 @@ def _with_jupyter(wanted: Submission) -> Submission:
 
 
 def require_own(*, actor: Actor, job: Job, permission: Permission) -> None:
-    """Raise PermissionDenied unless the actor may do this, and JobBelongsToRun for the job of a step."""
+    """Raise PermissionDenied unless the actor may do this, JobBelongsToRun for the job of a step, and JobIsPart."""
     require(actor, permission, job.project_id)
     if job.kind != KIND:
         raise JobBelongsToRun(f"{job.label} is a step of a run.")
+    job_selectors.require_whole(job)
 
 
 def cancel_work(*, actor: Actor, username: str) -> None:

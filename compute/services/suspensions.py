@@ -14,17 +14,24 @@ from core import clock, tasks
 
 @transaction.atomic
 def suspend_job(*, actor: Actor, job: Job) -> Job:
-    """Stop a job and keep it out of the queue until it is resumed. Without effect on one that has ended.
+    """Stop a job, with its parts, and keep it out of the queue until it is resumed; not one that has ended.
 
     One that runs is asked to end, and killed after a grace; one that succeeds meanwhile has succeeded. The cached
-    commits that it reads stay held. Raises JobBelongsToRun.
+    commits that it reads stay held. Raises JobBelongsToRun and JobIsPart.
     """
     submissions.require_own(actor=actor, job=job, permission=permissions.CANCEL_JOBS)
-    (locked,) = journal.lock_jobs([job.pk])
-    to = JobState.SUSPENDED if locked.state == JobState.PENDING else JobState.SUSPENDING
     reason = f"{actor.name} suspended the job."
-    step = journal.Step(locked.pk, locked.token, to, reason, {"reason": reason})
-    if journal.record_steps([step], now=clock.now()):
+    steps = [
+        journal.Step(
+            each.pk,
+            each.token,
+            JobState.SUSPENDED if each.state == JobState.PENDING else JobState.SUSPENDING,
+            reason,
+            {"reason": reason},
+        )
+        for each in journal.lock_jobs(journal.lock_with_parts(job))
+    ]
+    if journal.record_steps(steps, now=clock.now()):
         audit.record(actor, "compute.suspend_job", job)
         tasks.enqueue_on_commit("compute.stop")
     job.refresh_from_db()
@@ -33,20 +40,24 @@ def suspend_job(*, actor: Actor, job: Job) -> Job:
 
 @transaction.atomic
 def resume_job(*, actor: Actor, job: Job) -> Job:
-    """Queue a suspended job again, behind those that wait already. It starts anew.
+    """Queue a suspended job again, or its parts, behind those that wait already. It starts anew.
 
-    Raises JobBelongsToRun, and JobNotSuspended for one that is not, or has not stopped yet.
+    Raises JobBelongsToRun, JobIsPart, and JobNotSuspended for one that is not, or has not stopped yet.
     """
     submissions.require_own(actor=actor, job=job, permission=permissions.SUBMIT_JOBS)
-    (locked,) = journal.lock_jobs([job.pk])
     reason = f"{actor.name} resumed the job."
-    step = journal.Step(locked.pk, locked.token, JobState.PENDING, reason, {"reason": ""})
-    if locked.state != JobState.SUSPENDED or not journal.record_steps([step], now=clock.now()):
-        raise JobNotSuspended(f"{job.label} is not suspended: it is {locked.state}.")
-    job.refresh_from_db()
+    locked = journal.lock_jobs(journal.lock_with_parts(job))
+    for each in locked:
+        if each.state != JobState.SUSPENDED:
+            raise JobNotSuspended(f"{job.label} is not suspended: it is {each.state}.")
+    steps = [journal.Step(each.pk, each.token, JobState.PENDING, reason, {"reason": ""}) for each in locked]
+    journal.record_steps(steps, now=clock.now())
     # What it reads is held, so it is still ready; a gate that was never opened is opened as for any other job.
-    if not job.gate:
-        queueing.queue_again(job)
-        Job.objects.filter(pk=job.pk).update(workload=job.workload_id)
+    for each in (
+        Job.objects.filter(pk__in=[each.pk for each in locked], gate="").select_related("template").order_by("pk")
+    ):
+        queueing.queue_again(each)
+        Job.objects.filter(pk=each.pk).update(workload=each.workload_id)
+    job.refresh_from_db()
     audit.record(actor, "compute.resume_job", job)
     return job

@@ -59,6 +59,8 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
     job = selectors.get_job(actor=request.actor, name=name)
     spec = selectors.get_spec(job)
     command = spec.command if isinstance(spec.command, str) else " ".join(spec.command)
+    may_write = (request.actor.level_in(job.project_id) or 0) >= Level.WRITE
+    is_own = job.kind == submissions.KIND and job.part_of_id is None
     charts = [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job))
     context = {
         "job": job,
@@ -69,16 +71,18 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "failures": failures.of_job(job),
         "events": selectors.list_events(actor=request.actor, job=job),
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
+        "parts": selectors.list_parts(actor=request.actor, job=job) if job.has_parts else (),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": outlooks.find_outlooks(actor=request.actor, jobs=[job]).get(job.pk),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "evictions": _evictions_of(request, job) if job.evictions else [],
-        "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
+        "may_write": may_write,
+        "may_cancel": may_write and job.part_of_id is None,
         "idle": idleness.find_idle_states([job]).get(job.pk),
-        "may_suspend": job.kind == submissions.KIND,
-        "may_delete": job.kind == submissions.KIND and job.has_ended,
+        "may_suspend": is_own,
+        "may_delete": is_own and job.has_ended,
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
         "charts": charts,
         "has_gpu_charts": any(chart.title.startswith("GPU") for chart in charts),

@@ -63,7 +63,7 @@ def resource_page(request: PageRequest, name: str) -> HttpResponse:
     lines = [
         _line_of(node, foreign.get(node.name, {}), actor) for node in node_cells.list_node_views(actor, resource=name)
     ]
-    live = jobs.list_jobs(actor=actor).filter(resource=resource, is_live=True)
+    live = jobs.list_jobs(actor=actor, with_parts=True).filter(resource=resource, is_live=True)
     context = {
         "resource": resource,
         "host": hosts.name_of(resource.host),

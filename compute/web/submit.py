@@ -68,6 +68,27 @@ class JobForm(forms.Form):
         initial=1,
         help_text="More than one run together as a gang, on a cluster or simulated nodes.",
     )
+    completions = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=bounds.MAX_COMPLETIONS,
+        initial=1,
+        label="Completions",
+        help_text="More than one: it runs as so many parts, each with its $NEARLINE_INDEX, until all have succeeded.",
+    )
+    parallelism = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=bounds.MAX_COMPLETIONS,
+        initial=1,
+        help_text="So many of its parts run at once at most.",
+    )
+    retries = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=bounds.MAX_COMPLETIONS,
+        help_text="So often parts that fail run again, in all; left empty, 6 times.",
+    )
     min_replicas = forms.IntegerField(
         required=False,
         min_value=1,
@@ -212,6 +233,9 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         data=said["reads"],
         start_early=said["start_early"],
         replicas=said["replicas"] or 1,
+        completions=said["completions"] or 1,
+        parallelism=said["parallelism"] or 1,
+        retries=said["retries"],
         placing=Placing(
             gpu_memory_bytes=said["gpu_memory"] or 0,
             gpu_limit_milli=_milli(said["gpu_limit"]) or 0,

@@ -6,7 +6,7 @@ So are those of a job that was never created, because its submission was interru
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from compute.engine.states import JOB_STATES
 from compute.models import Job
@@ -28,7 +28,10 @@ def release_data() -> None:
     """Release what ended jobs read."""
     job_ids = {holder.removeprefix(HOLDER) for holder in cache_selectors.list_holders(prefix=HOLDER)}
     jobs = Job.objects.filter(pk__in=job_ids)
-    ended = set(jobs.filter(state__in=sorted(JOB_STATES.final)).values_list("pk", flat=True))
+    # Parts read what the job holds that they belong to, and may still be stopping.
+    live_parts = Job.objects.filter(part_of=OuterRef("pk"), is_live=True)
+    over = jobs.filter(~Exists(live_parts), state__in=sorted(JOB_STATES.final))
+    ended = set(over.values_list("pk", flat=True))
     settled = cache_selectors.list_holders(prefix=HOLDER, before=clock.now() - _SUBMISSION)
     missing = {holder.removeprefix(HOLDER) for holder in settled} - set(jobs.values_list("pk", flat=True))
     isolation.for_each("compute.release_data", sorted(ended | missing), lambda pk: release_holds(HOLDER + pk))

@@ -23,6 +23,8 @@ MAX_INT: Final = 2**63 - 1
 """The largest value of a database's 64-bit integer."""
 MAX_REPLICAS: Final = 256
 """The most replicas of a gang. They all have a log, an address, and a line in each other's list."""
+MAX_COMPLETIONS: Final = 1000
+"""The most parts of a job. Each is a job, and all are read again when one of them changes."""
 MAX_COUNT: Final = 2**31 - 2
 """The largest count that is taken: the next one fits a 32-bit integer of a database too."""
 MAX_QUANTITY: Final = 2**53 - 1

@@ -3,6 +3,8 @@
 Each scenario attaches simulated nodes of its own. They are a pool beside the lab's, and those of the other scenarios.
 """
 
+from itertools import accumulate
+
 import pytest
 
 from tests.journeys.product import Product
@@ -213,6 +215,40 @@ def test_f4_what_a_department_holds_beyond_its_quota_is_over_quota(attach):
         lambda found: found == (80, 80),
         limit_s=60,
     )
+
+
+def test_f5_a_search_goes_over_quota_gives_a_gpu_back_and_comes_to_its_end(attach):
+    site = attach(1, 4, a=2, b=2).open()
+    site.submit("hpo", "a", 1, parallelism=3, completions=12, simulated_duration_s=5)
+    site.wait_for_held(a=3, b=0)
+    assert site.job("hpo")["reason"].startswith("0 of 12 done")
+
+    for name in ("b1", "b2"):
+        site.submit(name, "b", 1)
+    site.wait_for_held(a=2, b=2)
+    (preempted,) = [part["name"] for part in site.job("hpo")["parts"] if part["evictions"]]
+    site.delete("b1", "b2")
+    site.wait_for_held(a=3, b=0)
+
+    site.product.wait_for(lambda: site.job("hpo")["state"], lambda state: state == "succeeded", limit_s=120)
+    job = site.job("hpo")
+    assert (job["reason"], job["part_of"], site.held()) == ("12 of 12 done", "", {"a": 0, "b": 0})
+    assert [(part["part_index"], part["state"]) for part in job["parts"]] == [(n, "succeeded") for n in range(12)]
+    # What was preempted ran again as the same try.
+    assert [part["evictions"] for part in job["parts"] if part["name"] == preempted] == [1]
+
+
+def test_n12_never_more_than_two_parts_run_at_once(attach):
+    site = attach(2, 4, a=8).open()
+    site.submit("hpo1", "a", 2, parallelism=2, completions=4, simulated_duration_s=1)
+
+    site.product.wait_for(lambda: site.job("hpo1")["state"], lambda state: state == "succeeded", limit_s=60)
+
+    parts = site.job("hpo1")["parts"]
+    starts = [(part["started_at"], 1) for part in parts]
+    ends = [(part["finished_at"], -1) for part in parts]
+    assert max(accumulate(step for _, step in sorted(starts + ends))) == 2
+    assert len(parts) == 4
 
 
 def test_f6_and_f7_elastic_jobs_shrink_for_others_and_grow_again(attach):

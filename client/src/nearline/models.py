@@ -494,6 +494,8 @@ class Job(Record):
     `is_unknown`: its resource does not answer, so that `state` is the last that was known.
 
     Of a gang that is placed `replicas` has `node`, `gpus`, `state` and `reason` of each, by rank; a list has none.
+    Of one with `completions` of more than one `parts` has the tries of each part, by `part_index`, the last one first:
+    `name`, `state`, `reason`, `node`, `evictions`; a list has none. `part_index` is that of a part of another job.
     """
 
     nested: ClassVar[Mapping[str, type[Record]]] = {"idle": IdleState}
@@ -528,6 +530,11 @@ class Job(Record):
     finished_at: datetime | None = None
     is_unknown: bool = False
     replica_count: int = 1
+    completions: int = 1
+    parallelism: int = 1
+    parts_done: int = 0
+    parts_running: int = 0
+    part_index: int | None = None
     min_replicas: int = 0
     gpu_memory_bytes: int = 0
     gpu_limit_milli: int = 0
@@ -537,6 +544,7 @@ class Job(Record):
     required_level: str = ""
     preferred_level: str = ""
     replicas: tuple[Mapping[str, Any], ...] = ()
+    parts: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

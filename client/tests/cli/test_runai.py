@@ -66,6 +66,10 @@ SUBMISSIONS = [
         ),
         {"replicas": 2, "gpu_milli": 1000, "env": {"RUNAI_SLEEP_SECS": "60"}},
     ),
+    (
+        f"submit hpo1 -i {QUICKSTART} -g 2 --parallelism 2 --completions 4 -v /root/runai-robin-test:/nfs -p team-a",
+        {"gpu_milli": 2000, "parallelism": 2, "completions": 4, "volumes": ["/root/runai-robin-test:/nfs"]},
+    ),
     (f"submit memory1 -i {QUICKSTART} --gpu-memory 4G -p team-a", {"gpu_memory_bytes": 4 * 10**9}),
     (f"submit slice1 -i {QUICKSTART} --mig 2g.10gb -p team-a", {"mig_profile": "2g.10gb"}),
     (
@@ -274,9 +278,29 @@ def test_projects_nodes_and_what_is_held_of_them_are_listed(runai, server):
     assert runai("top node").stdout.splitlines()[1].split()[:3] == ["lab-1", "0.6/2", "0.5/4"]
 
 
+def test_a_search_tells_its_parts_as_pods(runai, server):
+    parts = [
+        {"part_index": index, "node": "lab-1", "state": state, "reason": "", "evictions": 0}
+        for index, state in enumerate(["succeeded", "running", "running", "pending"])
+    ]
+    parts = [{**part, "name": f"hpo1-{part['part_index']}.1"} for part in parts]
+    sizes = {"gpu_milli": 2000, "completions": 4, "parallelism": 3, "parts_done": 1, "parts_running": 2}
+    server.on(
+        "GET", "/compute/jobs/hpo1", job("hpo1", **sizes, parts=parts, reason="1 of 4 done, 2 running, 1 waiting")
+    )
+
+    lines = runai("describe job hpo1").stdout.splitlines()
+
+    told = {line.partition(":")[0]: line.split()[-1] for line in lines if ":" in line}
+    assert [told[name] for name in ("TOTAL REQUESTED GPUS", "ALLOCATED GPUS", "RUNNING PODS", "PENDING PODS")] == [
+        *"6421"
+    ]
+    assert [told[name] for name in ("PARALLELISM", "COMPLETIONS", "SUCCEEDED PODS", "FAILED PODS")] == [*"3410"]
+    assert sum(line.startswith("hpo1-") for line in lines) == 4
+
+
 def test_what_a_flag_cannot_mean_here_is_refused_by_name_and_nothing_is_asked(runai, server):
-    flags = ["--parallelism 2", "--completions 4"]
-    flags += ["--working-dir /mydir", "--backoff-limit 3", "--ttl-after-finish 5s", "--cpu-limit 2", "--host-ipc"]
+    flags = ["--working-dir /mydir", "--ttl-after-finish 5s", "--cpu-limit 2", "--host-ipc"]
     flags += ["--memory-limit 4G", "--image-pull-policy Always", "--git-sync x", "--inference", "-t", "--attach"]
     for flag in flags:
         done = runai(f"submit x -i {QUICKSTART} {flag} --json")
@@ -291,6 +315,8 @@ def test_what_a_flag_cannot_mean_here_is_refused_by_name_and_nothing_is_asked(ru
     [
         "submit x -g 1",
         f"submit x -i {QUICKSTART} --bogus",
+        f"submit x -i {QUICKSTART} --parallelism 2 --completions 4 --interactive",
+        f"submit x -i {QUICKSTART} --parallelism 0",
         f"submit x -i {QUICKSTART} -g -1",
         f"submit x -i {QUICKSTART} -g nan",
         f"submit x -i {QUICKSTART} -g 1e308",

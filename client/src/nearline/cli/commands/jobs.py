@@ -34,6 +34,10 @@ Pools = Annotated[
 PriorityText = Annotated[
     str, typer.Option("--priority", help="Within the project: train, build-preemptible, build, inference or a number.")
 ]
+Completions = Annotated[
+    int, typer.Option("--completions", min=1, help="Run it as so many parts, each with its $NEARLINE_INDEX.")
+]
+Parallelism = Annotated[int, typer.Option("--parallelism", min=1, help="So many of its parts run at once at most.")]
 Replica = Annotated[int, typer.Option(help="Which replica of a gang.", min=0)]
 
 app = CommandGroup(
@@ -64,6 +68,11 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     ] = "",
     ports: Annotated[list[int] | None, typer.Option("--port", min=1, max=65535, help="On which it listens.")] = None,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
+    completions: Completions = 1,
+    parallelism: Parallelism = 1,
+    retries: Annotated[
+        int | None, typer.Option("--retries", min=0, help="So often failed parts run again, in all; else 6 times.")
+    ] = None,
     min_replicas: Annotated[
         int, typer.Option("--min-replicas", min=0, help="Start with so many, and grow while others need nothing.")
     ] = 0,
@@ -145,6 +154,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         options["required_level"] = required_level
     if preferred_level:
         options["preferred_level"] = preferred_level
+    add_parts(options, completions=completions, parallelism=parallelism, retries=retries)
     found = get_code(Path(code)) if code else None
     with progress_of(session.out) as on_progress:
         job = session.client().jobs.submit(
@@ -170,6 +180,14 @@ def add_placing(options: "JobOptions", *, gpu_memory: str, mig_profile: str, gpu
         options["mig_profile"] = mig_profile
     if gpu_limit:
         options["gpu_limit_milli"] = _positive(read_milli(gpu_limit), gpu_limit)
+
+
+def add_parts(options: "JobOptions", *, completions: int, parallelism: int, retries: int | None) -> None:
+    """Note as how many parts a job runs; what is usual is left out, as older servers do not know it."""
+    if completions > 1 or parallelism > 1:
+        options["completions"], options["parallelism"] = completions, parallelism
+    if retries is not None:
+        options["retries"] = retries
 
 
 def add_size(options: "JobOptions", *, gpus: str, cpu: str, memory: str) -> None:
@@ -240,7 +258,7 @@ def _gpu_part(job: "Job") -> str:
 
 @app.command("show")
 def show(context: typer.Context, name: Name) -> None:
-    """Show one job, and each replica of a gang: node and state."""
+    """Show one job, and each replica of a gang, or each part: node and state."""
     session = session_of(context)
     job = session.client().jobs.get(name)
     outlook = job.raw.get("outlook")
@@ -259,6 +277,8 @@ def show(context: typer.Context, name: Name) -> None:
         ),
         ("GPUs", f"{formats.gpus(job.gpu_milli)}{f' ({job.gpu_cap})' if job.gpu_cap else ''}" if job.gpu_milli else ""),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
+        ("part of", job.raw.get("part_of", "")),
+        ("parts", f"{job.completions}, {job.parallelism} at once" if job.completions > 1 else ""),
         *(("gpu", _gpu_part(job)), ("slices", ", ".join(job.slices)), ("node labels", ", ".join(job.node_labels))),
         *(("required level", job.required_level), ("preferred level", job.preferred_level)),
         ("pools", ", ".join(job.pools)),
@@ -275,6 +295,12 @@ def show(context: typer.Context, name: Name) -> None:
             for rank, each in enumerate(job.replicas)
         ]
         session.out.table([], ("REPLICA", "NODE", "STATE", "WHY"), rows, empty="")
+    if job.parts and not session.out.is_json:
+        parts = [
+            (each["part_index"], each["name"], each["node"] or "-", formats.state(each["state"]), each["reason"])
+            for each in job.parts
+        ]
+        session.out.table([], ("INDEX", "JOB", "NODE", "STATE", "WHY"), parts, empty="")
 
 
 @app.command("evictions")

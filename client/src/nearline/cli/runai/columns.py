@@ -54,16 +54,18 @@ def type_of(job: Job) -> str:
 
 
 def gpus_of(job: Job) -> str:
-    """Return what a job asks of GPUs, over all of its replicas: a number, a share by memory, or a slice."""
+    """Return what a job asks of GPUs, over all that runs of it at once: a number, a share by memory, or a slice."""
     if job.mig_profile:
         return job.mig_profile
     if job.gpu_memory_bytes:
         return f"{job.gpu_memory_bytes / 2**30:.3g}GiB"
-    return f"{job.gpu_milli * job.replica_count / 1000:g}"
+    return f"{job.gpu_milli * job.replica_count * job.parallelism / 1000:g}"
 
 
 def held_of(job: Job) -> str:
-    """Return the GPUs that the replicas of a running job hold."""
+    """Return the GPUs that the replicas, or the parts, of a running job hold."""
+    if job.completions > 1:
+        return f"{job.parts_running * job.gpu_milli / 1000:g}"
     held = [gpus for replica in job.replicas for gpus in replica["gpus"]] or job.raw.get("gpus", ())
     return f"{sum(milli for _, milli in held) / 1000:g}"
 

@@ -163,12 +163,18 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
         session.out.json(job)
         return
     is_held = job.state in {"starting", "running", "leaving", "suspending", "stopping"}
-    pods = job.replicas or ({"node": job.node, "state": job.state},)
+    pods = job.parts or job.replicas or ({"node": job.node, "state": job.state},)
+    running = job.parts_running if job.completions > 1 else len(pods) if is_held else 0
     fields = (
         *(("NAME", name_of(job)), ("PROJECT", job.project), ("TYPE", type_of(job)), ("STATUS", status_of(job))),
         *(("TRAINING DURATION", duration_of(job)), ("GPUS", f"{job.gpu_milli / 1000:g}")),
         *(("TOTAL REQUESTED GPUS", gpus_of(job)), ("ALLOCATED GPUS", held_of(job) if is_held else "0")),
-        *(("RUNNING PODS", str(len(pods) if is_held else 0)), ("PENDING PODS", str(_pending_pods(job)))),
+        *(("RUNNING PODS", str(running)), ("PENDING PODS", str(_pending_pods(job)))),
+        *(("PARALLELISM", str(job.parallelism)), ("COMPLETIONS", str(job.completions))),
+        *(
+            ("SUCCEEDED PODS", str(_ended_pods(job, "succeeded"))),
+            ("FAILED PODS", str(_ended_pods(job, "failed", "lost"))),
+        ),
         *(("IS DISTRIBUTED WORKLOAD", str(job.replica_count > 1).lower()), ("USER", job.submitted_by)),
         *(("IMAGE", job.image), ("PORTS", ", ".join(map(str, job.ports))), ("VOLUMES", ", ".join(job.volumes))),
         *(("COMMAND LINE", job.command), ("REASON", job.reason)),
@@ -177,9 +183,14 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
     if session.out.is_quiet:
         return
     session.out.line("\nPods:")
-    numbers = enumerate(pods) if is_held else ()
+    numbers = enumerate(pods) if is_held or job.parts else ()
     rows = [
-        (f"{name_of(job)}-{rank}", formats.state(pod.get("state") or job.state), age_of(job.started_at), pod["node"])
+        (
+            pod.get("name") or f"{name_of(job)}-{rank}",
+            formats.state(pod.get("state") or job.state),
+            age_of(job.started_at),
+            pod["node"] or "-",
+        )
         for rank, pod in numbers
     ]
     session.out.table([], ("POD", "STATUS", "AGE", "NODE"), rows, empty="It has no pod.")
@@ -187,7 +198,13 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
     session.out.table([], ("STATE", "AT", "MESSAGE"), _events_of(job), empty="It has no event.")
 
 
+def _ended_pods(job: Job, *states: str) -> int:
+    return sum(pod["state"] in states for pod in job.parts) or int(job.completions == 1 and job.state in states)
+
+
 def _pending_pods(job: Job) -> int:
+    if job.completions > 1:
+        return sum(part["state"] == "pending" for part in job.parts)
     return job.replica_count - (0 if job.state == "pending" else len(job.replicas) or job.replica_count)
 
 

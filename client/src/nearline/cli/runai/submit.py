@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
-from nearline.cli.commands.jobs import Pools, PriorityText, add_placing, add_priority, add_size, read_variables
+from nearline.cli.commands.jobs import (
+    Completions,
+    Parallelism,
+    Pools,
+    PriorityText,
+    add_parts,
+    add_placing,
+    add_priority,
+    add_size,
+    read_variables,
+)
 from nearline.cli.compatibility import accepts, refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.outlook import show_outlook
@@ -31,15 +41,11 @@ _FOREVER_S = 3600.0
 _TYPE_LABEL = "run.ai/type"
 _LAST_PORT = 65535
 _JUPYTER_IMAGE, _JUPYTER_PORT = "jupyter/scipy-notebook", "8888"
-_ONE_JOB_EACH = "Submit a job for each, or a flow whose step has a grid of parameters."
 _OWN_SIZE = "A job gets what it asks for: use --cpu and --memory."
 _NO_RIGHTS = "Jobs have no rights on their nodes. Build what is needed into the image."
 _FOLLOW = "Read its output: logs NAME --follow."
 _REFUSED: Mapping[str, str] = {
     "--working-dir=": "Change the folder in the command: --command -- sh -c 'cd DIR && ./train.sh'.",
-    "--parallelism=": _ONE_JOB_EACH,
-    "--completions=": _ONE_JOB_EACH,
-    "--backoff-limit=": "A job runs once; a step of a flow has retries.",
     "--ttl-after-finish=": "Ended jobs are kept as history, and hold nothing.",
     "--cpu-limit=": _OWN_SIZE,
     "--memory-limit=": _OWN_SIZE,
@@ -135,6 +141,11 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     ports: Annotated[
         list[str] | None, typer.Option("--port", metavar="PORT[:PORT]", help="On which it listens.")
     ] = None,
+    completions: Completions = 1,
+    parallelism: Parallelism = 1,
+    backoff_limit: Annotated[
+        int | None, typer.Option("--backoff-limit", min=0, help="So often parts of a job with --completions run again.")
+    ] = None,
     pools: Pools = None,
     priority: PriorityText = "",
     duration: Duration = _FOREVER_S,
@@ -165,6 +176,9 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     add_priority(options, priority or usual)
     _add_size(options, gpus=gpus, gpu_memory=gpu_memory, mig_profile=mig_profile, cpu=cpu, memory=memory)
     _add_node_type(options, node_type)
+    add_parts(options, completions=completions, parallelism=parallelism, retries=backoff_limit)
+    if parallelism > 1 and (interactive or preemptible or elastic):
+        raise InvalidRequest("--parallelism does not go with --interactive, --preemptible and --elastic.")
     if elastic:
         if interactive or preemptible:
             raise InvalidRequest("An interactive job cannot be elastic.")

@@ -1,0 +1,69 @@
+"""Which parts of a job run next. A job with completions runs as parts: jobs of their own, each with an index. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compute.engine.states import HOLDING, JOB_STATES, JobState
+
+_FAILED = frozenset({JobState.FAILED, JobState.LOST})
+
+
+@dataclass(frozen=True)
+class Part:
+    """One try of an index, and why it is in its state."""
+
+    index: int
+    state: JobState
+    reason_code: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How the parts of a job stand. `running` hold resources; `waiting` have a job that does not."""
+
+    completions: int
+    done: int = 0
+    running: int = 0
+    waiting: int = 0
+    failures: int = 0
+    retries: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.done} of {self.completions} done"]
+        parts += [f"{self.running} running"] if self.running else []
+        parts += [f"{self.waiting} waiting"] if self.waiting else []
+        parts += [f"{min(self.failures, self.retries)} of {self.retries} retries used"] if self.failures else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What follows: the indexes that get a job now, or the end of the whole. `why` is the part that ends it."""
+
+    progress: Progress
+    starts: Sequence[int] = ()
+    end: JobState | None = None
+    why: Part | None = None
+
+
+def plan(parts: Sequence[Part], *, completions: int, parallelism: int, retries: int) -> Plan:
+    """Return what follows from the tries so far, the oldest first.
+
+    All succeed once each index has. The whole fails with a part that was cancelled, or failed once all retries were
+    used; what failed before runs again ahead of what has not run yet.
+    """
+    latest: Mapping[int, Part] = {part.index: part for part in parts}
+    failed = [part for part in parts if part.state in _FAILED]
+    live = [part for part in latest.values() if part.state not in JOB_STATES.final]
+    running = sum(part.state in HOLDING for part in live)
+    done = sum(part.state is JobState.SUCCEEDED for part in latest.values())
+    progress = Progress(completions, done, running, len(live) - running, len(failed), retries)
+    fatal = [part for part in parts if part.state is JobState.CANCELLED] + failed[retries:]
+    if fatal:
+        return Plan(replace(progress, running=0, waiting=0), end=JobState.FAILED, why=fatal[0])
+    if done == completions:
+        return Plan(progress, end=JobState.SUCCEEDED)
+    again = sorted(part.index for part in latest.values() if part.state in _FAILED)
+    new = (index for index in range(completions) if index not in latest)
+    return Plan(progress, starts=[*again, *new][: max(0, parallelism - len(live))])
