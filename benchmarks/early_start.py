@@ -2,8 +2,9 @@
 
 The same set is read by a job that waits for the whole copy and, as another dataset, by one that starts early; both begin
 with the first batch. `bytes before` is what was read from the store by then, by who fills the copy, which goes on meanwhile, and by
-the job. Needs versitygw, like `data_plane`. Seconds say little on a
-busy machine; bytes do.
+the job. With BENCH_LINK (bytes a second) the store is read over a link of that bandwidth, shared by all who read: syncs are
+not limited. The stages tell what the job's time went to. Needs versitygw, like `data_plane`. Seconds say little on a busy
+machine; bytes do.
 """
 
 import json
@@ -11,18 +12,25 @@ import os
 import re
 import time
 from contextlib import ExitStack
+from datetime import datetime
+from urllib.parse import urlsplit
 
 from benchmarks.data_plane.trees import write_tree
-from benchmarks.product import running
+from benchmarks.link import limited
+from benchmarks.product import Product, running
 from tests.folders import open_folder
 from tests.services import find_tools, s3
 
 FILES = int(os.environ.get("BENCH_FILES", "2000"))
 SIZE = int(os.environ.get("BENCH_SIZE", "400000"))
 BATCH = int(os.environ.get("BENCH_BATCH", "32"))
+WAYS = os.environ.get("BENCH_WAYS", "waits early").split()
+LINK = float(os.environ.get("BENCH_LINK", "0"))
 
 _JOB = """
-import json, os, sys, time
+import time
+started = time.time()
+import json, os, sys
 from itertools import islice
 from pathlib import Path
 import nearline
@@ -43,14 +51,19 @@ folder = Path(os.environ["NEARLINE_DATA"]) / name
 began = time.time()
 if is_early:
     files = nearline.open_data(name)
-    first = list(islice(files.stream(shuffle=1), batch))
+    stream = files.stream(shuffle=1)
+    first = [next(stream)]
+    first_file = time.time()
+    first += islice(stream, batch - 1)
 else:
+    first_file = time.time()
     first = [path.read_bytes() for path in islice(sorted(folder.rglob("*.bin")), batch)]
 at = time.time()
 there = sum(path.stat().st_size for path in folder.rglob("*.bin"))
 if is_early:
     nearline.data(name)
-print(json.dumps({"began": began, "first": at, "there": there, "read": read, "complete": time.time()}))
+print(json.dumps({"began": began, "first": at, "there": there, "read": read, "complete": time.time(), "started": started,
+    "first_file": first_file}))
 """
 
 
@@ -63,9 +76,14 @@ def main() -> None:
     with ExitStack() as stack:
         base = stack.enter_context(open_folder())
         found = stack.enter_context(s3(versitygw, base))
+        address = found["NEARLINE_TEST_S3"]
+        if LINK:
+            port = urlsplit(address).port
+            assert port is not None
+            address = f"http://127.0.0.1:{stack.enter_context(limited(port, LINK))}"
         product = stack.enter_context(
             running(
-                NEARLINE_STORE_URL=f"s3://{found['NEARLINE_TEST_BUCKET']}/ours?endpoint={found['NEARLINE_TEST_S3']}",
+                NEARLINE_STORE_URL=f"s3://{found['NEARLINE_TEST_BUCKET']}/ours?endpoint={address}",
                 NEARLINE_STORE_ACCESS_KEY=found["NEARLINE_TEST_S3_ACCESS_KEY"],
                 NEARLINE_STORE_SECRET_KEY=found["NEARLINE_TEST_S3_SECRET_KEY"],
             )
@@ -75,12 +93,19 @@ def main() -> None:
         code.mkdir()
         (code / "read.py").write_text(_JOB)
         total = FILES * SIZE
-        print(f"\n{FILES:,} files of {SIZE:,} bytes, first batch of {BATCH}, load {os.getloadavg()[0]:.1f}\n")
+        # Where a job has run before, as anywhere but on a new installation.
+        first = product.cli_json(
+            "job", "submit", "true", "--template", "this-machine.small", "--project", "bench", cwd=base
+        )
+        product.cli("job", "logs", first["name"], "--follow", cwd=base)
+        link = f"a link of {LINK / 1e6:g} MB/s" if LINK else "loopback"
+        print(f"\n{FILES:,} files of {SIZE:,} bytes, {link}, first batch of {BATCH}, load {os.getloadavg()[0]:.1f}\n")
         print(
             "| the job | first batch after s | of it in the job | all there after s | bytes before / all | read by the job / all |"
         )
         print("| --- | --- | --- | --- | --- | --- |")
-        for number, way in enumerate(("waits", "early")):
+        stages: dict[str, dict[str, float]] = {}
+        for number, way in enumerate(WAYS):
             name = f"set-{way}"
             source = base / name
             write_tree(source, files=FILES, size=SIZE, seed=number)
@@ -98,3 +123,18 @@ def main() -> None:
                 f"| {way} | {told['first'] - began:.2f} | {told['first'] - told['began']:.2f} "
                 f"| {told['complete'] - began:.2f} | {share:.1%} | {told['read'] / total:.1%} |"
             )
+            stages[way] = _stages_of(product, job["name"], began, told)
+        for way, moments in stages.items():
+            print(f"\n| stage, {way} | after s |\n| --- | --- |")
+            for stage, after_s in moments.items():
+                print(f"| {stage} | {after_s:.2f} |")
+
+
+def _stages_of(product: Product, job: str, began: float, told: dict[str, float]) -> dict[str, float]:
+    """Return when each stage of a job was reached, in seconds after it was submitted."""
+    events = product.api("GET", f"/compute/jobs/{job}")["events"]
+    moments = {event["message"] or event["state"]: datetime.fromisoformat(event["at"]).timestamp() for event in events}
+    moments |= {"its interpreter runs": told["started"], "nearline is imported": told["began"]}
+    moments |= {"first file": told["first_file"]}
+    moments["first batch"] = told["first"]
+    return {stage: at - began for stage, at in sorted(moments.items(), key=lambda pair: pair[1])}

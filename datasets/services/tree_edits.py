@@ -104,10 +104,11 @@ def rename_path(
         raise InvalidInput(f"'{_name(path)}' cannot be moved into itself.")
 
     def moves(tree: _Tree) -> list[Change]:
+        moved = _found(tree, path)
         if any(True for _ in tree.list_below(to)):
             raise InvalidInput(f"There is a '{_name(to)}' already.")
         changes: dict[bytes, Change] = {}
-        for entry in _found(tree, path):
+        for entry in moved:
             there = to + entry.path[len(path) :]
             changes[entry.path] = Change(entry.path, entry, None)
             changes[there] = Change(there, None, entry._replace(path=there))

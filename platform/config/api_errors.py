@@ -1,5 +1,7 @@
 """How the API answers when something fails: always in the one form of `web.problems`."""
 
+from collections.abc import Sequence
+
 import structlog
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import HttpRequest, HttpResponse, UnreadablePostError
@@ -22,7 +24,7 @@ def install(api: NinjaAPI) -> None:
 
     @api.exception_handler(ValidationError)
     def malformed(_request: HttpRequest, error: ValidationError) -> HttpResponse:
-        faults = [{"where": ".".join(str(part) for part in item["loc"]), "what": item["msg"]} for item in error.errors]
+        faults = [{"where": _where(item["loc"]), "what": item["msg"]} for item in error.errors]
         text = "; ".join(f"{fault['where']}: {fault['what']}" for fault in faults)
         return problem(400, "core.malformed_request", f"The request is malformed: {text}", "", {"faults": faults})
 
@@ -45,3 +47,12 @@ def install(api: NinjaAPI) -> None:
             return problem_of(full)
         log.error("request.failed", path=request.path, exc_info=error)
         return problem_of_fault()
+
+
+def _where(place: Sequence[str | int]) -> str:
+    """Return the path of a field as its sender knows it: what is in the body by its name there.
+
+    The framework names it after the body and the handler's argument, `("body", "body", "replicas")`.
+    """
+    own = place[2:] or place[:1] if place[0] == "body" else place
+    return ".".join(map(str, own))

@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from nearline._http import Http, api_policy
 from nearline.content.retry import Waiting, ignore_waiting
 from nearline.resources.analytics import Analytics
 from nearline.resources.caches import Caches
 from nearline.resources.compute import Compute
-from nearline.resources.datasets import Datasets
 from nearline.resources.experiments import Experiments
 from nearline.resources.flows import Flows
-from nearline.resources.folders import Folders
 from nearline.resources.jobs import Jobs
 from nearline.resources.pools import Pools
 from nearline.resources.projects import Projects
@@ -22,6 +20,10 @@ from nearline.resources.runs import Runs
 from nearline.resources.tokens import Tokens
 from nearline.resources.users import Users
 from nearline.settings import read_settings
+
+if TYPE_CHECKING:
+    from nearline.resources.datasets import Datasets
+    from nearline.resources.folders import Folders
 
 
 class Client:
@@ -57,13 +59,17 @@ class Client:
         return self._http.get("/me")
 
     @cached_property
-    def datasets(self) -> Datasets:
+    def datasets(self) -> "Datasets":
         """Versioned file trees."""
+        from nearline.resources.datasets import Datasets  # noqa: PLC0415 (brings what only transfers need)
+
         return Datasets(self._http)
 
     @cached_property
-    def folders(self) -> Folders:
+    def folders(self) -> "Folders":
         """Folders on this machine that are linked to datasets."""
+        from nearline.resources.folders import Folders  # noqa: PLC0415 (brings what only transfers need)
+
         return Folders(self._http)
 
     @cached_property

@@ -130,18 +130,18 @@ def test_work_that_is_cancelled_before_it_begins_reads_nothing(tmp_path):
     assert packs.reads == []
 
 
-def test_next_packs_are_read_before_the_others_and_the_first_read_is_short(tmp_path):
+def test_next_packs_are_read_before_the_others_and_reads_begin_short_and_grow(tmp_path):
     packs = Packs()
-    entries = [entry for name in "abcd" for entry in packs.add({name: name.encode() * (1 << 20), f"{name}2": b"x"})]
+    half = 1 << 19
+    entries = [
+        entry
+        for name in "abc"
+        for entry in packs.add({f"{name}{n}": f"{name}{n:07}".encode() * (half // 8) for n in range(30)})
+    ]
     names = list(packs.data)
 
-    hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE, threads=1, next_packs=lambda: names[2:3])
+    hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE, threads=1, next_packs=lambda: names[1:2])
 
-    order = [(names.index(name), offset, size) for name, offset, size in packs.reads]
-    assert order == [
-        (2, 0, (1 << 20) + 1),
-        (0, 0, 1 << 20),
-        (0, 1 << 20, 1),
-        (1, 0, (1 << 20) + 1),
-        (3, 0, (1 << 20) + 1),
-    ]
+    # A read has at most a sixteenth of what was taken before, and two of these files at the least.
+    assert [size // half for _, _, size in packs.reads] == [2] * 24 + [3] * 6 + [4] * 4 + [5, 3]
+    assert [names.index(name) for name, _, _ in packs.reads] == [1] * 15 + [0] * 13 + [2] * 8

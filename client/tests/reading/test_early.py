@@ -1,6 +1,8 @@
 """A commit whose copy is being filled: what is there is read from the copy, the rest from the store, nothing wrong."""
 
 import shutil
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -22,8 +24,10 @@ class Wanted:
 
     packs: list = field(default_factory=list)
     is_away: bool = False
+    before: Callable = lambda: None
 
     def __call__(self, packs):
+        self.before()
         if self.is_away:
             raise Unavailable("away")
         self.packs.append(packs)
@@ -115,3 +119,13 @@ def test_a_platform_that_is_away_delays_nothing(open_early, wanted):
     early, _, _ = open_early(FILES)
 
     assert {path.encode(): content for path, content in early.stream()} == FILES
+
+
+def test_a_platform_that_does_not_answer_delays_nothing(open_early, wanted):
+    answer = threading.Event()
+    wanted.before = answer.wait
+    early, _, _ = open_early(FILES)
+
+    assert {path.encode(): content for path, content in early.stream()} == FILES
+    assert wanted.packs == []
+    answer.set()

@@ -234,4 +234,5 @@ def test_a_malformed_body_names_its_faults(member):
     status, body = call(member, "POST", "/tokens", {})
 
     assert (status, body["code"]) == (400, "core.malformed_request")
-    assert body["details"]["faults"][0]["where"].endswith("name")
+    assert [fault["where"] for fault in body["details"]["faults"]] == ["name"]
+    assert body["title"] == "The request is malformed: name: Field required"

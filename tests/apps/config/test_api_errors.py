@@ -81,6 +81,12 @@ def test_a_parameter_of_the_wrong_type(member):
     assert answer.json()["details"]["faults"][0]["where"] == "query.limit"
 
 
+def test_a_body_that_is_no_object_is_named_as_the_body(member):
+    answer = Client().post("/api/v1/projects", "[]", content_type="application/json", headers=bearer(member))
+
+    assert answer.json()["details"]["faults"][0]["where"] == "body"
+
+
 def test_more_parameters_than_a_request_may_have(member):
     assert_problem(Client().get("/api/v1/me?" + "a&" * 1001, headers=bearer(member)), 400, "core.malformed_request")
 

@@ -5,8 +5,9 @@ files go to a target.
 """
 
 import threading
+from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import islice
 
@@ -24,8 +25,10 @@ _BATCH_FILES = 50_000
 # Bytes may be damaged on their way. When they come damaged for the last time, the stored copy is.
 _READS = 3
 _CHECK_EVERY = 64
-# Where files are read before all are there, the first read is short, so that the first ones are soon there.
+# Where files are read meanwhile, reads begin short and grow with what was read: the first files are soon there, and
+# what a reader fetches itself shares the link with little.
 _FIRST_READ_BYTES = 1 << 20
+_GROWTH = 16
 
 
 def hydrate(
@@ -89,7 +92,7 @@ class _Hydration:
         source = iter(entries)
         try:
             while batch := list(islice(source, _BATCH_FILES)):
-                reads = _Reads(self._plan(batch), self._next_packs)
+                reads = _Reads(self._plan(batch), self._next_packs, bytes_read=self.progress.bytes_moved)
                 _wait_for_all([pool.submit(self._fetch, reads) for _ in range(threads)])
         except BaseException:
             self._cancellation.cancel()
@@ -193,18 +196,15 @@ class _Hydration:
                 self._on_progress(self.progress)
 
 
-def _want_none() -> Sequence[str]:
-    return ()
-
-
 class _Reads:
-    """The reads that are left, which threads take one by one: those of wanted packs first."""
+    """The reads that are left, which threads take one by one: those of wanted packs first, and short ones first."""
 
-    def __init__(self, spans: Iterable[PackSpan], next_packs: NextPacks | None) -> None:
-        self._next_packs = next_packs or _want_none
+    def __init__(self, spans: Iterable[PackSpan], next_packs: NextPacks | None, *, bytes_read: int) -> None:
+        self._next_packs = next_packs
+        self._taken_bytes = bytes_read
         self._lock = threading.Lock()
         self._by_pack: defaultdict[str, deque[PackSpan]] = defaultdict(deque)
-        for span in spans if next_packs is None else _with_short_start(spans):
+        for span in spans:
             self._by_pack[span.pack].append(span)
 
     def take(self) -> PackSpan | None:
@@ -212,26 +212,23 @@ class _Reads:
         with self._lock:
             if not self._by_pack:
                 return None
-            wanted = [pack for pack in self._next_packs() if pack in self._by_pack]
+            wanted = [pack for pack in self._next_packs() if pack in self._by_pack] if self._next_packs else ()
             pack = wanted[0] if wanted else next(iter(self._by_pack))
             span = self._by_pack[pack].popleft()
+            if self._next_packs is not None:
+                span, *rest = _cut(span, max(_FIRST_READ_BYTES, self._taken_bytes // _GROWTH))
+                self._by_pack[pack].extendleft(rest)
+            self._taken_bytes += span.size
             if not self._by_pack[pack]:
                 del self._by_pack[pack]
             return span
 
 
-def _with_short_start(spans: Iterable[PackSpan]) -> Iterator[PackSpan]:
-    """Yield the reads with a short one first."""
-    others = iter(spans)
-    first = next(others, None)
-    if first is None:
-        return
-    end = first.offset + _FIRST_READ_BYTES
-    count = max(1, sum(1 for piece in first.pieces if piece.blob.offset + piece.blob.size <= end))
-    yield span_of(first.pack, first.pieces[:count])
-    if rest := first.pieces[count:]:
-        yield span_of(first.pack, rest)
-    yield from others
+def _cut(span: PackSpan, most_bytes: int) -> list[PackSpan]:
+    """Return a read of at most so many bytes, or of one piece, and the rest of the span, if there is any."""
+    end = span.offset + most_bytes
+    count = max(1, bisect_right(span.pieces, end, key=lambda piece: piece.blob.offset + piece.blob.size))
+    return [span_of(span.pack, pieces) for pieces in (span.pieces[:count], span.pieces[count:]) if pieces]
 
 
 def _wait_for_all(futures: Sequence[Future[None]]) -> None:

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from nearline.content.entries import BlobRef, Entry
@@ -14,6 +15,8 @@ from nearline.reading.blobs import BlobReader
 
 _MOST_WANTED = 64
 _TELL_EVERY_S = 0.25
+# What is read first is asked of the store as soon as it is announced: the copy will not have it by then.
+_EAGER_BYTES = 8 << 20
 
 
 class CopyReader:
@@ -28,16 +31,24 @@ class CopyReader:
         self._want = want
         self._lock = threading.Lock()
         self._coming: dict[bytes, Sequence[Entry]] = {}
+        # Beside the reads, which wait neither for the platform nor for one that is away.
+        self._teller = ThreadPoolExecutor(1, thread_name_prefix="tell-wanted")
+        self._telling: Future[None] | None = None
+        self._announced_bytes = 0
         self._told_at = float("-inf")
         self._told: Sequence[str] = ()
 
     def close(self) -> None:
         """Stop reading."""
+        self._teller.shutdown(wait=False, cancel_futures=True)
         self._store.close()
 
     def fetch_ahead(self, entries: Iterable[Entry]) -> None:
         """Say what is read next, so that it is in the copy by then."""
         missing = [entry for entry in entries if not self._is_there(entry)]
+        if self._announced_bytes < _EAGER_BYTES:
+            self._store.fetch_ahead(missing)
+        self._announced_bytes += sum(entry.size for entry in missing)
         with self._lock:
             self._coming.update(dict.fromkeys((entry.path for entry in missing), missing))
         self._tell(missing)
@@ -71,11 +82,15 @@ class CopyReader:
 
     def _tell(self, missing: Sequence[Entry]) -> None:
         packs = list(dict.fromkeys(blob.pack.hex() for entry in missing for blob in entry.blobs))[:_MOST_WANTED]
-        if packs and packs != self._told and time.monotonic() > self._told_at + _TELL_EVERY_S:
+        is_due = time.monotonic() > self._told_at + _TELL_EVERY_S and (self._telling is None or self._telling.done())
+        if packs and packs != self._told and is_due:
             self._told, self._told_at = packs, time.monotonic()
-            # It is an advice: without it the files come a little later.
-            with contextlib.suppress(NearlineError):
-                self._want(packs)
+            self._telling = self._teller.submit(self._tell_now, packs)
+
+    def _tell_now(self, packs: Sequence[str]) -> None:
+        # It is an advice: without it the files come a little later.
+        with contextlib.suppress(NearlineError):
+            self._want(packs)
 
     def _is_there(self, entry: Entry) -> bool:
         try:

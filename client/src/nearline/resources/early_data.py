@@ -17,7 +17,9 @@ from nearline.resources.storage_routes import StorageRoutes
 from nearline.transfer.remote.server import ObjectKind, SignedRequest, Storage
 
 VARIABLE = "NEARLINE_EARLY_DATA"
-_LOOK_EVERY_S = 1.0
+_LOOK_AT_LEAST_S, _LOOK_AT_MOST_S = 0.05, 1.0
+_LOOK_SHARE = 0.05
+"""After this share of the time that was waited the platform is asked again."""
 
 
 class EarlyRoutes(StorageRoutes):
@@ -63,9 +65,10 @@ class EarlyData:
 
     def wait(self) -> None:
         """Return when all files are there."""
-        routes = self()
+        routes, began = self(), time.monotonic()
         while not routes.is_complete():
-            time.sleep(_LOOK_EVERY_S)
+            waited_s = time.monotonic() - began
+            time.sleep(min(max(_LOOK_AT_LEAST_S, waited_s * _LOOK_SHARE), _LOOK_AT_MOST_S))
 
 
 class EarlyFiles(CommitFiles):

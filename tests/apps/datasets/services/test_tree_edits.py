@@ -69,6 +69,15 @@ def test_what_is_not_there_cannot_be_removed(member, dataset, first):
     assert Commit.objects.count() == 1
 
 
+def test_what_is_not_there_cannot_be_moved_onto_something(member, dataset, first):
+    with pytest.raises(FileNotInCommit, match=r"no 'x'"):
+        tree_edits.rename_path(
+            actor=member, dataset=dataset, branch="main", path=b"x", to=b"a.txt", expected_head=first.id
+        )
+
+    assert Commit.objects.count() == 1
+
+
 def test_an_edit_of_a_page_that_is_old_is_refused(member, dataset, first):
     second = commit_files(member, dataset, {**FILES, "more.txt": b"more"})
 
