@@ -156,6 +156,13 @@ class ManifestRejected(InvalidInput):
     hint = "Nothing was committed. Rename or remove what is named and sync again."
 
 
+class ManifestMissing(ManifestRejected):
+    """A root or a range that was to be uploaded is not in the store."""
+
+    code = "datasets.manifest_missing"
+    hint = "Nothing was committed. Sync again: what the store does not have is sent again."
+
+
 class NameCollision(ManifestRejected):
     """Names differ only in case or Unicode form, or one is a file and a folder. `details.groups` lists them."""
 

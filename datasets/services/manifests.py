@@ -16,7 +16,7 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine import collisions
 from datasets.engine.layout import range_key, root_key
-from datasets.errors import BlobMissing, ManifestRejected, NameCollision, PackMissing
+from datasets.errors import BlobMissing, ManifestMissing, ManifestRejected, NameCollision, PackMissing
 from datasets.models import PRESENT, Commit, Dataset, ManifestRange, Pack
 from datasets.selectors.trees import TreeReader
 from datasets.services import packs
@@ -125,7 +125,7 @@ def _read_root(store: ScopedStore, root: str) -> list[RootRange]:
     try:
         data = store.get(root_key(root))
     except BlobMissing as error:
-        raise ManifestRejected(f"The root {root[:12]} was not uploaded.", root=root) from error
+        raise ManifestMissing(f"The root {root[:12]} was not uploaded.", root=root) from error
     if root_id(data) != root:
         raise ManifestRejected(f"What was uploaded as the root {root[:12]} is something else.", root=root)
     try:
@@ -189,7 +189,7 @@ def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> Rang
     try:
         entries = check_range(row, data.result())
     except BlobMissing as error:
-        raise ManifestRejected(f"The range {row.range_id[:12]} was not uploaded.", range=row.range_id) from error
+        raise ManifestMissing(f"The range {row.range_id[:12]} was not uploaded.", range=row.range_id) from error
     except ContentError as error:
         raise ManifestRejected(f"The range {row.range_id[:12]} is not valid: {error}", range=row.range_id) from error
     reader.keep_range(row.range_id, entries)
