@@ -5,14 +5,14 @@ from django.db.models.signals import post_migrate
 from django.dispatch import receiver
 
 from accounts.signals import project_created
-from scheduler.services import queue_making
+from scheduler.services import pool_members
 from scheduler.workers import change_log
 
 
 @receiver(project_created, dispatch_uid="scheduler.create_queue")
 def create_queue(*, project_id: str, **_: object) -> None:
     """Create the queue of a new project."""
-    queue_making.ensure_queue(project_id=project_id)
+    pool_members.ensure_queue(project_id=project_id)
 
 
 @receiver(post_migrate, dispatch_uid="scheduler.log_changes")

@@ -36,7 +36,7 @@ def _measure() -> None:
     from accounts.models import Project
     from scheduler.models import Queue, Workload
     from scheduler.selectors.workloads import list_terminating
-    from scheduler.services import queue_making, resource_nodes, workloads
+    from scheduler.services import pool_members, resource_nodes, workloads
     from scheduler.workers import cycle
     from scheduler.workers.session_cache import SessionCache
 
@@ -45,7 +45,7 @@ def _measure() -> None:
     reports = [resource_nodes.NodeReport(f"n{index:05}", 64_000, 512 * GIB, gpus) for index in range(NODES)]
     resource_nodes.report_nodes(resource_id="res_lab", resource_name="lab", is_simulated=True, nodes=reports)
     projects = [Project.objects.create(name=f"team-{index}") for index in range(PROJECTS)]
-    queue_making.ensure_queues({project.pk for project in projects})
+    pool_members.ensure_queues({project.pk for project in projects})
     Queue.objects.update(gpu_quota_milli=8000 * NODES // PROJECTS)
 
     def enqueue(count: int, cpu_millicores: int = 1000, sizes: Sequence[int] = SIZES_MILLI) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.scheduler import philly
 from benchmarks.scheduler.philly_replay import CHECKPOINT_S, NODE_GPUS, Arrival
-from scheduler.services import queue_making
+from scheduler.services import pool_members
 
 LAST_WAITS = 50
 FORECAST_AFTER_S = float(os.environ.get("BENCH_FORECAST_AFTER", "5"))
@@ -137,7 +137,7 @@ class Replay:
             self._templates[gpus] = template.pk
         for name, quota in self._quotas.items():
             self._projects[name] = projects.create_project(actor=admin, name=f"vc-{name.lower()}").pk
-            queue_making.ensure_queue(project_id=self._projects[name])
+            pool_members.ensure_queue(project_id=self._projects[name])
             queue = Queue.objects.get(project=self._projects[name])
             queues.set_quota(actor=admin, queue=queue, gpu_quota_milli=ONE_GPU * quota)
 

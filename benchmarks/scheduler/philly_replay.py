@@ -11,7 +11,6 @@ from enum import IntEnum
 
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.jobs import Job, Pod
-from scheduler.engine.resources import Quota
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
     GroupView,
@@ -22,6 +21,7 @@ from scheduler.engine.snapshot import (
     PodView,
     Policy,
     QueueView,
+    Quota,
     Request,
     Snapshot,
 )

@@ -19,7 +19,6 @@ from benchmarks.scheduler import openb
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.explain import explain
 from scheduler.engine.placing import place
-from scheduler.engine.resources import Quota
 from scheduler.engine.rules.packing import price_capacity
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
@@ -32,6 +31,7 @@ from scheduler.engine.snapshot import (
     PodView,
     Policy,
     QueueView,
+    Quota,
     Request,
     Snapshot,
 )

@@ -37,7 +37,7 @@ from datasets.errors import TreeNotFound
 from datasets.selectors import datasets as dataset_selectors
 from datasets.selectors import trees as tree_selectors
 from datasets.selectors.datasets import ResolvedCommit
-from datasets.services import cache_holds, caches, selections, trees
+from datasets.services import caches, selections, trees
 from datasets.services.trees import StoredTree
 from scheduler.selectors import pools
 
@@ -200,10 +200,10 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
                 raise JobNameTaken(f"There is a job called '{name}' already.")
             _tell(job, facts)
     except PlatformError:
-        cache_holds.release_holds(HOLDER + job_id)
+        caches.release_holds(actor=actor, holder=HOLDER + job_id)
         raise
     except IntegrityError as error:
-        cache_holds.release_holds(HOLDER + job_id)
+        caches.release_holds(actor=actor, holder=HOLDER + job_id)
         if Job.objects.filter(name=own_name).exists():
             raise JobNameTaken(f"There is a job called '{name}' already.") from error
         raise

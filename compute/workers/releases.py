@@ -8,13 +8,15 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
+from accounts.actor import Actor
 from compute.engine.states import JOB_STATES
 from compute.models import Job
 from compute.services.submissions import HOLDER
 from core import clock, isolation
 from datasets.selectors import caches as cache_selectors
-from datasets.services.cache_holds import release_holds
+from datasets.services import caches
 
+_SYSTEM = Actor.system("releases")
 _SUBMISSION = timedelta(minutes=5)
 """The longest time from the first hold of a submission to its job."""
 
@@ -34,4 +36,8 @@ def release_data() -> None:
     ended = set(over.values_list("pk", flat=True))
     settled = cache_selectors.list_holders(prefix=HOLDER, before=clock.now() - _SUBMISSION)
     missing = {holder.removeprefix(HOLDER) for holder in settled} - set(jobs.values_list("pk", flat=True))
-    isolation.for_each("compute.release_data", sorted(ended | missing), lambda pk: release_holds(HOLDER + pk))
+    isolation.for_each("compute.release_data", sorted(ended | missing), _release)
+
+
+def _release(job_id: str) -> None:
+    caches.release_holds(actor=_SYSTEM, holder=HOLDER + job_id)

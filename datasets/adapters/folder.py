@@ -9,7 +9,7 @@ from pathlib import Path
 from datasets.adapters import store_grants
 from datasets.adapters.growing_file import GrowingFile
 from datasets.adapters.store_grants import StoreGrant
-from datasets.engine.blob_keys import check_key, check_prefix
+from datasets.engine.layout import check_key, check_prefix
 from datasets.engine.ports import Announcement, BlobStat, PutProof, SignedRequest
 from datasets.errors import BlobMissing, ContentCorrupt, StoreUnreachable
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from urllib.parse import quote, unquote
 
 from core import clock
-from datasets.engine.blob_keys import check_key, check_prefix
+from datasets.engine.layout import check_key, check_prefix
 from datasets.engine.ports import Announcement, BlobStat, PutProof, SignedRequest
 from datasets.errors import BlobMissing, ContentCorrupt, SignatureInvalid
 

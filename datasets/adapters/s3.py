@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from datasets.adapters.s3_signing import S3Keys, presign
-from datasets.engine.blob_keys import check_key, check_prefix
+from datasets.engine.layout import check_key, check_prefix
 from datasets.engine.ports import Announcement, BlobStat, PutProof, SignedRequest
 from datasets.errors import BlobMissing, ContentCorrupt, InvalidStore, StoreUnreachable
 from nearline.content.retry import Failure, RetryPolicy

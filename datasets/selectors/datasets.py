@@ -11,8 +11,8 @@ from accounts.permissions import require
 from core import clock
 from datasets import permissions
 from datasets.engine.names import parse_reference
-from datasets.errors import DatasetNotFound, DeletedDatasetNotFound
-from datasets.models import PRESENT, Branch, Commit, Dataset, Query
+from datasets.errors import DatasetNotFound, DeletedDatasetNotFound, StoreNotFound
+from datasets.models import PRESENT, Branch, Commit, Dataset, Query, Store
 from datasets.selectors import commits, queries
 
 
@@ -113,3 +113,11 @@ def _visible(actor: Actor) -> QuerySet[Dataset]:
     if not actor.sees_everything:
         datasets = datasets.filter(project_id__in=actor.project_ids)
     return datasets.prefetch_related(Prefetch("branches", queryset=heads, to_attr="default_heads"))
+
+
+def get_default_store() -> Store:
+    """Return the store that new datasets go to. Raises StoreNotFound before the first start has made one."""
+    store = Store.objects.filter(is_default=True).first()
+    if store is None:
+        raise StoreNotFound("No store is registered yet.")
+    return store

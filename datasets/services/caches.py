@@ -28,7 +28,7 @@ from datasets.errors import (
 )
 from datasets.models import CachedCommit, CacheHold, CacheSite, Commit
 from datasets.selectors import cache_plans, caches, failures
-from datasets.services import cache_holds, cache_space
+from datasets.services import cache_space
 from datasets.services.cache_events import announce, change_state
 
 _TOUCH_STEP = timedelta(minutes=1)
@@ -142,7 +142,32 @@ def hold(*, actor: Actor, cached_commit_id: str, holder: str, why: str) -> Cache
     row = _lock(actor, cached_commit_id)
     if row.state not in CURRENT - {CacheState.FAILED}:
         raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")
-    return cache_holds.write_hold(row, holder, why)
+    return _hold(row, holder, why)
+
+
+@transaction.atomic
+def release_holds(*, actor: Actor, holder: str) -> int:
+    """End all holds of `holder` and return how many there were; the idle clocks start now.
+
+    What was on its way for holders only, and has none left, is cancelled.
+    """
+    holds = CacheHold.objects.filter(holder=holder)
+    projects = dict(holds.values_list("cached_commit_id", "cached_commit__dataset__project_id"))
+    if not projects:
+        return 0
+    for project_id in set(projects.values()):
+        require(actor, permissions.CACHE, project_id)
+    ids = list(projects)
+    list(CachedCommit.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
+    holds.delete()
+    rows = CachedCommit.objects.filter(pk__in=ids)
+    rows.update(last_used_at=clock.now())
+    unneeded = rows.filter(is_for_holders=True, is_pinned=False, state__in=sorted(UNFINISHED), holds=None)
+    for row in unneeded.order_by("pk"):
+        message = "Cancelled: nothing that needed it is left."
+        if change_state(row, CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
+            enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
+    return len(ids)
 
 
 def touch_commit(*, actor: Actor, commit: Commit) -> None:
@@ -203,7 +228,7 @@ class _Request:
         cache_space.free_capacity(plan, wanted_for=self.label)
         row = self._queue_again(failed, need_bytes) if failed else self._create(site, need_bytes)
         if self.holder is not None:
-            cache_holds.write_hold(row, self.holder, self.why)
+            _hold(row, self.holder, self.why)
         audit.record(self.actor, "datasets.cache", row, project_id=self.commit.dataset.project_id, site=site.name)
         enqueue_on_commit("datasets.hydrate", cached_commit_id=row.pk)
         return row, plan
@@ -259,6 +284,12 @@ def _join(actor: Actor, commit: Commit, site: CacheSite, holder: str | None, why
         CachedCommit.objects.filter(pk=row.pk).update(is_for_holders=False)
     _touch(CachedCommit.objects.filter(pk=row.pk, state__in=CURRENT), actor.name)
     return row
+
+
+def _hold(row: CachedCommit, holder: str, why: str) -> CacheHold:
+    held, _ = CacheHold.objects.get_or_create(cached_commit=row, holder=holder, defaults={"why": why[:200]})
+    CachedCommit.objects.filter(pk=row.pk).update(last_used_at=clock.now(), last_used_by=(why or holder)[:200])
+    return held
 
 
 def _touch(rows: QuerySet[CachedCommit], by: str) -> None:

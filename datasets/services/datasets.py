@@ -17,7 +17,7 @@ from datasets import permissions
 from datasets.engine.names import check_label
 from datasets.errors import DatasetExists, DeletedDatasetNotFound, RestoreNameTaken
 from datasets.models import Branch, Dataset, UploadSession, UploadState
-from datasets.selectors.stores import get_default_store
+from datasets.selectors.datasets import get_default_store
 from datasets.services import records
 
 log = structlog.get_logger(__name__)

@@ -25,7 +25,7 @@ from datasets.models import (
     UploadSession,
     UploadState,
 )
-from datasets.selectors.stores import get_default_store
+from datasets.selectors.datasets import get_default_store
 from datasets.selectors.trees import TreeReader
 from datasets.services import commits, manifests, packs, uploads
 from datasets.services.manifests import CheckedTree

@@ -24,7 +24,7 @@ from core.errors import PlatformError
 from core.models import Failure
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
-from datasets.services import cache_holds, caches
+from datasets.services import caches
 from datasets.workers import checkouts
 from flows.engine import names
 from flows.engine.states import ATTEMPT_STATES, AttemptState
@@ -169,12 +169,14 @@ def release_inputs() -> None:
     waiting = Attempt.objects.filter(pk__in=holders, state=AttemptState.QUEUED).values_list("pk", flat=True)
     # Where the attempt waits no more, its data is not needed there, or its next attempt holds it.
     unneeded = sorted(holders - set(waiting))
-    isolation.for_each("flows.release_ahead", unneeded, lambda pk: cache_holds.release_holds(AHEAD + pk))
+    isolation.for_each(
+        "flows.release_ahead", unneeded, lambda pk: caches.release_holds(actor=_SYSTEM, holder=AHEAD + pk)
+    )
 
 
 def _release(ended: tuple[str, str]) -> None:
     attempt_id, run_id = ended
-    cache_holds.release_holds(attempt_id)
+    caches.release_holds(actor=_SYSTEM, holder=attempt_id)
     shutil.rmtree(_copies_of(run_id, attempt_id), ignore_errors=True)
     AttemptInput.objects.filter(attempt=attempt_id).update(state=InputState.RELEASED)
 

@@ -3,14 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from core.taints import Taint, Toleration, left_over
 from core.units import ONE_GPU
 from scheduler.engine.mig import Geometry, Kind, Profile
-from scheduler.engine.resources import Quota
 
 Labels = frozenset[tuple[str, str]]
 """Labels of nodes, each with a value."""
+
+
+class Quota(NamedTuple):
+    """An amount of each resource that the scheduler shares out; None stands for "without bound"."""
+
+    gpu_milli: int | None = 0
+    cpu_millicores: int | None = None
+    memory_bytes: int | None = None
 
 
 class PodState(StrEnum):

@@ -19,7 +19,6 @@ from core.prepared import prepared
 from core.taints import Taint, Toleration
 from core.units import ONE_GPU
 from scheduler.engine.mig import find_geometry
-from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
@@ -29,6 +28,7 @@ from scheduler.engine.snapshot import (
     PodState,
     PodView,
     QueueView,
+    Quota,
     Request,
     TopologyConstraint,
     WorkRules,

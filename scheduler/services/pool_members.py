@@ -1,4 +1,4 @@
-"""Which resource is in which pool, for the services that make pools, report nodes and enqueue work."""
+"""Who belongs to a pool: resources, and projects by their queues there. The default pool is made at the first need."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -8,9 +8,9 @@ from django.db.models import F, QuerySet
 from core import tasks
 from core.prepared import prepared
 from scheduler.engine.states import LIVE
-from scheduler.models import DEFAULT_POOL_ID, Gpu, Node, Pool, PoolResource, Workload
+from scheduler.models import DEFAULT_POOL_ID, Gpu, Node, Pool, PoolResource, Queue, Workload
 from scheduler.selectors.queues import list_project_ids
-from scheduler.services import queue_making
+from scheduler.selectors.snapshots import QUEUES
 
 
 def get_pool_ids(resource_ids: Collection[str]) -> Mapping[str, str]:
@@ -30,7 +30,7 @@ def choose_pool(*, resource_id: str, name: str) -> str:
     That is the default pool while no other resource has GPUs in it. Else it is one of its own, called like it: GPUs of
     one place say nothing about what is fair in another.
     """
-    queue_making.ensure_default_pool()
+    ensure_default_pool()
     # Of two resources that report at once the second must see the GPUs of the first.
     default = Pool.objects.select_for_update().get(pk=DEFAULT_POOL_ID)
     known = PoolResource.objects.filter(resource_id=resource_id).first()
@@ -58,7 +58,7 @@ def _named_for(name: str) -> Pool:
 def create(name: str) -> Pool:
     """Create a pool, with a queue for each project."""
     pool = Pool.objects.create(name=name)
-    queue_making.ensure_queues(list_project_ids(), pool_id=pool.pk)
+    ensure_queues(list_project_ids(), pool_id=pool.pk)
     return pool
 
 
@@ -80,6 +80,38 @@ def requeue_on(resource_ids: Collection[str], *, pool_id: str) -> None:
     live = Workload.objects.filter(resource_id__in=resource_ids).filter(state__in=sorted(LIVE))
     elsewhere = live.exclude(queue__pool=pool_id)
     counts = Counter(elsewhere.values_list("project_id", flat=True))
-    queue_ids = queue_making.ensure_queues(sorted(counts), pool_id=pool_id) if counts else {}
+    queue_ids = ensure_queues(sorted(counts), pool_id=pool_id) if counts else {}
     for project_id in sorted(counts):
         elsewhere.filter(project_id=project_id).update(queue_id=queue_ids[project_id], revision=F("revision") + 1)
+
+
+def ensure_queues(project_ids: Collection[str], *, pool_id: str = DEFAULT_POOL_ID) -> Mapping[str, str]:
+    """Return the id of each project's queue in a pool, creating those that are missing with no GPUs of their own."""
+    queue_ids = dict(_queues_of(pool_id, project_ids))
+    missing = sorted(set(project_ids) - set(queue_ids))
+    if missing:
+        if pool_id == DEFAULT_POOL_ID:
+            ensure_default_pool()
+        Queue.objects.bulk_create(
+            [Queue(pool_id=pool_id, project_id=project_id) for project_id in missing], ignore_conflicts=True
+        )
+        queue_ids |= dict(_queues_of(pool_id, missing))
+        tasks.read_anew(QUEUES)
+    return queue_ids
+
+
+@prepared
+def _queues_of(pool_id: str, project_ids: Collection[str]) -> QuerySet[Queue, tuple[str, str]]:
+    return Queue.objects.filter(pool=pool_id, project__in=project_ids).values_list("project_id", "id")
+
+
+def ensure_queue(*, project_id: str) -> str:
+    """Return the id of a project's queue in the default pool; it has one in every pool from then on."""
+    for pool_id in Pool.objects.exclude(pk=DEFAULT_POOL_ID).order_by("pk").values_list("pk", flat=True):
+        ensure_queues([project_id], pool_id=pool_id)
+    return ensure_queues([project_id])[project_id]
+
+
+def ensure_default_pool() -> None:
+    """Create the default pool if it is missing."""
+    Pool.objects.bulk_create([Pool(pk=DEFAULT_POOL_ID, name="default")], ignore_conflicts=True)

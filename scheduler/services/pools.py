@@ -16,7 +16,7 @@ from scheduler.engine.states import HOLDING, LIVE, WorkloadState
 from scheduler.engine.wording import write
 from scheduler.errors import InvalidPool, PoolHasWork
 from scheduler.models import DEFAULT_POOL_ID, Node, Pool, PoolResource, Workload
-from scheduler.services import pool_members, queue_making
+from scheduler.services import pool_members
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def delete_pool(*, actor: Actor, pool: Pool) -> None:
     if nodes or live:
         raise InvalidPool(f"The pool '{pool.name}' has {nodes} nodes and {live} jobs that have not ended.")
     # The history of what ran here names a queue, and history stays.
-    default_ids = queue_making.ensure_queues(
+    default_ids = pool_members.ensure_queues(
         sorted(set(Workload.objects.filter(queue__pool=pool).values_list("project_id", flat=True)))
     )
     for project_id, queue_id in default_ids.items():

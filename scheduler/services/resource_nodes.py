@@ -10,7 +10,7 @@ from core import tasks
 from core.taints import Taint
 from scheduler.engine.snapshot import MigStrategy
 from scheduler.models import Gpu, Node, Placement
-from scheduler.services import pool_members, queue_making
+from scheduler.services import pool_members
 
 __all__ = ["GpuReport", "MigStrategy", "NodeReport"]
 
@@ -115,7 +115,7 @@ def _pool_of(resource_id: str, name: str, nodes: Sequence[NodeReport], known: Ma
         return pool_members.choose_pool(resource_id=resource_id, name=name)
     if all(node.name in known for node in nodes):
         return ""
-    queue_making.ensure_default_pool()
+    pool_members.ensure_default_pool()
     return pool_members.get_pool_ids([resource_id])[resource_id]
 
 

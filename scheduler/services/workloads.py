@@ -20,7 +20,7 @@ from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload
 from scheduler.selectors.queues import find_queue
 from scheduler.selectors.workloads import ENQUEUED, ClaimedPlacement, find_unclaimed, pod_order
-from scheduler.services import pool_members, queue_making
+from scheduler.services import pool_members
 
 __all__ = ["PodSet", "WorkloadRequest"]
 
@@ -308,7 +308,7 @@ def _ensure_queues(requests: Sequence[WorkloadRequest]) -> dict[tuple[str, str],
     for request in requests:
         project_ids[pool_ids[request.resource_id]].add(request.project_id)
     queue_ids = {
-        pool_id: queue_making.ensure_queues(members, pool_id=pool_id) for pool_id, members in project_ids.items()
+        pool_id: pool_members.ensure_queues(members, pool_id=pool_id) for pool_id, members in project_ids.items()
     }
     return {
         (request.resource_id, request.project_id): queue_ids[pool_ids[request.resource_id]][request.project_id]

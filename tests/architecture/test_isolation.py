@@ -35,7 +35,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "compute.workers.launches:start_placed_jobs": "batches, of which each is isolated",
     "compute.workers.watch:_start_missing": "starts a thread for each resource; what that does is isolated",
     "datasets.services.cache_space:free_capacity": "the copies that leave for one other, in its transaction",
-    "datasets.services.cache_holds:release_holds": "the copies that one holder held, in its transaction",
+    "datasets.services.caches:release_holds": "the copies that one holder held, in its transaction",
     "datasets.services.caches:request_cache": "two ways to find space for one copy",
     "experiments.workers.moves:_move": "the files of one experiment",
     "flows.workers.apply:_Writer._begin_attempts": "the attempts of one plan, in its transaction",

@@ -12,7 +12,6 @@ PARTS = {
     "compute.node_reports": "writes what a probe found, when a resource is attached and later",
     "compute.queueing": "queues jobs when they are submitted, and once their data is ready",
     "compute.uses": "notes the use of jobs, for connections, commands and the look at idle ones",
-    "datasets.cache_holds": "keeps and ends holds, for requests of copies and for the apps whose jobs hold them",
     "datasets.cache_events": "writes each change of a cached commit's state, for services and workers",
     "datasets.cache_space": "reserves the space of a site, for services and workers",
     "datasets.damage": "reads packs and notes which are damaged, for uploads, reports, scrubs and commands",
@@ -24,10 +23,9 @@ PARTS = {
     "datasets.tree_writing": "writes the manifests of a tree that the server itself made",
     "scheduler.forecasts": "stores and scores what the app that runs jobs forecasts",
     "experiments.measurements": "writes points of curves, for logs and for programs elsewhere",
-    "scheduler.queue_making": "makes the queues and the default pool that projects, pools and new work need",
     "scheduler.resource_nodes": "writes what the app that runs jobs reports of its resources' nodes",
     "scheduler.workloads": "keeps the workloads of the app that runs jobs, inside the transactions of its use cases",
-    "scheduler.pool_members": "keeps which resource is in which pool, for pools, node reports and new work",
+    "scheduler.pool_members": "keeps which resources and queues a pool has, for pools, node reports and new work",
     "experiments.facts": "keeps the index of what experiments record in step with them",
 }
 

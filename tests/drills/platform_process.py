@@ -32,7 +32,7 @@ from accounts.services import projects
 from core import clock
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, Commit
 from datasets.selectors.datasets import resolve
-from datasets.services import cache_holds, cache_sites, caches
+from datasets.services import cache_sites, caches
 from datasets.workers import cache_hydration, checkouts, collection, evictions, unfinished
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
@@ -98,7 +98,7 @@ def request_64_times(commit_id):
 
 def release(_):
     """End all holds."""
-    return [cache_holds.release_holds(f"job-{number}") for number in range(64)]
+    return [caches.release_holds(actor=Actor.system("test"), holder=f"job-{number}") for number in range(64)]
 
 
 def hydrate(cached_commit_id):

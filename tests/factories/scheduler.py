@@ -8,7 +8,6 @@ from accounts.models import Project
 from scheduler.engine import mig
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Explain, Start
-from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
@@ -19,6 +18,7 @@ from scheduler.engine.snapshot import (
     PodView,
     Policy,
     QueueView,
+    Quota,
     Request,
     Snapshot,
 )

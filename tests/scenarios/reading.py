@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     PARITY,
     Fill,
@@ -17,6 +16,7 @@ from scheduler.engine.snapshot import (
     PodView,
     Policy,
     QueueView,
+    Quota,
     Request,
     Snapshot,
     TopologyConstraint,

@@ -12,7 +12,7 @@ from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheInUse, CachePinned, StagingLost
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
-from datasets.services import cache_holds, caches
+from datasets.services import caches
 from datasets.workers import cache_hydration, evictions
 from tests.apps.caching.conftest import SIZE
 from tests.factories.datasets import read_tree
@@ -93,7 +93,7 @@ def test_what_is_held_stays_until_a_day_after_its_release(ready, member, time):
     caches.hold(actor=member, cached_commit_id=ready.pk, holder="job-1", why="read by train-1")
     time(START + 9 * DAY)
     assert evictions.evict_idle() == 0
-    assert cache_holds.release_holds("job-1") == 1
+    assert caches.release_holds(actor=Actor.system("test"), holder="job-1") == 1
 
     assert evictions.evict_idle() == 0
     time(START + 10 * DAY)
@@ -216,7 +216,7 @@ def test_copies_of_a_deleted_dataset_leave_unless_a_job_reads_them(ready, datase
     caches.hold(actor=member, cached_commit_id=ready.pk, holder="job-1", why="read by train-1")
     assert evictions.evict_idle() == 0
 
-    cache_holds.release_holds("job-1")
+    caches.release_holds(actor=Actor.system("test"), holder="job-1")
 
     assert evictions.evict_idle() == 1
 

@@ -10,7 +10,7 @@ from datasets.errors import CacheFull, CacheInUse, InvalidCacheSite
 from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import cache_plans
 from datasets.selectors import caches as reads
-from datasets.services import cache_holds, cache_sites, caches
+from datasets.services import cache_sites, caches
 from datasets.workers import evictions
 from tests.factories.datasets import commit_files
 
@@ -145,7 +145,7 @@ def test_a_full_site_evicts_what_nobody_holds_and_refuses_when_all_is_held(membe
     first.refresh_from_db()
     assert first.state == "ready"
 
-    cache_holds.release_holds("job:1")
+    caches.release_holds(actor=Actor.system("test"), holder="job:1")
     second = caches.request_cache(actor=member, commit=big, site=site)
     tick(worker)
     first.refresh_from_db()

@@ -10,7 +10,7 @@ from accounts.services import projects
 from compute.models import Job, Template
 from core import clock
 from scheduler.models import Eviction, Queue, Workload
-from scheduler.services import queue_making, queues
+from scheduler.services import pool_members, queues
 from scheduler.workers import cycle, node_spans, usage
 from tests.factories import compute as make
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
@@ -40,7 +40,7 @@ def shown(actor, address: str) -> str:
 @pytest.fixture
 def evicted(site_admin, project, move) -> Eviction:
     """Let guests lose one of two GPUs to the owner after ten minutes, and sample what was held."""
-    queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
+    queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
     queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=2000)
     guests = projects.create_project(actor=site_admin, name="guests")
     report_nodes(report("n1", 2))

@@ -18,7 +18,7 @@ from datasets.adapters.hydration import StorePacks
 from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit
 from datasets.selectors import caches as caches_reads
-from datasets.services import cache_holds, cache_sites, caches
+from datasets.services import cache_sites, caches
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
@@ -158,7 +158,7 @@ def test_a_token_is_good_for_nothing_once_no_job_holds_the_copy(member, project,
     job = submit(member, project)
     copy = CachedCommit.objects.get()
     token = caches_reads.sign_reader(copy.pk)
-    cache_holds.release_holds(submissions.HOLDER + job.pk)
+    caches.release_holds(actor=Actor.system("test"), holder=submissions.HOLDER + job.pk)
 
     assert [ask(token, "GET").status, ask("nonsense", "GET").status] == [401, 401]
     assert ask(token, "POST", "/wanted", {"packs": []}).status == 401

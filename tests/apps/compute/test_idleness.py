@@ -16,7 +16,7 @@ from compute.workers import idleness, observe, stops
 from core import clock
 from scheduler.models import Queue
 from scheduler.selectors import queues as queue_selectors
-from scheduler.services import queue_making, queues
+from scheduler.services import pool_members, queues
 from tests.factories import compute as make
 from tests.factories.api import call
 
@@ -36,7 +36,7 @@ def at():
 @pytest.fixture
 def notebook(at, project, template) -> Job:
     """Return an interactive job that runs, and may be idle for an hour by its project."""
-    queue_id = queue_making.ensure_queue(project_id=project.pk)
+    queue_id = pool_members.ensure_queue(project_id=project.pk)
     Queue.objects.filter(pk=queue_id).update(interactive_idle_at_most_s=HOUR)
     return run(project, template, "notebook", is_preemptible=False)
 
@@ -221,7 +221,7 @@ def test_one_job_that_cannot_be_looked_at_stops_no_other(notebook, driver, at, p
 
 
 def test_a_department_rules_for_projects_without_a_limit(project, site_admin):
-    own = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
+    own = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
     queues.create_department(
         actor=site_admin, pool=own.pool, name="research", interactive_idle_at_most_s=HOUR, training_idle_at_most_s=60
     )
@@ -313,7 +313,7 @@ def test_the_page_and_the_list_show_an_idle_job_and_the_button_keeps_it(notebook
 
 
 def test_the_task_has_work_only_where_there_is_a_limit(at, project, template):
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
     job = run(project, template, "train")
     assert not any(query.exists() for query in idleness.find_limited())
 

@@ -16,7 +16,7 @@ from core import clock, tasks
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
 from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, Workload
-from scheduler.services import queue_making, workloads
+from scheduler.services import pool_members, workloads
 from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
@@ -97,7 +97,7 @@ def test_api_and_pages_say_the_same_sentence(member, project, whole, at_noon):
 
 def test_what_strangers_hold_is_told_without_their_names(member, site_admin, project, whole, at_noon):
     other = projects.create_project(actor=site_admin, name="team-z")
-    queue_making.ensure_queue(project_id=other.pk)
+    pool_members.ensure_queue(project_id=other.pk)
     hold_and_wait(project, whole, of=other, simulated_duration_s=HOUR_S)
 
     told = outlook_of(member, "waits")

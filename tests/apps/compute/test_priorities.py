@@ -10,7 +10,7 @@ from compute.selectors import outlooks
 from compute.services import submissions, trials
 from compute.services.submissions import Submission
 from compute.workers import forecasts
-from scheduler.services import queue_making
+from scheduler.services import pool_members
 from scheduler.workers import cycle
 from tests.factories.api import call
 
@@ -23,7 +23,7 @@ BODY = {"project": "team-a", "template": "scripted.small", "command": "true"}
 @pytest.fixture
 def full(template, project) -> None:
     """Make each job as large as the only node."""
-    queue_making.ensure_queues([project.pk])
+    pool_members.ensure_queues([project.pk])
     template.cpu_millicores = 8000
     template.save()
 
@@ -57,7 +57,7 @@ def test_it_takes_the_place_of_a_lower_one_of_its_project(member, project, full)
 
 def test_it_takes_nothing_from_another_project(member, site_admin, project, full):
     other = Project.objects.create(name="team-b")
-    queue_making.ensure_queues([other.pk])
+    pool_members.ensure_queues([other.pk])
     submit(site_admin, other, "theirs", 50)
     cycle.run_once()
     submit(member, project, "urgent", 1000)

@@ -17,7 +17,7 @@ from compute.services.submissions import Submission
 from compute.workers import forecasts, probes
 from scheduler.errors import PoolNotFound
 from scheduler.models import Pool, Queue, Workload
-from scheduler.services import pool_members, queue_making, queues
+from scheduler.services import pool_members, queues
 from scheduler.workers import cycle
 from tests.factories.api import call
 from tests.markup import flat
@@ -42,7 +42,7 @@ def attach(home, name: str, *, gpus: int = 2, cores: int = 40, kind: str = "simu
 def sites(project, home) -> tuple[Resource, Resource]:
     """Two resources with two GPUs each, in the pools `default` and `spare`."""
     found = attach(home, "lab"), attach(home, "spare", cores=16)
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
     return found
 
 

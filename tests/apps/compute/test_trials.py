@@ -16,7 +16,7 @@ from compute.services.submissions import Submission
 from compute.workers import launches, observe, resizes, stops
 from core import clock, tasks
 from scheduler.models import Forecast, Queue, Reservation, Workload
-from scheduler.services import queue_making
+from scheduler.services import pool_members
 from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
@@ -93,7 +93,7 @@ def test_what_a_trial_tells_is_what_then_happens(seed, at_noon):
     lab = attach("lab", *(dice.choice((2, 4, 8)) for _ in range(dice.randint(1, 3))))
     teams = [Project.objects.create(name=f"team-{letter}") for letter in "abc"[: dice.randint(1, 3)]]
     for team in teams:
-        queue_making.ensure_queues([team.pk])
+        pool_members.ensure_queues([team.pk])
         Queue.objects.filter(project=team).update(gpu_quota_milli=1000 * dice.randint(0, 6))
     now = NOON
     for number in range(dice.randint(2, 12)):
@@ -159,7 +159,7 @@ def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, at_noo
     lab = resources.attach_resource(actor=SYSTEM, name="lab", kind="simulated", config={"nodes": nodes})
     teams = [Project.objects.create(name=f"team-{letter}") for letter in "ab"]
     for team in teams:
-        queue_making.ensure_queues([team.pk])
+        pool_members.ensure_queues([team.pk])
         Queue.objects.filter(project=team).update(gpu_quota_milli=1000 * dice.randint(0, 6))
     now = NOON
     for number in range(dice.randint(2, 8)):
@@ -187,7 +187,7 @@ def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, at_noo
 def test_a_trial_names_whom_it_would_stop_and_changes_nothing(db, at_noon):
     lab = attach("lab", 2)
     lends, owns = Project.objects.create(name="lends"), Project.objects.create(name="owns")
-    queue_making.ensure_queues([lends.pk, owns.pk])
+    pool_members.ensure_queues([lends.pk, owns.pk])
     Queue.objects.filter(project=owns).update(gpu_quota_milli=2000)
     submit(lends, "lab.g2", "borrower", 3600)
     turn(lab)
@@ -203,7 +203,7 @@ def test_a_trial_names_whom_it_would_stop_and_changes_nothing(db, at_noon):
 
 def test_a_trial_that_starts_now_and_one_that_waits_say_so(member, project, at_noon):
     lab = attach("lab", 2)
-    queue_making.ensure_queues([project.pk])
+    pool_members.ensure_queues([project.pk])
     body = {"project": "team-a", "template": "lab.g2", "command": "true"}
 
     first = call(member, "POST", "/compute/jobs/try", body).body

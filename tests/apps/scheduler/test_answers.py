@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.models import Answer, Node, Queue, Workload
 from scheduler.selectors.answers import NearNode, PassedBound, Shortage, find_proof
-from scheduler.services import queue_making, queues, resource_nodes, workloads
+from scheduler.services import pool_members, queues, resource_nodes, workloads
 from scheduler.workers import cycle
 from tests.factories.api import call
 from tests.factories.scheduler import GIB, enqueue, report, report_nodes
@@ -164,4 +164,4 @@ def test_workloads_show_advice_and_proof_through_the_api(member, project):
 
 
 def _queue(project) -> Queue:
-    return Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
+    return Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))

@@ -12,7 +12,7 @@ from core import clock
 from scheduler.engine.snapshot import NEARLINE, CapacityPrices, Fill
 from scheduler.models import Packing, Placement, Workload
 from scheduler.selectors.packing import with_prices
-from scheduler.services import queue_making, workloads
+from scheduler.services import pool_members, workloads
 from scheduler.workers import cycle, packing
 from tests.factories.scheduler import enqueue, report, report_nodes
 
@@ -186,7 +186,7 @@ def test_a_share_joins_a_device_in_shared_use_whatever_the_prices(project, price
 def test_the_page_of_quotas_says_which_packing_is_in_use(site_admin, project):
     client = Client()
     client.force_login(User.objects.get(pk=site_admin.user_id))
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
     assert "Packing: the fullest node first. After 50 GPU requests" in client.get("/quotas/").content.decode()
 
     set_prices(LINEAR)

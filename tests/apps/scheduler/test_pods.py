@@ -14,7 +14,7 @@ from scheduler.selectors import workloads as selectors
 from scheduler.selectors.history import gpus_over_time
 from scheduler.selectors.nodes import held_on, list_nodes
 from scheduler.selectors.workloads import list_pods, list_terminating
-from scheduler.services import queue_making, queues, resource_nodes, workloads
+from scheduler.services import pool_members, queues, resource_nodes, workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
 from scheduler.workers import cycle
 from scheduler.workers.cycle import CycleReport
@@ -49,7 +49,7 @@ def state(workload: Workload) -> str:
 @pytest.fixture
 def owner(project, site_admin):
     """Return a project with a quota of four GPUs."""
-    queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
+    queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
     queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=4000)
     return project
 

@@ -8,7 +8,7 @@ from scheduler.errors import InvalidPool, PoolHasWork
 from scheduler.models import DEFAULT_POOL_ID, Node, Pool, PoolResource, Queue, Workload
 from scheduler.selectors.queues import list_queues
 from scheduler.selectors.workloads import list_terminating
-from scheduler.services import pools, queue_making, queues, resource_nodes, workloads
+from scheduler.services import pool_members, pools, queues, resource_nodes, workloads
 from scheduler.workers import cycle, strays
 from tests.factories.scheduler import enqueue, report, report_nodes
 
@@ -20,7 +20,7 @@ def teams(project, site_admin):
     """Return two projects with a quota of one GPU each."""
     teams = [project, projects.create_project(actor=site_admin, name="team-b")]
     for team in teams:
-        queue_making.ensure_queue(project_id=team.pk)
+        pool_members.ensure_queue(project_id=team.pk)
     for queue in Queue.objects.all():
         queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=1000)
     return teams

@@ -10,7 +10,7 @@ from scheduler.engine.states import WorkloadState
 from scheduler.errors import InvalidQuota
 from scheduler.models import DEFAULT_POOL_ID, Pool, Queue, Workload
 from scheduler.selectors.workloads import list_overdue
-from scheduler.services import queue_making, queues, resource_nodes
+from scheduler.services import pool_members, queues, resource_nodes
 from scheduler.services.resource_nodes import NodeReport
 from scheduler.workers import cycle
 from scheduler.workers.session_cache import SessionCache
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def teams(project, site_admin):
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
     return [project, projects.create_project(actor=site_admin, name="team-b")]
 
 
@@ -150,7 +150,7 @@ def test_a_rule_that_makes_no_sense_is_refused_and_nothing_changes(teams, site_a
 
 
 def test_a_department_has_no_place_in_an_order_of_pools(site_admin):
-    queue_making.ensure_default_pool()
+    pool_members.ensure_default_pool()
     pool = Pool.objects.get()
 
     with pytest.raises(InvalidQuota, match="A department takes no jobs"):

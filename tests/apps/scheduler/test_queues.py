@@ -10,7 +10,7 @@ from accounts.services import projects
 from scheduler.errors import InvalidQuota, QueueNotFound
 from scheduler.models import Queue
 from scheduler.selectors import queues as selectors
-from scheduler.services import queue_making, queues
+from scheduler.services import pool_members, queues
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
@@ -25,12 +25,12 @@ def test_a_new_project_has_a_queue_without_gpus_of_its_own(site_admin):
 
 
 def test_a_queue_is_made_once(project):
-    assert queue_making.ensure_queue(project_id=project.pk) == queue_making.ensure_queue(project_id=project.pk)
+    assert pool_members.ensure_queue(project_id=project.pk) == pool_members.ensure_queue(project_id=project.pk)
     assert Queue.objects.count() == 1
 
 
 def test_a_site_admin_sets_a_quota(site_admin, project):
-    queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
+    queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
 
     queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=4000, over_quota_weight=2.5)
 
@@ -41,7 +41,7 @@ def test_a_site_admin_sets_a_quota(site_admin, project):
 
 
 def test_a_member_may_not_set_a_quota(member, project):
-    queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
+    queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
 
     with pytest.raises(PermissionDenied):
         queues.set_quota(actor=member, queue=queue, gpu_quota_milli=4000)
@@ -61,7 +61,7 @@ def test_a_member_may_not_set_a_quota(member, project):
     ],
 )
 def test_a_quota_that_makes_no_sense_is_refused(site_admin, project, quota):
-    queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
+    queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
 
     with pytest.raises(InvalidQuota):
         queues.set_quota(actor=site_admin, queue=queue, **quota)
@@ -82,7 +82,7 @@ def test_a_list_shows_what_is_held_and_who_waits(member, project):
 
 
 def test_a_stranger_finds_no_queue(make_actor, project):
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
     stranger = make_actor(None)
 
     assert list(selectors.list_queues(actor=stranger)) == []

@@ -7,7 +7,7 @@ from accounts.actor import Actor
 from accounts.models import User
 from accounts.services import projects
 from scheduler.models import Queue
-from scheduler.services import queue_making, queues
+from scheduler.services import pool_members, queues
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
@@ -83,7 +83,7 @@ def test_what_is_held_beyond_the_quota_is_borrowed(browser, two_projects):
 def test_a_member_sees_their_own_projects_and_no_way_to_change_them(member, project, two_projects):
     client = Client()
     client.force_login(User.objects.get(pk=member.user_id))
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
 
     page = client.get("/quotas/").content.decode()
 

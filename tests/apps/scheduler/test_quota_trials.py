@@ -10,7 +10,7 @@ from accounts.services import projects
 from core import clock
 from scheduler.models import DEFAULT_POOL_ID, Placement, Pool, Queue, Workload
 from scheduler.selectors.workloads import list_terminating
-from scheduler.services import queue_making, queues, workloads
+from scheduler.services import pool_members, queues, workloads
 from scheduler.workers import cycle, trials
 from tests.factories.api import call
 from tests.factories.scheduler import enqueue, report, report_nodes
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 
 @pytest.fixture
 def teams(project, site_admin):
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
     return [project, *(projects.create_project(actor=site_admin, name=name) for name in ("team-b", "team-c"))]
 
 

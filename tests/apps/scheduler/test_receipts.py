@@ -12,7 +12,7 @@ from accounts.permissions import Level
 from accounts.services import projects
 from scheduler.models import CycleDump, Eviction, Queue
 from scheduler.selectors import evictions
-from scheduler.services import queue_making, queues, workloads
+from scheduler.services import pool_members, queues, workloads
 from scheduler.workers import cycle, receipts
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def owner(site_admin, project):
     """Return the project that has a quota of two GPUs."""
-    queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
+    queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
     queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=2000)
     return project
 

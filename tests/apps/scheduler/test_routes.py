@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.services import queue_making
+from scheduler.services import pool_members
 from scheduler.workers import cycle
 from tests.factories.api import call
 from tests.factories.scheduler import enqueue, report, report_nodes
@@ -49,7 +49,7 @@ def test_the_queues_of_own_projects_show_what_is_guaranteed_and_held(member, pro
 
 
 def test_a_patch_changes_only_what_it_names(site_admin, project):
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
     call(site_admin, "PATCH", "/scheduler/queues/team-a", {"gpu_quota_milli": 4000, "cpu_quota_millicores": 8000})
 
     status, body = call(site_admin, "PATCH", "/scheduler/queues/team-a", {"cpu_quota_millicores": None})
@@ -62,7 +62,7 @@ def test_a_patch_changes_only_what_it_names(site_admin, project):
     [{"gpu_quota_milli": -1}, {"gpu_quota_milli": None}, {"over_quota_weight": "much"}, {"limit": 4}, {"gpu_quota": 1}],
 )
 def test_a_quota_that_makes_no_sense_is_refused(site_admin, project, body):
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
 
     assert call(site_admin, "PATCH", "/scheduler/queues/team-a", body).status == 400
 
@@ -140,7 +140,7 @@ def test_an_admin_makes_a_pool_moves_a_resource_and_its_work_and_sets_a_quota_th
 
 
 def test_a_pool_or_a_resource_that_does_not_exist_is_refused(site_admin, project):
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
     assert call(site_admin, "PATCH", "/scheduler/queues/team-a?pool=mine", {"gpu_quota_milli": 1}).status == 404
     assert call(site_admin, "GET", "/scheduler/queues?pool=mine").status == 404
     assert call(site_admin, "POST", "/scheduler/pools", {"name": "mine", "resources": ["farm"]}).status == 400

@@ -12,7 +12,7 @@ from scheduler.engine import check
 from scheduler.engine.snapshot import NEARLINE
 from scheduler.models import Node, Queue, Workload
 from scheduler.selectors.snapshots import SnapshotReader
-from scheduler.services import nodes, queue_making, queues, workloads
+from scheduler.services import nodes, pool_members, queues, workloads
 from scheduler.workers import cycle
 from scheduler.workers.session_cache import SessionCache
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
@@ -43,7 +43,7 @@ def seen(sessions) -> list[tuple[bool, int]]:
 def test_it_says_what_one_that_knows_nothing_would_say(teams, site_admin, sessions, move, seed):
     dice = random.Random(seed)
     for team in teams:
-        queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=team.pk))
+        queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=team.pk))
         queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=4000)
     sizes = {"n1": 4, "n2": 4, "n3": 2}
 

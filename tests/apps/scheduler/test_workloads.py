@@ -9,7 +9,7 @@ from core import clock
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Queue, Workload
 from scheduler.selectors.workloads import ClaimedPlacement, find_unclaimed
-from scheduler.services import queue_making, workloads
+from scheduler.services import pool_members, workloads
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes, request
 
@@ -53,7 +53,7 @@ def unclaimed() -> list[str]:
 
 def test_many_are_enqueued_in_few_queries(project, django_assert_max_num_queries):
     requests = [request(project, f"job-{i}") for i in range(300)]
-    queue_making.ensure_queue(project_id=project.pk)
+    pool_members.ensure_queue(project_id=project.pk)
 
     with django_assert_max_num_queries(13):
         workloads.enqueue_many(requests)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from scheduler.engine.decisions import Explain
 from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Remedy, Resource, Shortage, Suggestion
-from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     NEARLINE,
     GroupView,
@@ -13,6 +12,7 @@ from scheduler.engine.snapshot import (
     PodSetView,
     PodState,
     PodView,
+    Quota,
     Request,
     TopologyConstraint,
 )

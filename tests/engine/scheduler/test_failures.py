@@ -9,7 +9,6 @@ from math import inf
 import pytest
 
 from scheduler.engine.decisions import Explain, Reserve, Start, Stop
-from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
@@ -17,6 +16,7 @@ from scheduler.engine.snapshot import (
     PodState,
     PodView,
     QueueView,
+    Quota,
     Snapshot,
     WorkRules,
 )

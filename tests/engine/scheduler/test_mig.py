@@ -18,7 +18,6 @@ from scheduler.engine.jobs import Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.mig import A30, A100_40, A100_80, H100_80, H200_141, Opening
 from scheduler.engine.proof import NodeShortfall, Shortage
-from scheduler.engine.resources import Quota
 from scheduler.engine.rules.packing import price_capacity
 from scheduler.engine.rules.scoring import pick_devices
 from scheduler.engine.session import Session
@@ -31,6 +30,7 @@ from scheduler.engine.snapshot import (
     NodeView,
     PodState,
     Policy,
+    Quota,
     Request,
     Snapshot,
 )

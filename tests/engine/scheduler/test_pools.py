@@ -8,7 +8,6 @@ from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS, run_cycle
 from scheduler.engine.decisions import Decision, Explain, Reserve, Start, Stop, Withdraw
 from scheduler.engine.proof import Remedy, Suggestion
-from scheduler.engine.resources import Quota
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
     NEARLINE,
@@ -20,6 +19,7 @@ from scheduler.engine.snapshot import (
     PodState,
     Policy,
     QueueView,
+    Quota,
     TopologyConstraint,
     WorkRules,
 )

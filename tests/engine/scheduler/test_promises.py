@@ -7,8 +7,7 @@ import pytest
 
 from scheduler.engine.cycle import ACTIONS, run_cycle
 from scheduler.engine.decisions import Explain, Reserve, Start, Withdraw
-from scheduler.engine.resources import Quota
-from scheduler.engine.snapshot import JobView, PodState, Policy
+from scheduler.engine.snapshot import JobView, PodState, Policy, Quota
 from tests.engine.scheduler.world import gang
 from tests.factories.scheduler import held, node, queue, snapshot_of, wait
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Decision, Explain, Reserve, Start, Stop
-from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     NEARLINE,
     PARITY,
@@ -19,6 +18,7 @@ from scheduler.engine.snapshot import (
     PodState,
     Policy,
     QueueView,
+    Quota,
     Snapshot,
     WorkRules,
 )

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.resources import Quota
-from scheduler.engine.snapshot import PodState
+from scheduler.engine.snapshot import PodState, Quota
 from tests.engine.scheduler.test_failures import launcher_with_workers
 from tests.engine.scheduler.world import World, gang
 from tests.factories.scheduler import cut_node, node, queue, wait

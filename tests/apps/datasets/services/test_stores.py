@@ -12,7 +12,7 @@ from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_store
 from datasets.errors import InvalidStore, StoreNotFound
 from datasets.models import Store
-from datasets.selectors.stores import get_default_store
+from datasets.selectors.datasets import get_default_store
 from datasets.services import stores
 from datasets.workers import unfinished
 from tests.contracts.blob_store import announce
