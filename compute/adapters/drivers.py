@@ -58,7 +58,9 @@ def connect(resource_id: str) -> ClusterConnection:
     """Return the connection to an attached cluster, with its present credentials. Raises ClusterNotAttached."""
     resource = Resource.objects.filter(pk=resource_id).first()
     if resource is None:
-        raise ClusterNotAttached(f"The cluster {resource_id} is not attached any more.")
+        attached = Resource.objects.filter(detached_at=None, kind=KUBERNETES.name).order_by("name")
+        names = ", ".join(attached.values_list("name", flat=True)) or "none"
+        raise ClusterNotAttached(f"No cluster is attached as '{resource_id}'. Attached clusters: {names}.")
     try:
         driver = driver_of(resource)
     except (ResourceUnreachable, CredentialsUnreadable) as error:

@@ -24,6 +24,17 @@ class ConfigForm(forms.Form):
         """Return the config of a resource of that name, from valid fields."""
         return {}
 
+    def describe_faults(self) -> str:
+        """Say what is wrong with which field, and where it is one of several values, which there are."""
+        faults = []
+        for name, errors in self.errors.items():
+            faults.append(f"{name}: {' '.join(map(str, errors))}")
+            field = self.fields.get(name)
+            if isinstance(field, forms.ChoiceField):
+                values = [str(value) for value, _ in field.choices if value]  # type: ignore[misc,union-attr]  # as lists
+                faults.append(f"It is one of: {', '.join(values)}.")
+        return " ".join(faults)
+
     def read_credentials(self) -> Credentials:
         """Return what is to be kept encrypted, from valid fields."""
         return {name: self.cleaned_data[name] for name in self.secrets() if self.cleaned_data.get(name)}

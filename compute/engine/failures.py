@@ -15,6 +15,7 @@ _CAUSES: Mapping[EndCause, tuple[JobState, ReasonCode, str]] = {
     EndCause.STOPPED: (JobState.CANCELLED, ReasonCode.CANCELLED, "The job was stopped."),
     EndCause.IMAGE_UNAVAILABLE: (JobState.FAILED, ReasonCode.IMAGE_UNAVAILABLE, "The image cannot be pulled."),
     EndCause.UNSCHEDULABLE: (JobState.FAILED, ReasonCode.UNSCHEDULABLE, "The cluster did not place the job."),
+    EndCause.QUOTA_EXCEEDED: (JobState.FAILED, ReasonCode.QUOTA_EXCEEDED, "A quota of the cluster refused the job."),
     EndCause.EVICTED: (JobState.FAILED, ReasonCode.EVICTED, "The job was evicted from its node."),
     EndCause.PREEMPTED: (JobState.FAILED, ReasonCode.PREEMPTED, "Another pod preempted the job."),
     EndCause.NODE_LOST: (JobState.LOST, ReasonCode.NODE_LOST, "The node of the job was lost."),

@@ -13,6 +13,11 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,250}[A-Za-z0-9])?")
 _MOST_LABELS = 20
 
 
+def is_profile(text: str) -> bool:
+    """Whether a text names slices of GPUs (MIG)."""
+    return _PROFILE.fullmatch(text) is not None
+
+
 @dataclass(frozen=True)
 class Placing:
     """What takes the place of the GPUs of its template, and where and how its replicas run.
@@ -80,7 +85,7 @@ class Placing:
             "A GPU is asked for by number, by memory or by MIG profile: name one of them.": sum(ways) > 1,
             "A share of a GPU has at least 100 MB of memory.": 0 < self.gpu_memory_bytes < _LEAST_MEMORY,
             f"'{self.mig_profile}' is no MIG profile; write one like 2g.10gb.": bool(
-                self.mig_profile and not _PROFILE.fullmatch(self.mig_profile)
+                self.mig_profile and not is_profile(self.mig_profile)
             ),
             "A limit of a GPU belongs to a share of one: ask for a part of a GPU, or for its memory.": bool(
                 self.gpu_limit_milli and not (part_milli or self.gpu_memory_bytes)

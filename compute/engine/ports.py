@@ -173,8 +173,9 @@ class ReportState(StrEnum):
 class EndCause(StrEnum):
     """What ended a job. EXITED: by itself; the others: somebody ended it for that reason.
 
-    The last group is what clusters do: EVICTED by a node or for a drain, PREEMPTED by a pod of a higher priority,
-    DELETED by hand; OUTPUT_LOST: the command succeeded, and its output did not reach the store.
+    The last group is what clusters do: QUOTA_EXCEEDED: one of its pods would pass a quota; EVICTED by a node or for a
+    drain, PREEMPTED by a pod of a higher priority, DELETED by hand; OUTPUT_LOST: the command succeeded, and its output
+    did not reach the store.
     """
 
     EXITED = "exited"
@@ -184,6 +185,7 @@ class EndCause(StrEnum):
     NOT_STARTED = "not_started"
     IMAGE_UNAVAILABLE = "image_unavailable"
     UNSCHEDULABLE = "unschedulable"
+    QUOTA_EXCEEDED = "quota_exceeded"
     EVICTED = "evicted"
     PREEMPTED = "preempted"
     NODE_LOST = "node_lost"

@@ -221,8 +221,7 @@ def _read_fields(kind: str, fields: Mapping[str, str]) -> ConfigForm:
             f"A resource of kind {kind} has no setting '{unknown[0]}'. There are: {', '.join(form.fields) or 'none'}."
         )
     if not form.is_valid():
-        problems = (f"{field}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
-        raise InvalidResource(f"The settings cannot be taken. {' '.join(problems)}")
+        raise InvalidResource(f"The settings cannot be taken. {form.describe_faults()}")
     return form
 
 

@@ -50,6 +50,7 @@ class NodeView:
     memory_held_bytes: int
     gpu_model: str
     gpu_memory_bytes: int
+    mig: Mapping[str, int]
     labels: Mapping[str, str]
     gpu_milli: int
     gpu_held_milli: int
@@ -91,6 +92,7 @@ def _view_of(node: "Node", hues: Mapping[str, tuple[int, str]]) -> NodeView:
         memory_held_bytes=held.memory_bytes,
         gpu_model=devices[0].model if devices else "",
         gpu_memory_bytes=devices[0].memory_bytes if devices else 0,
+        mig=node.mig,
         labels=node.labels,
         gpu_milli=units.ONE_GPU * len(devices),
         gpu_held_milli=sum(held.gpu_milli.values()),

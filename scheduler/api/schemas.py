@@ -277,6 +277,7 @@ class NodeOut(Schema):
     cpu_held_millicores: int
     memory_held_bytes: int
     gpus: list[GpuOut]
+    mig: dict[str, int] = Field(description="Slices of GPUs that were cut beforehand: how many of each profile.")
 
     @staticmethod
     def of(node: Node) -> "NodeOut":
@@ -295,6 +296,7 @@ class NodeOut(Schema):
             memory_bytes=node.memory_bytes,
             cpu_held_millicores=held.cpu_millicores,
             memory_held_bytes=held.memory_bytes,
+            mig=node.mig,
             gpus=[
                 GpuOut(
                     index=gpu.index,

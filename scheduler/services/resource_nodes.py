@@ -111,7 +111,8 @@ Device = tuple[int, str, str, int]
 
 def _pool_of(resource_id: str, name: str, nodes: Sequence[NodeReport], known: Mapping[str, Node]) -> str:
     """Return the pool of new nodes; empty where there are none. A resource gets its pool with its first GPU."""
-    if any(node.gpus and not (node.name in known and known[node.name].gpus.all()) for node in nodes):
+    have_gpus = {name for name, node in known.items() if node.mig or node.gpus.all()}
+    if any((node.gpus or node.mig) and node.name not in have_gpus for node in nodes):
         return pool_members.choose_pool(resource_id=resource_id, name=name)
     if all(node.name in known for node in nodes):
         return ""

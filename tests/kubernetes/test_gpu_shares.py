@@ -84,6 +84,17 @@ def test_two_jobs_share_a_gpu_a_third_one_waits_for_its_part_and_the_last_one_gi
         "gpu_memory_used_bytes": 5 * 2**20,
     }
 
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}
+    cluster.api.create(f"/api/v1/namespaces/{namespace}/resourcequotas", quota)
+    product.api("POST", "/compute/jobs/whole/cancel")
+    submit("four", "true")
+    refused = wait_for("four", "failed")
+    assert (refused["reason_code"], refused["reason"][:59]) == (
+        "quota_exceeded",
+        'The GPU that it shares could not be reserved. pods "nl-gpu-',
+    )
+    assert "exceeded quota: none" in refused["reason"]
+
 
 def export_use_of(cluster, namespace, job_id, *, percent):
     """Let a text server on the node tell what the pod of a job uses of its GPU, and let the account read it."""

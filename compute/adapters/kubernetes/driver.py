@@ -250,8 +250,9 @@ class KubernetesDriver:
                 if (pod := change()) is not None:
                     self._cache.put(pod)
             except Refusal as error:
+                cause = EndCause.QUOTA_EXCEEDED if _passes_quota(error) else EndCause.NOT_STARTED
                 for sharer in sharers:
-                    self._end(sharer, gpu_shares.refuse(EndCause.NOT_STARTED, error.message), 0)
+                    self._end(sharer, gpu_shares.refuse(cause, error.message), 0)
 
     def _give_back(self, reservation: Json) -> None:
         """Delete a reservation, unless a job that this process has yet to hear of shares its GPU."""
@@ -538,7 +539,11 @@ def unreachable_as_ours() -> Iterator[None]:
         raise ResourceUnreachable(error.message) from error
 
 
+def _passes_quota(error: Refusal) -> bool:
+    return "exceeded quota" in error.message
+
+
 def _refused(error: Refusal) -> StartRefused | ResourceUnreachable:
-    if "exceeded quota" in error.message:
+    if _passes_quota(error):
         return QuotaExceeded(f"The cluster's quota does not allow the pod: {error.message}")
     return StartRefused(f"The cluster refuses the pod: {error.message}")

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -21,7 +22,7 @@ from compute.engine.environment import JobPaths, job_environment
 from compute.engine.gangs import rank_variables, write_hostfile
 from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
 from compute.engine.pod_options import PodOptions
-from compute.engine.ports import GpuShare, Launch
+from compute.engine.ports import GpuShare, Launch, Replica
 from compute.errors import StartRefused
 from core.kubernetes import trident
 
@@ -56,7 +57,8 @@ PATHS = JobPaths(
     tmp="/tmp",  # noqa: S108 (a path of the container)
 )
 _CHECKPOINT, _CHECKPOINT_FOLDER = "checkpoint", "/checkpoint"
-NVIDIA_GPU = "nvidia.com/gpu"
+NVIDIA_GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-"
+"""What whole GPUs are called, and, before its profile, a slice of one."""
 _WHOLE = 1000
 _GIB = 1 << 30
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -172,7 +174,9 @@ def build_secret(launch: Launch, settings: PodSettings, attempt_token: str) -> J
             "attempt-token": attempt_token,
             "parameters.json": json.dumps(dict(launch.spec.parameters)),
             **(
-                {_HOSTFILE_KEY: write_hostfile(_hosts(launch, settings), gpus=len(launch.gpus))} if launch.peers else {}
+                {_HOSTFILE_KEY: write_hostfile(_hosts(launch, settings), gpus=_count_devices(launch))}
+                if launch.peers
+                else {}
             ),
         },
     }
@@ -199,7 +203,7 @@ def build_gang(launch: Launch, settings: PodSettings, secret_uid: str) -> list[J
     hosts = _hosts(launch, settings)
     pods = []
     for rank, place in enumerate(launch.replicas):
-        pod = build_pod(replace(launch, node_name=place.node_name, gpus=place.gpus), settings)
+        pod = build_pod(replace(launch, node_name=place.node_name, gpus=place.gpus, slices=place.slices), settings)
         metadata, spec = pod["metadata"], pod["spec"]
         metadata["labels"][GANG] = gang
         metadata["annotations"] |= {REPLICA: str(rank), REPLICAS: str(count)}
@@ -213,12 +217,17 @@ def build_gang(launch: Launch, settings: PodSettings, secret_uid: str) -> list[J
             metadata["ownerReferences"] = [_owned_by(gang, secret_uid)]
             del containers[KEEP]
         spec["initContainers"] = [containers[name] for name in (BRING, RESUME, MEET, KEEP) if name in containers]
-        variables = rank_variables(rank, hosts, gpus=len(place.gpus), hostfile=HOSTFILE)
+        variables = rank_variables(rank, hosts, gpus=_count_devices(place), hostfile=HOSTFILE)
         (main,) = spec["containers"]
         own = {variable["name"] for variable in main["env"]}
         main["env"] += [{"name": name, "value": value} for name, value in variables.items() if name not in own]
         pods.append(pod)
     return pods
+
+
+def _count_devices(place: Launch | Replica) -> int:
+    """Return how many GPUs, or slices of such, a pod sees."""
+    return len(place.gpus or place.slices)
 
 
 def _hosts(launch: Launch, settings: PodSettings) -> list[str]:
@@ -246,7 +255,9 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
         metadata["labels"][CHECKPOINT] = launch.checkpoint.name
     trees = [mount for mount in launch.spec.mounts if isinstance(mount.source, Tree)]
     spec: Json = {
-        **common_spec(_with_options(settings, launch.spec.pod), launch.node_name, with_gpus=bool(launch.gpus)),
+        **common_spec(
+            _with_options(settings, launch.spec.pod), launch.node_name, with_gpus=bool(launch.gpus or launch.slices)
+        ),
         "terminationGracePeriodSeconds": max(settings.grace_s, math.ceil(launch.spec.grace_period_s)),
         "initContainers": [
             *([_agent(settings, launch, BRING, json.dumps(_targets(launch)))] if trees else []),
@@ -350,6 +361,7 @@ def _main(launch: Launch, settings: PodSettings) -> Json:
     argv = launch.spec.argv()
     if launch.gpus and not is_shared(launch.gpus):
         limits[settings.gpu_resource] = str(len(launch.gpus))
+    limits |= {f"{MIG}{profile}": str(count) for profile, count in sorted(Counter(launch.slices).items())}
     # With what the agent beside it asks for, the pod asks for what was placed, and no more: a node can be filled whole.
     cpu = max(launch.cpu_millicores - _AGENT_CPU_MILLICORES, 1)
     memory = max(launch.memory_bytes - _AGENT_MEMORY_BYTES, 1)
@@ -384,7 +396,7 @@ def _environment(launch: Launch, settings: PodSettings) -> list[Json]:
     variables.pop("CUDA_VISIBLE_DEVICES")
     # It would win against the cluster's own word on which devices a container is to see.
     variables.pop(_VISIBLE, None)
-    if not launch.gpus:
+    if not _count_devices(launch):
         # An image may ask for all devices by itself.
         variables |= {"CUDA_VISIBLE_DEVICES": "", _VISIBLE: "void"}
     keys = {name: _key(number) for number, name in enumerate(launch.secrets)}

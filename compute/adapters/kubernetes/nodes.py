@@ -11,7 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from compute.adapters.kubernetes.gpu_shares import is_reservation
+from compute.adapters.kubernetes.manifests import MIG
 from compute.engine.node_faults import MOST_GPUS
+from compute.engine.placing import is_profile
 from compute.engine.ports import ForeignUse, GpuFacts, NodeFacts
 from core import bounds
 from core.taints import left_over, read_taints, read_toleration
@@ -117,6 +119,7 @@ def _facts(node: Json, foreign: Mapping[str, Decimal], gpu_resource: str) -> Nod
     def left(resource: str) -> Decimal:
         return max(Decimal(0), allocatable.get(resource, Decimal(0)) - foreign.get(resource, Decimal(0)))
 
+    slices = {} if gpu_resource.startswith(MIG) else _slices_of({name: int(left(name)) for name in allocatable})
     # A slice of a GPU has labels of its own, named after its resource.
     memory = labels.get(f"{gpu_resource}.memory") or labels.get(_MEMORY_MIB, "")
     gpu_bytes = int(memory) * _MIB if memory.isdecimal() else 0
@@ -136,7 +139,15 @@ def _facts(node: Json, foreign: Mapping[str, Decimal], gpu_resource: str) -> Nod
             gpus=_whole(foreign.get(gpu_resource, Decimal(0))),
         ),
         max_pods=int(left("pods")) if "pods" in allocatable else None,
+        mig_strategy="mixed" if slices else "off",
+        mig=slices,
     )
+
+
+def _slices_of(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return how many slices of GPUs (MIG) there are of each profile. Those that are shared in time are none."""
+    profiles = {name.removeprefix(MIG): amount for name, amount in amounts.items() if name.startswith(MIG)}
+    return {profile: amount for profile, amount in sorted(profiles.items()) if is_profile(profile) and amount}
 
 
 def _whole(amount: Decimal) -> int:

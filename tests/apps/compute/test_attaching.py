@@ -14,6 +14,7 @@ from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
 from compute.errors import InvalidResource
 from compute.models import Resource
+from compute.services import resources
 from datasets.services import cache_sites
 from tests.markup import flat
 
@@ -115,6 +116,14 @@ def test_an_error_stands_at_its_field_and_nothing_is_attached(browser, sites, ch
     assert wrong == field
     assert words in message
     assert list(Resource.objects.values_list("name", flat=True)) == ["taken"]
+
+
+def test_a_setting_that_is_none_of_its_values_is_refused_with_those(site_admin):
+    fields = {name: text for name, text in LAB.items() if name not in {"name", "kind"}}
+    words = r"not one of the available choices\. It is one of: dynamic\.$"
+
+    with pytest.raises(InvalidResource, match=words):
+        resources.attach_by_fields(actor=site_admin, name="dgx", kind="simulated", fields={**fields, "mig": "mixed"})
 
 
 def test_what_was_chosen_stands_in_the_form_again_after_an_error(browser, home, sites):

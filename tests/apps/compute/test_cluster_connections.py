@@ -53,7 +53,9 @@ def test_a_connection_follows_the_credentials_of_its_resource(attached):
 def test_what_is_not_attached_any_more_has_no_connection(attached):
     attached.delete()
 
-    with pytest.raises(ClusterNotAttached, match="is not attached any more"):
+    with pytest.raises(
+        ClusterNotAttached, match=rf"^No cluster is attached as '{attached.pk}'\. Attached clusters: none\.$"
+    ):
         connections.open_connection(attached.pk)
 
 

@@ -51,7 +51,7 @@ def test_an_export_needs_no_provisioner_and_is_as_large_as_was_said(db):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"resource": "other"}, "The cluster of exported cannot be reached: No cluster is attached as other."),
+        ({"resource": "other"}, "No cluster is attached as other."),
         ({"server": ""}, "A site of kind nfs needs 'server': the name of an NFS server."),
         ({"server": "a b"}, "'a b' is no name or address of a server."),
         ({"path": "exports"}, "An export is given from the root on and without '..', unlike 'exports'."),

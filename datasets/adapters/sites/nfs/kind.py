@@ -10,10 +10,11 @@ import re
 from django import forms
 
 from core.form_fields import SizeField
+from core.kubernetes.connections import ClusterNotAttached, open_connection
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.volume.kind import check_settings, connection_of
 from datasets.adapters.sites.volume.pool import ExportSite
-from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
+from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite
 
 _SERVER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?")
@@ -45,8 +46,8 @@ def check(site: CacheSite) -> None:
     if not path.startswith("/") or posixpath.normpath(path) != path or path.startswith("//"):
         raise InvalidCacheSite(f"An export is given from the root on and without '..', unlike '{path}'.")
     try:
-        connection_of(site)
-    except CacheSiteUnavailable as error:
+        open_connection(str(site.config["resource"]))
+    except ClusterNotAttached as error:
         raise InvalidCacheSite(error.message) from error
     site.root = f"nfs://{server}{path}"
 

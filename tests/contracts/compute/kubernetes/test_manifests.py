@@ -292,6 +292,16 @@ def test_what_an_admin_sets_for_a_cluster_is_in_every_pod():
     assert spec["terminationGracePeriodSeconds"] == 1200
 
 
+def test_a_pod_asks_for_its_slices_by_their_profile():
+    pod = build_pod(replace(launch(), slices=("1g.10gb",)), replace(SETTINGS, runtime_class="nvidia"))
+
+    (main,) = pod["spec"]["containers"]
+    assert main["resources"]["limits"] == {"memory": str(launch().memory_bytes), "nvidia.com/mig-1g.10gb": "1"}
+    assert main["resources"]["requests"]["nvidia.com/mig-1g.10gb"] == "1"
+    assert pod["spec"]["runtimeClassName"] == "nvidia"
+    assert not {"NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"} & {each["name"] for each in main["env"]}
+
+
 def test_a_template_adds_to_that_and_its_priority_class_takes_the_place_of_the_clusters():
     options = PodOptions({"zone": "z1"}, ("gpu=only:NoSchedule", "spot"), "urgent", ("registry", "mirror"))
     settings = replace(

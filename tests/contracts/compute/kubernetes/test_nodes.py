@@ -60,6 +60,22 @@ def test_a_node_gives_what_the_cluster_lets_pods_have():
     )
 
 
+def test_slices_that_were_cut_beforehand_are_counted_by_profile_less_those_of_others():
+    node = make_node()
+    node["status"]["allocatable"] |= {
+        "nvidia.com/mig-1g.10gb": "7",
+        "nvidia.com/mig-3g.40gb": "0",
+        "nvidia.com/mig-2g.20gb": "3",
+        "nvidia.com/mig-2g.20gb.shared": "4",
+    }
+
+    (found,) = read([node], [make_pod(**{"nvidia.com/mig-1g.10gb": "2"})])
+    (as_gpus,) = read_nodes([node], [], gpu_resource="nvidia.com/mig-1g.10gb", is_ours=bool)
+
+    assert (found.mig_strategy, found.mig, len(found.gpus)) == ("mixed", {"1g.10gb": 5, "2g.20gb": 3}, 2)
+    assert (as_gpus.mig_strategy, as_gpus.mig, len(as_gpus.gpus)) == ("off", {}, 7)
+
+
 def test_a_node_takes_so_many_pods_less_those_of_others():
     node = make_node()
     node["status"]["allocatable"]["pods"] = "3"
