@@ -273,7 +273,9 @@ class Replay:
         work.moves += is_move
         work.attempt += 1
         work.started_s = None
-        work.view = replace(work.view, saved_at=None, running_for_s=None, evictions=work.evictions)
+        # As the product counts them.
+        stops = work.evictions + work.moves
+        work.view = replace(work.view, saved_at=None, running_for_s=None, evictions=stops)
         self._held[self._index[work.arrival.queue]] -= work.arrival.gpus
         self._line_up(work)
 

@@ -349,8 +349,8 @@ class Policy:
     """How a site shares its capacity.
 
     With `honors_reservations` no pod is evicted that starts or has a reservation, the victims are those that lose least
-    work, and a job evicted `evictions_at_most` times is protected from other queues. Nodes are reserved for a big job
-    that has waited for `reserve_after_s` (None: never), for at most `reserve_for_s` at a time.
+    work, and a job evicted or moved `evictions_at_most` times is protected from other queues and from more moves. Nodes
+    are reserved for a big job that waited for `reserve_after_s` (None: never), for `reserve_for_s` at a time at most.
     `usage_pull` (0: not at all) lowers the weights of queues that used more than their part lately. A queue that has
     its quota takes from others, up to its fair share, only what has run for `surplus_min_runtime_s` and was evicted
     less than `surplus_evictions_at_most` times.

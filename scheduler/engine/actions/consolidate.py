@@ -5,6 +5,7 @@ from collections.abc import Callable
 from scheduler.engine.actions.taking import serve_by_taking, victims
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.rules.runtime import may_move
 from scheduler.engine.session import Session
 from scheduler.engine.victims import VictimQueue
 
@@ -13,7 +14,10 @@ def consolidate(session: Session) -> None:
     """Serve every preemptible job for which there is enough capacity in all, but not in one place."""
 
     def victims_of(job: Job, _pods: list[Pod]) -> Callable[[], VictimQueue]:
-        return lambda: victims(session, in_queue=lambda _queue: True, may_take=lambda other: other is not job)
+        def may_take(other: Job) -> bool:
+            return other is not job and may_move(session, other)
+
+        return lambda: victims(session, in_queue=lambda _queue: True, may_take=may_take)
 
     serve_by_taking(
         session,

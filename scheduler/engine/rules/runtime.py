@@ -45,6 +45,12 @@ def protection_from(
     )
 
 
+def may_move(session: Session, other: Job) -> bool:
+    """Return whether a job may be stopped to be moved: the moves of one job are as limited as its evictions."""
+    policy = session.policy
+    return not policy.honors_reservations or other.view.evictions < policy.evictions_at_most
+
+
 def may_preempt(session: Session, other: Job) -> bool:
     """Return whether a job of the same queue has run long enough to be pushed out."""
     if not session.policy.min_runtime or other.view.running_for_s is None:

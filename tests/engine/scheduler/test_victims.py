@@ -117,6 +117,17 @@ def test_how_often_a_job_may_be_evicted_is_the_policys_to_say():
     assert stopped(*jobs, wait("claim", "owner", 2), policy=replace(NEARLINE, evictions_at_most=1)) == {"b"}
 
 
+@pytest.mark.parametrize(("evictions", "moved"), [((4, 4), {"young"}), ((4, 5), {"old"}), ((5, 5), set())])
+def test_a_job_that_was_stopped_as_often_as_allowed_is_not_moved_either(evictions, moved):
+    old = runs("old", [0], 100, on="n1", minute=1, evictions=evictions[0])
+    young = runs("young", [0], 900, on="n2", minute=2, evictions=evictions[1])
+    parts = [node("n1", 2), node("n2", 2)], [queue("guest", 4)], [old, young, wait("wide", "guest", 2, minute=3)]
+
+    assert {
+        decision.job_id for decision in run_cycle(Snapshot(*parts), NEARLINE) if isinstance(decision, Stop)
+    } == moved
+
+
 def test_to_the_letter_of_the_model_neither_size_nor_loss_nor_past_evictions_count():
     jobs = [
         runs("young", [0, 1, 2], 100, minute=9, evictions=9),
