@@ -40,6 +40,11 @@ class NiftiHeader:
         depth = self.sides[2] if len(self.sides) > 2 else 1  # noqa: PLR2004 (a third side)
         return self.offset + depth // 2 * self.slice_bytes
 
+    @property
+    def end(self) -> int:
+        """Where the last number ends."""
+        return self.offset + math.prod(self.sides) * int(self.dtype[-1])
+
     def describe(self) -> str:
         """Return the sides, the type of numbers and the size of a voxel."""
         times = " \N{MULTIPLICATION SIGN} "

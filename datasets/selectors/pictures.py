@@ -3,7 +3,7 @@
 from accounts.actor import Actor
 from datasets.adapters import pictures
 from datasets.models import Commit
-from datasets.selectors import files, volumes
+from datasets.selectors import dicoms, files, volumes
 from datasets.selectors.kept import Kept
 
 MAX_SOURCE_BYTES = 32 * 1024 * 1024
@@ -14,18 +14,18 @@ _HEAD_BYTES = 64 * 1024
 
 
 def get_thumbnail(actor: Actor, commit: Commit, *, path: bytes, edge: int) -> bytes | None:
-    """Return a file, or a slice of a volume, as a WebP with no side longer than `edge`; None when it is no picture.
+    """Return a file, or the slice or frame in its middle, as a WebP with no side longer than `edge`; None: no picture.
 
     Raises FileNotInCommit.
     """
     content = files.open_file(actor, commit, path=path)
-    is_volume = volumes.is_volume(path)
-    if content.size_bytes > MAX_SOURCE_BYTES and not is_volume:
+    draw = volumes.draw_slice if volumes.is_volume(path) else dicoms.draw_frame if dicoms.is_dicom(path) else _shrink
+    if content.size_bytes > MAX_SOURCE_BYTES and draw is _shrink:
         return None
     key = (content.entry.content_id.hex(), str(edge))
     small = _kept.get(key)
     if small is None:
-        small = volumes.draw_slice(content, edge) if is_volume else pictures.shrink(b"".join(content.read()), edge)
+        small = draw(content, edge)
         if small is not None:
             _kept.put(key, small, weight=len(small))
     return small
@@ -34,6 +34,10 @@ def get_thumbnail(actor: Actor, commit: Commit, *, path: bytes, edge: int) -> by
 def describe(content: files.FileContent) -> str:
     """Return the size in pixels and their kind, such as `1024 x 1024, 8 bit grey`; empty when unknown."""
     return pictures.describe(b"".join(content.read(0, _HEAD_BYTES)))
+
+
+def _shrink(content: files.FileContent, edge: int) -> bytes | None:
+    return pictures.shrink(b"".join(content.read()), edge)
 
 
 _kept: Kept[bytes] = Kept(_KEPT_BYTES)

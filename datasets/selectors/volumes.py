@@ -31,6 +31,21 @@ def read_header(content: FileContent) -> NiftiHeader | None:
         return None
 
 
+def find_fault(content: FileContent, header: NiftiHeader) -> str:
+    """Say in words why no slice of a volume can be drawn; empty when one can."""
+    if header.sides[0] * header.sides[1] > _MOST_PIXELS:
+        return "Its slices are too large to be drawn."
+    is_packed = content.entry.path.lower().endswith(b".gz")
+    if is_packed and header.middle + header.slice_bytes > _MOST_UNPACKED_BYTES:
+        return "Its middle lies further in than a packed volume is read."
+    # A packed file ends with its size, when it is whole; where that is another one, only reading on can tell.
+    has_end = int.from_bytes(b"".join(content.read(max(0, content.size_bytes - 4))), "little") == header.end
+    if (has_end if is_packed else content.size_bytes >= header.end) or draw_slice(content, 1) is not None:
+        return ""
+    promised = f"{header.end:,} bytes{' unpacked' if is_packed else ''}"
+    return f"It is cut short: the header promises {promised}, and fewer are there."
+
+
 def draw_slice(content: FileContent, edge: int) -> bytes | None:
     """Return the slice in the middle as a WebP; None when it is no volume, or one too large to be drawn."""
     header = read_header(content)

@@ -2,6 +2,7 @@
 
 from pathlib import PurePosixPath
 
+from datasets.selectors import dicoms
 from datasets.web.paths import show_path
 from nearline.content.manifest import Entry, EntryKind
 
@@ -29,7 +30,8 @@ FILMS = {".mp4": "video/mp4", ".m4v": "video/mp4", ".webm": "video/webm", ".ogv"
 _SHRINKABLE = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"}
 VOLUMES = {".nii", ".nii.gz"}
 """Endings of volumes, of which one slice is drawn: more work than a small picture in a list is worth."""
-_DRAWN_BY_US = {".tif", ".tiff", *VOLUMES}
+DICOMS = set(dicoms.ENDINGS)
+_DRAWN_BY_US = {".tif", ".tiff", *VOLUMES, *DICOMS}
 _MAX_PICTURE_BYTES = 20 * 1024 * 1024
 
 

@@ -9,9 +9,9 @@ from datasets.engine import notebooks
 from datasets.engine.notebooks import Cell
 from datasets.engine.parquet_footer import TAIL_BYTES, NotParquet, footer_size, read_footer
 from datasets.engine.text_encodings import decode_text
-from datasets.selectors import pictures, volumes
+from datasets.selectors import dicoms, pictures, volumes
 from datasets.selectors.files import FileContent
-from datasets.web.kinds import VOLUMES, ending_of, kind_of
+from datasets.web.kinds import DICOMS, VOLUMES, ending_of, kind_of
 from datasets.web.paths import show_path
 
 MAX_TEXT_BYTES = 64 * 1024
@@ -27,7 +27,7 @@ _MAX_PARQUET_COLUMNS = 300
 class Preview:
     """`kind` is picture, drawn, sound, film, table, text, notebook, link, parquet or none; the rest belongs to some.
 
-    `facts` says more about the file in a few words.
+    `facts` says more about the file in a few words, and of none `fault` why there is none.
     """
 
     kind: str
@@ -36,6 +36,7 @@ class Preview:
     cells: list[Cell] = field(default_factory=list)
     is_cut: bool = False
     facts: str = ""
+    fault: str = ""
 
 
 def preview_of(content: FileContent) -> Preview:
@@ -43,16 +44,28 @@ def preview_of(content: FileContent) -> Preview:
     kind = kind_of(content.entry)
     if kind == "link":
         return Preview("link", lines=[show_path(content.entry.target)])
-    if ending_of(content.entry.path) in VOLUMES:
-        header = volumes.read_header(content)
-        return Preview("none") if header is None else Preview("drawn", facts=header.describe())
-    if kind in {"picture", "drawn"}:
+    if kind == "drawn":
+        return _preview_drawn(content)
+    if kind == "picture":
         return Preview(kind, facts=pictures.describe(content))
     if kind in {"sound", "film"}:
         return Preview(kind)
     if ending_of(content.entry.path) == ".parquet":
         return _preview_parquet(content)
     return _preview_text(content)
+
+
+def _preview_drawn(content: FileContent) -> Preview:
+    ending = ending_of(content.entry.path)
+    if ending in VOLUMES:
+        volume = volumes.read_header(content)
+        facts, fault = ("", "") if volume is None else (volume.describe(), volumes.find_fault(content, volume))
+    elif ending in DICOMS:
+        found = dicoms.read_header(content)
+        facts, fault = ("", "") if found is None else (found.facts, found.fault)
+    else:
+        return Preview("drawn", facts=pictures.describe(content))
+    return Preview("drawn" if facts and not fault else "none", facts=facts, fault=fault)
 
 
 def _preview_parquet(content: FileContent) -> Preview:

@@ -11,12 +11,14 @@ from nearline._http import Http
 from nearline.errors import InvalidRequest
 from nearline.models import Commit
 from nearline.reading.blobs import BlobReader, Reader
-from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
+from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, CommitFiles
 from nearline.reading.early import CopyReader
 from nearline.resources.storage_routes import StorageRoutes
 from nearline.transfer.remote.server import ObjectKind, SignedRequest, Storage
 
 VARIABLE = "NEARLINE_EARLY_DATA"
+# On a link that all connections share evenly, the job's reads have more of it than those that fill the copy.
+_THREADS = 16
 _LOOK_AT_LEAST_S, _LOOK_AT_MOST_S = 0.05, 1.0
 _LOOK_SHARE = 0.05
 """After this share of the time that was waited the platform is asked again."""
@@ -74,9 +76,7 @@ class EarlyData:
 class EarlyFiles(CommitFiles):
     """The files of a commit whose cached copy is being filled, with the methods of `CommitFiles`."""
 
-    def __init__(
-        self, data: EarlyData, *, memory_bytes: int = DEFAULT_MEMORY_BYTES, threads: int = DEFAULT_THREADS
-    ) -> None:
+    def __init__(self, data: EarlyData, *, memory_bytes: int = DEFAULT_MEMORY_BYTES, threads: int = _THREADS) -> None:
         super().__init__(data().get_commit(), data, memory_bytes=memory_bytes, threads=threads)
         self._folder = data.folder
 

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.encaps import encapsulate
+from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, JPEGBaseline8Bit
 
-from datasets.selectors import volumes
+from datasets.selectors import dicoms, volumes
 from datasets.web.previews import preview_of
 from nearline.content.hashing import file_id
 from nearline.content.manifest import Entry
@@ -125,6 +128,98 @@ def test_a_volume_is_drawn_by_the_slice_in_its_middle(name, pack):
     drawn = Image.open(io.BytesIO(volumes.draw_slice(content, 100))).convert("L")
     assert drawn.size == (3, 2)
     assert (drawn.getpixel((2, 0)) > 200, drawn.getpixel((0, 1)) < 60) == (True, True)
+
+
+@pytest.mark.parametrize(("name", "pack"), [("a.nii", bytes), ("a.nii.gz", gzip.compress)])
+def test_a_volume_that_is_cut_short_is_told_in_words(name, pack):
+    whole = nifti(3, 2, 3, values=b"\0" * 36)
+
+    assert preview_of(Content(name, pack(whole))).kind == "drawn"
+    cut = preview_of(Content(name, pack(whole[:360])))
+    unpacked = " unpacked" if name.endswith("gz") else ""
+    assert (cut.kind, cut.fault) == (
+        "none",
+        f"It is cut short: the header promises 388 bytes{unpacked}, and fewer are there.",
+    )
+
+
+def test_a_packed_volume_whose_end_is_missing_is_told_in_words():
+    values = np.random.default_rng(1).bytes(200 * 200 * 3 * 2)
+    packed = gzip.compress(nifti(200, 200, 3, values=values))
+
+    assert preview_of(Content("a.nii.gz", packed[:-1_000])).kind == "drawn"  # its middle is there
+    assert preview_of(Content("a.nii.gz", packed[: len(packed) // 3])).fault.startswith("It is cut short")
+
+
+def dicom(pixels: np.ndarray, *, syntax: str = ExplicitVRLittleEndian, cut: int = 0, **tags: object) -> bytes:
+    facts = FileDataset(None, {}, preamble=bytes(128), file_meta=FileMetaDataset())
+    facts.file_meta.TransferSyntaxUID = syntax
+    facts.Modality, facts.PatientName, facts.SamplesPerPixel = "CT", "Doe^Jane", 1
+    facts.PhotometricInterpretation, facts.PixelRepresentation, facts.BitsAllocated = "MONOCHROME2", 0, 16
+    *frames, facts.Rows, facts.Columns = pixels.shape
+    if frames:
+        facts.NumberOfFrames = frames[0]
+    facts.PixelData = pixels.astype("<u2").tobytes()
+    for name, value in tags.items():
+        setattr(facts, name, value)
+    facts["PixelData"].VR = "OW"
+    if syntax == JPEGBaseline8Bit:
+        facts.PixelData = encapsulate([b"\xff\xd8\xff\xd9"])
+    out = io.BytesIO()
+    facts.save_as(out, enforce_file_format=False, implicit_vr=syntax == ImplicitVRLittleEndian, little_endian=True)
+    return out.getvalue()[: -cut or None]
+
+
+FRAMES = np.stack([np.zeros((2, 3)), [[0, 1, 2], [3, 4, 100]], np.zeros((2, 3))])
+
+
+@pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
+def test_a_dicom_file_is_drawn_by_the_frame_in_its_middle_and_names_no_patient(syntax):
+    content = Content("a.DCM", dicom(FRAMES, syntax=syntax))
+    negative = Content("a.dcm", dicom(FRAMES, syntax=syntax, PhotometricInterpretation="MONOCHROME1"))
+
+    preview = preview_of(content)
+
+    assert (preview.kind, preview.facts) == ("drawn", "CT, 3 \N{MULTIPLICATION SIGN} 2, 3 frames, 16 bit")
+    drawn, inverted = (
+        Image.open(io.BytesIO(dicoms.draw_frame(each, 100))).convert("L").getpixel((2, 1))
+        for each in (content, negative)
+    )
+    assert (drawn > 200, inverted < 60) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (dicom(FRAMES, cut=10), "It is cut short: 10 bytes of its pixels are missing."),
+        (
+            dicom(FRAMES, syntax=JPEGBaseline8Bit),
+            "Its pixels are compressed (JPEG Baseline (Process 1)), which are not drawn.",
+        ),
+        (
+            dicom(FRAMES, PhotometricInterpretation="RGB", SamplesPerPixel=3),
+            "Pictures of this kind (RGB) are not drawn.",
+        ),
+        (
+            dicom(FRAMES, Rows=60_000, Columns=60_000),
+            "A frame is too large to be drawn, or its numbers are of another kind.",
+        ),
+    ],
+)
+def test_a_dicom_file_that_is_not_drawn_says_why(data, fault):
+    content = Content("a.dcm", data)
+    preview = preview_of(content)
+
+    assert (preview.kind, preview.fault) == ("none", fault)
+    assert dicoms.draw_frame(content, 100) is None
+
+
+@given(st.binary(max_size=300).map(lambda data: bytes(128) + b"DICM" + data) | st.integers(0, 500))
+def test_a_hostile_dicom_file_is_not_drawn(data):
+    whole = dicom(FRAMES)
+    content = Content("a.dcm", data if isinstance(data, bytes) else whole[:data])
+
+    assert dicoms.draw_frame(content, 100) is None or content.data == whole
 
 
 @pytest.mark.parametrize(
