@@ -48,7 +48,7 @@ _STATUS_COLUMNS = (
 _STATUS_GETTERS = {column: attrgetter(column.replace("__", ".")) for column in _STATUS_COLUMNS}
 _READ_COLUMNS = (
     *_STATUS_COLUMNS,
-    *("project_id", "name", "spec", "evictions", "log_bytes", "log_stored_at"),
+    *("project_id", "name", "spec", "completions", "evictions", "log_bytes", "log_stored_at"),
     *("output_state", "output_root", "output_folder", "output_files", "output_error"),
     *("resource__name", "resource__kind", "resource__credentials", "resource__unconfined_reason"),
 )

@@ -255,7 +255,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
 
 
 def _create(jobs: Sequence[Job]) -> None:
-    checkpoints.attach(jobs)
+    checkpoints.attach([job for job in jobs if not job.has_parts])
     queueing.queue_jobs([job for job in jobs if not job.gate])
     insert(jobs)
     known_jobs.note_queued([job for job in jobs if job.workload_id is not None])

@@ -41,8 +41,9 @@ def advance_parts() -> None:
 def _advance(job: Job) -> None:
     spec = get_spec(job)
     planned = _plan(job, spec)
-    is_news = planned.starts or planned.end or str(planned.progress) != job.reason
-    if is_news or planned.progress.running != job.parts_running:
+    progress = planned.progress
+    is_news = planned.starts or planned.end or str(progress) != job.reason
+    if is_news or progress.running != job.parts_running or (progress.running and job.started_at is None):
         _apply(job.pk, spec)
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from accounts.models import User
 from compute.errors import InvalidJobSpec, JobHasParts, JobIsPart, JobNotSuspended
-from compute.models import Job
+from compute.models import Job, Resource
 from compute.selectors import jobs as selectors
 from compute.services import jobs, submissions, suspensions
 from compute.services.submissions import Submission
-from compute.workers import observe, parts, stops
+from compute.workers import data_waits, observe, parts, stops
 from experiments.models import Experiment
 from tests.factories import compute as make
 from tests.factories.api import call
@@ -104,6 +104,31 @@ def test_a_part_that_fails_runs_again_until_the_retries_are_used(member, project
         "hpo-1.1": "failed",
         "hpo-0.2": "cancelled",
     }
+
+
+def test_all_tries_of_an_index_have_one_checkpoint_folder_and_the_whole_has_none(member, project, template, driver):
+    Resource.objects.update(kind="local", is_simulated=False)
+    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, checkpoints=True))
+    parts.advance_parts()
+    run(job)
+    finish(job, driver, "hpo-0.1", exit_code=1)
+
+    first, second, again = parts_of(job)
+    assert (first.checkpoint_id == again.checkpoint_id, first.checkpoint_id == second.checkpoint_id) == (True, False)
+    assert (job.checkpoint_id, again.checkpoint.owner) == (None, f"job:{job.pk}-0")
+
+
+def test_parts_wait_until_the_data_of_the_whole_is_ready(member, project, template):
+    job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    Job.objects.filter(pk=job.pk).update(gate="data")
+    parts.advance_parts()
+    assert parts_of(job) == []
+
+    data_waits.queue_ready_jobs()
+    parts.advance_parts()
+
+    assert [part.workload.state for part in parts_of(job)] == ["pending", "pending"]
+    assert (now(job).gate, now(job).workload) == ("parts", None)
 
 
 def test_suspending_resuming_and_cancelling_it_is_doing_so_to_all_of_its_parts(job, member):

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -188,7 +189,7 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
         (
             pod.get("name") or f"{name_of(job)}-{rank}",
             formats.state(pod.get("state") or job.state),
-            age_of(job.started_at),
+            age_of(datetime.fromisoformat(at) if (at := pod.get("started_at")) else job.started_at),
             pod["node"] or "-",
         )
         for rank, pod in numbers
