@@ -356,6 +356,22 @@ class VolumeRefused(CacheSiteUnavailable):
     hint = "Put right what the message names, then ask for the commit again."
 
 
+class OtherCommit(CacheSiteUnavailable):
+    """A cache site holds one commit only: that of which its existing files are."""
+
+    code = "datasets.other_commit"
+    kind = ErrorKind.CONFLICT
+    blame = Blame.USER
+    hint = "Choose another cache site."
+
+
+class CopyDiffers(VolumeRefused):
+    """Files that are not ours are not what their commit says. The message names some of them."""
+
+    code = "datasets.copy_differs"
+    hint = "Put the files right, or record them as a commit of their own; then ask for the commit again."
+
+
 class ArrayNotFound(NotFound):
     """No storage array was named for a cache site."""
 

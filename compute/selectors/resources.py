@@ -58,8 +58,14 @@ def list_readable_sites(resource: Resource, mountable: Collection[SourceKind] | 
         mountable = drivers.get_kind(resource.kind).mountable_on(resource.host)
     names = resource.sites
     rows = caches.find_sites(names) if names else ()
-    readable = [row for row in rows if _SOURCES.get(row.kind, SourceKind.HOST_FOLDER) in mountable]
+    readable = [row for row in rows if _source_of(row) in mountable]
     return sorted(readable, key=lambda row: names.index(row.name))
+
+
+def _source_of(site: Any) -> SourceKind:
+    if site.kind == "existing":
+        return SourceKind.VOLUME if site.config.get("claim") else SourceKind.NFS_EXPORT
+    return _SOURCES.get(site.kind, SourceKind.HOST_FOLDER)
 
 
 def find_recently(resource_id: str) -> Resource | None:

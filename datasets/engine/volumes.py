@@ -1,5 +1,6 @@
 """Cached commits on claims of a cluster: what a claim is called, and how large it must be."""
 
+import posixpath
 from collections.abc import Mapping
 
 GIB = 2**30
@@ -41,6 +42,21 @@ def export_source_of(copy_id: str, config: Mapping[str, object]) -> dict[str, st
     """Return what jobs mount to read a copy that is a folder of an NFS export, as JSON."""
     server, path = str(config["server"]), str(config["path"])
     return {"kind": "nfs_export", "server": server, "path": path, "sub_path": f"{copy_id}/{FILES}"}
+
+
+def existing_source_of(config: Mapping[str, object]) -> dict[str, str]:
+    """Return what jobs mount to read files that are not ours, as JSON."""
+    where = {"sub_path": str(config.get("folder", ""))}
+    if config.get("claim"):
+        return {"kind": "volume", "claim": str(config["claim"]), **where}
+    return {"kind": "nfs_export", "server": str(config["server"]), "path": str(config["path"]), **where}
+
+
+def folder_fault(folder: str) -> str:
+    """Say why a text is no folder of a volume; empty: it is one, or the top."""
+    if not folder or (posixpath.normpath(folder) == folder and not folder.startswith(("/", "."))):
+        return ""
+    return f"A folder is given without '/' or '.' before it, unlike '{folder}'."
 
 
 def claim_bytes(*, files: int, size_bytes: int) -> int:

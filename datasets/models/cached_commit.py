@@ -22,6 +22,10 @@ class CacheSiteKind(StrEnum):
     SIMULATED = "simulated"
     VOLUME = "volume"
     NFS = "nfs"
+    EXISTING = "existing"
+
+
+_ON_CLUSTERS = frozenset({CacheSiteKind.VOLUME, CacheSiteKind.NFS, CacheSiteKind.EXISTING})
 
 
 class CacheSite(BaseModel):
@@ -55,7 +59,7 @@ class CacheSite(BaseModel):
     @property
     def cluster(self) -> str:
         """The id of the attached cluster whose jobs alone can read it; empty: it is on none."""
-        return str(self.config["resource"]) if self.kind in {CacheSiteKind.VOLUME, CacheSiteKind.NFS} else ""
+        return str(self.config["resource"]) if self.kind in _ON_CLUSTERS else ""
 
     @property
     def is_simulated(self) -> bool:
@@ -172,6 +176,8 @@ class CachedCommit(Leased, BaseModel):
             return None
         if self.site.is_simulated:  # its files are in the store alone
             return {"kind": "tree", "dataset_id": self.dataset_id, "root": self.commit.root}
+        if self.site.kind == CacheSiteKind.EXISTING:
+            return volumes.existing_source_of(self.site.config)
         if self.site.kind == CacheSiteKind.NFS:
             return volumes.export_source_of(self.pk, self.site.config)
         if self.site.kind == CacheSiteKind.VOLUME:

@@ -25,6 +25,7 @@ from datasets.errors import (
     CacheNotReady,
     CachePinned,
     CacheSiteUnavailable,
+    OtherCommit,
 )
 from datasets.models import CachedCommit, CacheHold, CacheSite, Commit
 from datasets.selectors import cache_plans, caches, failures
@@ -47,6 +48,8 @@ def request_cache(
     found = _join(actor, commit, site, holder, why)
     if found is not None:
         return found
+    if site.config.get("commit", commit.pk) != commit.pk:
+        raise OtherCommit(f"{site.name} is made of existing files, which are the commit {site.config['commit']}.")
     request = _Request(actor, commit, site, holder, why, cache_space.measure_disk(site))
     row, plan = request.reserve(commit.size_bytes, may_evict=False)
     if row is not None:

@@ -60,6 +60,13 @@ def _evict_idle_on(site_id: str) -> int:
     return sum(isolation.for_each("datasets.evict_copy", [*idle, *unwanted], evict))
 
 
+@transaction.atomic
+def give_up(row: CachedCommit, message: str) -> None:
+    """Let a ready copy leave that may not be read any more, whoever uses it."""
+    if change_state(row, CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
+        enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
+
+
 def remove_each(ids: Sequence[str]) -> None:
     """Take these evicted copies off their sites. One that fails stops none of the others."""
     isolation.for_each(failures.REMOVE, ids, lambda id_: remove_copy(cached_commit_id=id_))

@@ -22,11 +22,13 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import open_site
 from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind, Verifier
 from datasets.engine.cache_states import CacheState
+from datasets.errors import CopyDiffers
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import damage
 from datasets.services.cache_events import record
+from datasets.workers import evictions
 from datasets.workers.evictions import HEALING
 from nearline.content.manifest import Entry
 from nearline.content.paths import to_text
@@ -87,6 +89,9 @@ def _verify(row: CachedCommit, verifier: Verifier | None) -> None:
     except PlatformError as error:
         damage.record_failure(row.dataset, error)
         _note([row], CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
+        if isinstance(error, CopyDiffers):
+            evictions.give_up(row, "It is not what its commit says, and is not ours to heal.")
+            return
         raise
     if found is None:
         return

@@ -16,9 +16,9 @@ from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
 from datasets.engine.cache_states import CacheState
 from datasets.engine.volumes import claim_name, pool_claim_name
-from datasets.errors import InvalidCacheSite
+from datasets.errors import InvalidCacheSite, OtherCommit
 from datasets.models import CachedCommit
-from datasets.services import cache_sites
+from datasets.services import cache_sites, caches
 from datasets.workers import cache_hydration, evictions, scrubs
 from tests.contracts.cache_site import FIRST, SIZE, CacheSiteContract, new_row
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -400,3 +400,87 @@ def reader(name: str, claim: str, folder: str = "files") -> dict:
         "metadata": {"name": name},
         "spec": {"containers": [container], "volumes": [volume], "restartPolicy": "Never", "securityContext": security},
     }
+
+
+@pytest.fixture
+def existing(place, trident, settings):
+    """The folder `2024` of a claim of somebody else."""
+    settings.ALLOWED_HOSTS = ["*"]
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "scans"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": STORAGE_CLASS,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    place.api.create(f"/api/v1/namespaces/{place.namespace}/persistentvolumeclaims", claim)
+    path = place.path("persistentvolumeclaims", "scans")
+    bound = place.api.wait(path, lambda found: found["status"]["phase"] == "Bound") or place.api.get(path)
+    folder = trident.folder_of(bound["spec"]["volumeName"]) / "2024"
+    for name, content in FIRST.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    for path in (folder, *folder.rglob("*")):  # pods run as another user
+        path.chmod(0o755)
+    return folder
+
+
+def take_in(commit_id, **config):
+    settings = {"resource": "lab", "claim": "scans", "folder": "2024", "commit": commit_id, **config}
+    return cache_sites.create_site(actor=SYSTEM, name="scans", kind="existing", config=settings)
+
+
+def test_files_that_are_the_commit_are_its_copy_until_somebody_changes_them(place, existing, commit, dataset, member):
+    site = take_in(commit.pk)
+
+    row = work(make_row(site, commit))
+
+    assert (row.state, row.error, row.bytes_moved) == (CacheState.READY, "", 0)
+    assert row.source == {"kind": "volume", "claim": "scans", "sub_path": "2024"}
+    other = commit_files(member, dataset, {"other": b"x"})
+    with pytest.raises(OtherCommit, match=rf"which are the commit {commit.pk}\.$"):
+        caches.request_cache(actor=SYSTEM, commit=other, site=site)
+
+    (existing / min(FIRST)).write_bytes(b"changed")
+    CachedCommit.objects.filter(pk=row.pk).update(scrub_requested_at=row.created_at)
+    for _ in range(2):
+        scrubs.scrub_cached_commit(cached_commit_id=row.pk)
+    row.refresh_from_db()
+    assert row.state == CacheState.EVICTING
+    assert f"{min(FIRST)} (changed)" in row.error
+
+    evictions.remove_copy(cached_commit_id=row.pk)
+    row.refresh_from_db()
+    assert row.state == CacheState.GONE
+    assert files_in(existing) == {**FIRST, min(FIRST): b"changed"}
+    assert [item["metadata"]["name"] for item in place.find("persistentvolumeclaims")] == ["scans"]
+    assert (place.find("jobs"), place.list_tokens()) == ([], [])
+
+
+def test_files_that_are_another_commit_are_no_copy_and_are_named(existing, commit):
+    (existing / "stray").write_bytes(b"")
+
+    row = work(make_row(take_in(commit.pk), commit))
+
+    assert (row.state, row.error_code) == (CacheState.FAILED, "datasets.copy_differs")
+    assert row.error == "1 file is not as the commit says: stray (stray)."
+    assert files_in(existing) == {**FIRST, "stray": b""}
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"claim": "none"}, "has no claim 'none'. It has: scans."),
+        ({"commit_id": "none"}, "needs 'commit': the id of the commit that its files are."),
+        ({"server": "filer", "path": "/x"}, "on a claim of the namespace, or on an NFS server: name one of them."),
+        ({"folder": "../x"}, "A folder is given without '/' or '.' before it, unlike '../x'."),
+    ],
+)
+def test_what_cannot_be_taken_in_is_refused_in_words(existing, commit, config, words):
+    with pytest.raises(InvalidCacheSite) as refusal:
+        take_in(**{"commit_id": commit.pk, **config})
+
+    assert words in refusal.value.message

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from datasets.adapters.sites.existing.kind import KIND as EXISTING
 from datasets.adapters.sites.folder.kind import KIND as FOLDER
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.nfs.kind import KIND as NFS
@@ -11,7 +12,7 @@ from datasets.engine.cache_ports import CacheSiteDriver
 from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite
 
-KINDS: Mapping[str, SiteKind] = {kind.name: kind for kind in (FOLDER, NFS, SIMULATED, VOLUME)}
+KINDS: Mapping[str, SiteKind] = {kind.name: kind for kind in (FOLDER, NFS, SIMULATED, VOLUME, EXISTING)}
 
 
 def get_kind(name: str) -> SiteKind:

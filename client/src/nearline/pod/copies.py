@@ -10,6 +10,8 @@ On a volume that many copies share, `--copy ID` names the folder that is laid ou
 one rename publishes it. `--base ID` is another copy there: what both have is linked. `remove /volume --copy ID` takes
 a copy away, also one that is not complete.
 
+`check /volume` compares files that are not ours with the commit, and changes nothing: the volume is mounted read-only.
+
 What was done, or what went wrong, is written to the container's termination message as JSON.
 """
 
@@ -39,7 +41,8 @@ from nearline.hydrate.disk import sync_disk
 from nearline.hydrate.engine import hydrate
 from nearline.hydrate.ports import HydrationProgress
 from nearline.pod import pool as pools
-from nearline.pod.volume_target import VolumeTarget
+from nearline.pod.existing_files import find_difference, list_files
+from nearline.pod.volume_target import VolumeTarget, is_in_part
 from nearline.resources.storage_routes import StorageRoutes
 from nearline.transfer.remote.manifests import check_root
 from nearline.transfer.remote.objects import ObjectReader, SignedPacks
@@ -53,6 +56,7 @@ _HOPELESS_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS}
 _MESSAGE = Path(os.environ.get("NEARLINE_TERMINATION_MESSAGE", "/dev/termination-log"))
 _MOST_MESSAGE = 3500
 _REPORT_S = 1.0
+_NAMED = 10
 _MIN_RATE_S = 0.001
 
 
@@ -75,6 +79,17 @@ class Totals:
     bytes_shared: int = 0
     bytes_copied: int = 0
     bytes_moved: int = 0
+
+
+class NotTheCommit(Conflict):
+    """Files that are not ours are not those of the commit."""
+
+    code = "client.not_the_commit"
+
+    def __init__(self, differences: Sequence[str]) -> None:
+        more = f" and {len(differences) - _NAMED} more" if len(differences) > _NAMED else ""
+        count = "1 file is" if len(differences) == 1 else f"{len(differences)} files are"
+        super().__init__(f"{count} not as the commit says: {', '.join(differences[:_NAMED])}{more}.")
 
 
 class CopyRoutes(StorageRoutes):
@@ -213,6 +228,25 @@ class Copy:
         ]
         return sorted([*damaged, *(Damaged(path, "stray") for path in strays)], key=lambda item: item.path)
 
+    def check(self, task: Task, part: tuple[int, int] | None) -> Totals:
+        """Compare the folder itself with the commit, and change nothing there. Raises NotTheCommit.
+
+        Of a `part` every file is read, of the others the size. None: all are read.
+        """
+        differences: list[str] = []
+        known = set()
+        for entry in self._list_entries(task.root):
+            self._cancellation.check()
+            known.add(entry.path)
+            if fault := find_difference(self._folder, entry, must_read=part is None or is_in_part(entry, part)):
+                differences.append(f"{_show(entry.path)} ({fault})")
+            else:
+                self._add(files_done=1, bytes_done=entry.size, bytes_shared=entry.size)
+        differences += [f"{_show(path)} (stray)" for path in list_files(self._folder) if path not in known]
+        if differences:
+            raise NotTheCommit(differences)
+        return self._reporter.totals
+
     def _keep_cloned(self, entries: Iterator[Entry], root: str, target: VolumeTarget, base: str) -> Iterator[Entry]:
         """Count what the clone of a volume brought; remove what is not of the commit, and yield what it lacks."""
         changed: set[bytes] = set()
@@ -341,7 +375,8 @@ def main(arguments: list[str] | None = None) -> int:
         _note({"error": "The platform does not know this token any more."})
         return 1
     except OSError as error:
-        _note({"error": f"'{error.filename}' cannot be written: {error.strerror}.", "errno": error.errno})
+        path, verb = os.fsdecode(error.filename or ""), "read" if given.duty == "check" else "written"
+        _note({"error": f"'{path}' cannot be {verb}: {error.strerror}.", "errno": error.errno})
         return HOPELESS if error.errno in _HOPELESS_ERRORS else 1
     return 0
 
@@ -358,6 +393,12 @@ def _work(given: argparse.Namespace) -> None:
             if given.duty == "verify":
                 _note(_describe(task, Copy(folder, routes, reporter).verify(task, given.part, pool)))
                 return
+            if given.duty == "check":
+                _note(
+                    {"root": task.root, **asdict(Copy(folder, routes, reporter).check(task, given.part)), "damaged": 0}
+                )
+                reporter.send()
+                return
             is_draft = pool is not None and not folder.exists()
             if pool is not None and is_draft:
                 folder = pools.draft_of(pool, given.copy)
@@ -373,7 +414,7 @@ def _work(given: argparse.Namespace) -> None:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m nearline.pod.copies", description="Fill or verify a cached commit.")
-    parser.add_argument("duty", choices=["fill", "verify", "remove"])
+    parser.add_argument("duty", choices=["fill", "verify", "remove", "check"])
     parser.add_argument("volume", type=Path)
     parser.add_argument("donor", type=Path, nargs="?", help="the files of a copy on another volume")
     parser.add_argument("--part", type=_part, help="read these files only: 3/30 is the fourth of thirty parts")

@@ -14,6 +14,12 @@ _OPEN, _CLOSED = 0o755, 0o555
 _NO_LINK = {errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.EACCES, errno.ENOENT}
 
 
+def is_in_part(entry: Entry, part: tuple[int, int]) -> bool:
+    """Say whether an entry belongs to a part: its number, and how many there are."""
+    number, count = part
+    return entry.content_id[0] % count == number
+
+
 class VolumeTarget(FolderTarget):
     """The folder of a copy. It notes what was there and was not as the commit says, and which of it has other names.
 
@@ -127,7 +133,7 @@ class VolumeTarget(FolderTarget):
         return stat.S_ISREG(status.st_mode) and found == (mode, entry.size, entry.mtime_ns)
 
     def _must_read(self, entry: Entry) -> bool:
-        return self._part is None or entry.content_id[0] % self._part[1] == self._part[0]
+        return self._part is None or is_in_part(entry, self._part)
 
     def _path(self, path: bytes) -> bytes:
         return self._top + b"/" + path

@@ -6,6 +6,7 @@ platform itself mounts nothing.
 
 import posixpath
 import re
+from collections.abc import Mapping
 
 from django import forms
 
@@ -40,16 +41,21 @@ def check(site: CacheSite) -> None:
     """
     keys = {"resource", "server", "path", "size_bytes", "hard_links"}
     check_settings(site, keys=keys, needed={"server": "the name of an NFS server", "path": "an export of it"})
-    server, path = str(site.config["server"]), str(site.config["path"])
-    if not _SERVER.fullmatch(server):
-        raise InvalidCacheSite(f"'{server}' is no name or address of a server.")
-    if not path.startswith("/") or posixpath.normpath(path) != path or path.startswith("//"):
-        raise InvalidCacheSite(f"An export is given from the root on and without '..', unlike '{path}'.")
+    check_export(site.config)
     try:
         open_connection(str(site.config["resource"]))
     except ClusterNotAttached as error:
         raise InvalidCacheSite(error.message) from error
-    site.root = f"nfs://{server}{path}"
+    site.root = f"nfs://{site.config['server']}{site.config['path']}"
+
+
+def check_export(config: Mapping[str, object]) -> None:
+    """Require names that can be those of a server and of an export. Raises InvalidCacheSite."""
+    server, path = str(config.get("server", "")), str(config.get("path", ""))
+    if not _SERVER.fullmatch(server):
+        raise InvalidCacheSite(f"'{server}' is no name or address of a server.")
+    if not path.startswith("/") or posixpath.normpath(path) != path or path.startswith("//"):
+        raise InvalidCacheSite(f"An export is given from the root on and without '..', unlike '{path}'.")
 
 
 def open_driver(site: CacheSite) -> ExportSite:

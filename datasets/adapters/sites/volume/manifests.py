@@ -3,7 +3,7 @@
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.kubernetes import trident
@@ -30,20 +30,26 @@ _RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory
 
 @dataclass(frozen=True)
 class Storage:
-    """A volume as pods name it, such as `{"nfs": {...}}`, and the folder of a copy in it; empty: its top."""
+    """A volume as pods name it, such as `{"nfs": {...}}`, and the folder of a copy in it; empty: its top.
+
+    One that `is_ours` holds what we have made. Another one is only read, and its folder has the files themselves.
+    """
 
     volume: Mapping[str, Mapping[str, Any]]
     folder: str = ""
+    is_ours: bool = True
 
     @property
     def files(self) -> str:
         """The folder that has the files of the copy."""
+        if not self.is_ours:
+            return self.folder
         return f"{self.folder}/{FILES}" if self.folder else FILES
 
     def mounted(self, name: str, *, read_only: bool = False) -> Json:
         """Return the volume of a pod."""
         (kind, source), *_ = self.volume.items()
-        return {"name": name, kind: {**source, **({"readOnly": True} if read_only else {})}}
+        return {"name": name, kind: {**source, **({"readOnly": True} if read_only or not self.is_ours else {})}}
 
 
 def claim_storage(claim: str, folder: str = "") -> Storage:
@@ -54,6 +60,12 @@ def claim_storage(claim: str, folder: str = "") -> Storage:
 def export_storage(server: str, path: str, folder: str = "") -> Storage:
     """Return an export of an NFS server."""
     return Storage({"nfs": {"server": server, "path": path}}, folder)
+
+
+def existing_storage(config: Mapping[str, Any]) -> Storage:
+    """Return a folder of a claim or export that is not ours."""
+    made = claim_storage(config["claim"]) if config.get("claim") else export_storage(config["server"], config["path"])
+    return replace(made, folder=str(config.get("folder", "")), is_ours=False)
 
 
 @dataclass(frozen=True)
@@ -153,7 +165,7 @@ def build_job(
     """Return the Job whose pods fill, verify or remove a copy: one at a time, and another one where one was killed."""
     volumes: list[Json] = [storage.mounted("volume"), {"name": "token", "secret": {"secretName": name}}]
     mounts: list[Json] = [
-        {"name": "volume", "mountPath": "/volume"},
+        {"name": "volume", "mountPath": "/volume", **_mounted_part(storage)},
         {"name": "token", "mountPath": _TOKEN_FOLDER, "readOnly": True},
     ]
     command = ["python3", "-m", "nearline.pod.copies", duty, "/volume"]
@@ -161,7 +173,7 @@ def build_job(
         volumes.append(donor.mounted("donor", read_only=True))
         mounts.append({"name": "donor", "mountPath": "/donor", "subPath": donor.files, "readOnly": True})
         command.append("/donor")
-    if storage.folder:
+    if storage.folder and storage.is_ours:
         command += ["--copy", storage.folder]
     env = {
         "NEARLINE_URL": connection.platform_url.replace("$", "$$"),
@@ -185,6 +197,13 @@ def build_job(
             "template": {"metadata": {"labels": labels(site_id)}, "spec": pod},
         },
     }
+
+
+def _mounted_part(storage: Storage) -> Json:
+    """Return what of a volume pods see that is not ours: the folder, read-only."""
+    if storage.is_ours:
+        return {}
+    return {"readOnly": True, **({"subPath": storage.folder} if storage.folder else {})}
 
 
 def build_probe_claim(name: str, storage_class: Json, owner: Json, *, source: str) -> Json:

@@ -30,7 +30,14 @@ from datasets.engine.cache_ports import (
 )
 from datasets.engine.cache_states import LIVE
 from datasets.engine.volumes import claim_name
-from datasets.errors import CacheSiteFull, CacheSiteUnavailable, ContentCorrupt, RemovalHeldUp, VolumeRefused
+from datasets.errors import (
+    CacheSiteFull,
+    CacheSiteUnavailable,
+    ContentCorrupt,
+    CopyDiffers,
+    RemovalHeldUp,
+    VolumeRefused,
+)
 from datasets.models import CachedCommit, CacheSite
 from nearline.content.paths import to_bytes
 
@@ -49,6 +56,8 @@ class ClusterSite(ABC):
     """Copies in one namespace of a cluster, filled by pods, which go on between calls."""
 
     folder = None
+    fills_by, verifies_by = "fill", "verify"
+    """What the pods are told to do (`nearline.pod.copies`)."""
 
     def __init__(self, site: CacheSite, connection: ClusterConnection) -> None:
         self._site_id = site.pk
@@ -118,7 +127,7 @@ class ClusterSite(ABC):
                 raise VolumeRefused(f"{claim_name(copy_id)} is gone from the cluster: somebody deleted it.")
             name = f"{claim_name(copy_id)}{READS_ALL if part is None else READS_PART}"
             options = () if part is None else ("--part", f"{part[0]}/{part[1]}")
-            job = self._have_job(name, owner, copy_id, duty="verify", options=options)
+            job = self._have_job(name, owner, copy_id, duty=self.verifies_by, options=options)
             end = manifests.end_of(job)
             if not end:
                 return None
@@ -135,7 +144,7 @@ class ClusterSite(ABC):
     def _fill(self, copy: CopyRequest, owner: Json, options: tuple[str, ...] = ()) -> CopyProgress:
         """Have the Job that fills a copy, and return how far its pods are."""
         name = claim_name(copy.id)
-        job = self._have_job(name, owner, copy.id, duty="fill", options=options, donor=_storage_of_donor(copy))
+        job = self._have_job(name, owner, copy.id, duty=self.fills_by, options=options, donor=_storage_of_donor(copy))
         pods = self._pods_of(name)
         if (end := manifests.end_of(job)) == "Complete":
             return self._finish(name, owner, reasons.read_result(pods))
@@ -280,6 +289,8 @@ def _failure(result: Json) -> Exception:
     message = str(result.get("error") or "The pods that fill it ended without saying why; look at their events.")
     if result.get("errno") in _FULL:
         return CacheSiteFull(message)
+    if result.get("code") == "client.not_the_commit":
+        return CopyDiffers(message)
     details = result.get("details") or {}
     if result.get("code") == "client.damaged":
         pack = {"pack": details["id"]} if details.get("kind") == "pack" else {}

@@ -65,9 +65,7 @@ class PoolSite(ClusterSite):
             settle(charges.freed_bytes(self._copies, copy_id))
         name = claim_name(copy_id)
         with as_site_errors(unreachable=True):
-            self._gateway.delete(f"{self._secrets}/{name}{_READY}")
-            for duty in ("", READS_ALL, READS_PART):
-                self._end_job(name + duty)
+            self._hide(name)
             if (record := self._find_owner(copy_id)) is None:
                 return True
             if user := self._find_user(copy_id):
@@ -77,7 +75,7 @@ class PoolSite(ClusterSite):
             ):
                 return False
             self._end_job(name + _REMOVE)
-            self._gateway.delete(f"{self._secrets}/{record['metadata']['name']}")
+            self._forget(name)
         return True
 
     def list(self) -> Mapping[str, str]:
@@ -133,6 +131,16 @@ class PoolSite(ClusterSite):
         self._gateway.create(
             self._secrets, manifests.build_record(name, site_id=self._site_id, annotations=notes, owner=owner)
         )
+
+    def _hide(self, name: str) -> None:
+        """Take the mark of a ready copy away, and end the Jobs that work on it."""
+        self._gateway.delete(f"{self._secrets}/{name}{_READY}")
+        for duty in ("", READS_ALL, READS_PART):
+            self._end_job(name + duty)
+
+    def _forget(self, name: str) -> None:
+        """Delete the record of a copy, and with it all that it owns."""
+        self._gateway.delete(f"{self._secrets}/{name}{_RECORD}")
 
     def _find_user(self, copy_id: str) -> str:
         """Return a pod of others that mounts the folder, what it lies in, or something in it; empty: there is none."""

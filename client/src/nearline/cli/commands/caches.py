@@ -45,7 +45,7 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
 def add_site(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="What the site is to be called.")],
-    kind: Annotated[str, typer.Option("--kind", help="folder, volume, nfs or simulated.")] = "folder",
+    kind: Annotated[str, typer.Option("--kind", help="folder, volume, nfs, existing or simulated.")] = "folder",
     capacity: Annotated[str, typer.Option("--capacity", help="How much of it may be filled, as 2TB.")] = "",
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the kind, such as root.")
@@ -59,6 +59,8 @@ def add_site(
         values["resource"] = {item.name: item.raw.get("id") for item in client.compute.list()}.get(
             str(values["resource"]), values["resource"]
         )
+    if "/" in str(values.get("commit", "")):
+        values["commit"] = client.datasets.get_commit(str(values["commit"])).id
     capacity_bytes = read_bytes(capacity) if capacity else None
     site = client.caches.create_site(name, kind, settings=values, capacity_bytes=capacity_bytes)
     if session.out.is_json:

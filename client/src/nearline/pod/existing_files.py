@@ -1,0 +1,48 @@
+"""Comparing a folder that is not ours with a commit. Nothing is written: neither content nor mode, nor time."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from nearline.content.entries import Entry, EntryKind
+from nearline.hydrate.hidden_files import hash_open_file
+
+# What file servers show at the top of a volume, and nobody has put there.
+_OF_SERVERS = {b".snapshot", b"lost+found"}
+
+
+def find_difference(folder: Path, entry: Entry, *, must_read: bool) -> str:
+    """Say how a path differs from an entry: `missing` or `changed`; empty: not at all. Modes and times do not count."""
+    path = os.fsencode(folder) + b"/" + entry.path
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing"
+    if entry.kind is EntryKind.SYMLINK:
+        return "" if stat.S_ISLNK(status.st_mode) and os.readlink(path) == entry.target else "changed"
+    if not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
+        return "changed"
+    return "changed" if must_read and _hash_file(path) != entry.content_id else ""
+
+
+def list_files(folder: Path) -> Iterator[bytes]:
+    """Yield the path of everything but folders, in an order of its own."""
+    top = os.fsencode(folder)
+    for place, folders, names in os.walk(top, onerror=_raise):
+        if place == top:
+            folders[:] = [name for name in folders if name not in _OF_SERVERS]
+        links = [name for name in folders if os.path.islink(place + b"/" + name)]
+        yield from (place[len(top) + 1 :] + b"/" + name if place != top else name for name in (*names, *links))
+
+
+def _hash_file(path: bytes) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return hash_open_file(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _raise(error: OSError) -> None:
+    raise error
