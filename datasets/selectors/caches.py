@@ -166,12 +166,6 @@ def get_cached(commit_id: str, site_id: str) -> CachedCommit | None:
     return rows.select_related("site", "dataset__project").first()
 
 
-def find_ready(commit_id: str, sites: Sequence[str]) -> CachedCommit | None:
-    """Return the ready copy of a commit on the first of these sites, given by name, that has one. For other apps."""
-    rows = _loaded().filter(commit_id=commit_id, site__name__in=sites, state=CacheState.READY)
-    return min(rows, key=lambda row: sites.index(row.site.name), default=None)
-
-
 def list_events(*, actor: Actor, cached_commit: CachedCommit) -> QuerySet[CachedCommitEvent]:
     """Return what happened to a cached commit, oldest first."""
     require(actor, permissions.VIEW, cached_commit.dataset.project_id)

@@ -13,7 +13,7 @@ from accounts.permissions import require
 from compute.selectors import jobs as job_selectors
 from compute.selectors import outputs
 from experiments import permissions
-from experiments.adapters.artifact_folder import artifact_store
+from experiments.adapters import artifact_folder
 from experiments.errors import ArtifactNotFound
 from experiments.models import Artifact, Experiment
 
@@ -82,9 +82,9 @@ def open_artifact(*, actor: Actor, experiment: Experiment, path: str) -> tuple[A
     if row is None:
         raise ArtifactNotFound(f"The experiment has no file '{path}'.")
     try:
-        pieces = artifact_store().read(row.content_hash)
+        pieces = artifact_folder.read(row.content_hash)
     except FileNotFoundError as error:
-        raise ArtifactNotFound(f"The bytes of '{path}' are gone from the artifact store.") from error
+        raise ArtifactNotFound(f"The bytes of '{path}' are gone from the artifact folder.") from error
     return ArtifactFile(experiment.pk, path, row.size_bytes, row.content_hash), pieces
 
 

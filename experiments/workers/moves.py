@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from compute.workers import outputs
 from core import isolation
-from experiments.adapters.artifact_folder import artifact_store, may_be_elsewhere
+from experiments.adapters import artifact_folder
 from experiments.errors import ArtifactsNotMovable
 from experiments.models import Artifact, Experiment
 from experiments.selectors import failures
@@ -28,7 +28,7 @@ def find_old() -> list[QuerySet[Artifact]]:
 
 def move_artifacts(*, limit: int = _AT_ONCE) -> None:
     """Move the artifacts of some experiments."""
-    if may_be_elsewhere():
+    if artifact_folder.may_be_elsewhere():
         return
     (old,) = find_old()
     rows = Experiment.objects.filter(pk__in=old.order_by().values("experiment").distinct()).order_by("pk")
@@ -37,18 +37,20 @@ def move_artifacts(*, limit: int = _AT_ONCE) -> None:
 
 def _move(experiment: Experiment) -> None:
     """Move the artifacts of one experiment. Raises ArtifactsNotMovable, and then they stay where they are."""
-    job, folder = experiment.job, artifact_store()
+    job = experiment.job
     assert job is not None  # noqa: S101 (the query asks for it)
     rows = sorted(Artifact.objects.filter(experiment=experiment), key=lambda row: os.fsencode(row.path))
     for row in rows:
         if fault := outputs.find_fault(os.fsencode(row.path)):
             raise ArtifactsNotMovable(f"{fault} The outputs stay in the old folder, where they can be read.")
-    lost = [row.path for row in rows if not folder.is_whole(row.content_hash)]
+    lost = [row.path for row in rows if not artifact_folder.is_whole(row.content_hash)]
     if len(lost) == len(rows):
         raise ArtifactsNotMovable("None of the outputs is in the old folder 'artifacts' of the platform's home folder.")
     at_ns = int((experiment.finished_at or experiment.created_at).timestamp()) * 10**9
     files = [
-        outputs.SourceFile(os.fsencode(row.path), 0o644, row.size_bytes, at_ns, partial(folder.open, row.content_hash))
+        outputs.SourceFile(
+            os.fsencode(row.path), 0o644, row.size_bytes, at_ns, partial(artifact_folder.open_content, row.content_hash)
+        )
         for row in rows
         if row.path not in lost
     ]

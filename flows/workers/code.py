@@ -10,7 +10,7 @@ from accounts.actor import Actor
 from compute.services.jobs import Tree
 from core import clock, isolation
 from datasets.services import trees
-from experiments.adapters.artifact_folder import artifact_store, may_be_elsewhere
+from experiments.adapters import artifact_folder
 from flows.adapters import code_archive
 from flows.errors import BundleNotFound
 from flows.models import Bundle, FlowVersion
@@ -42,7 +42,7 @@ def find_old() -> list[QuerySet[Bundle]]:
 
 def move_code() -> None:
     """Move code that earlier releases kept in the home folder into the store. The old files stay."""
-    if may_be_elsewhere():
+    if artifact_folder.may_be_elsewhere():
         return
     (old,) = find_old()
     isolation.for_each(MOVE, old.order_by("pk")[:_AT_ONCE], _move)
@@ -50,7 +50,7 @@ def move_code() -> None:
 
 def _move(bundle: Bundle) -> None:
     try:
-        data = b"".join(artifact_store().read(bundle.content_hash))
+        data = b"".join(artifact_folder.read(bundle.content_hash))
     except FileNotFoundError as error:
         raise BundleNotFound(f"The files of the code {bundle} are gone from the home folder.") from error
     with tempfile.TemporaryDirectory(prefix="nearline-code-") as folder:

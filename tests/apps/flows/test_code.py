@@ -14,13 +14,13 @@ from compute.workers import cleaning
 from core import clock
 from datasets.models import Pack, StoredTree, TreeHold
 from datasets.workers import collection
-from experiments.adapters.artifact_folder import artifact_store
 from experiments.workers import artifacts
 from flows.errors import BundleNotFound
 from flows.models import Bundle, Run
 from flows.services import bundles, flows, runs
 from flows.workers import code
 from tests.apps.flows.test_bundles import FLOW, pack
+from tests.factories.experiments import keep_in_old_folder
 from tests.factories.flows import World, bring_code, newest_attempt, states
 
 CODE = pack(("train.py", b"print('hello')"), ("lib/model.py", b"x = 1"))
@@ -89,7 +89,7 @@ def test_code_that_is_sent_again_stays_another_day(world: World, member, project
 def keep_as_before(project, data: bytes = CODE) -> Bundle:
     """Keep code as the first release did: an archive in the home folder."""
     return Bundle.objects.create(
-        project=project, sha256="a" * 64, size_bytes=len(data), files=2, content_hash=artifact_store().keep_bytes(data)
+        project=project, sha256="a" * 64, size_bytes=len(data), files=2, content_hash=keep_in_old_folder(data)
     )
 
 
@@ -119,7 +119,7 @@ def test_code_of_the_first_release_is_moved_in_the_background(world: World, memb
 def test_code_whose_old_files_are_gone_is_told_and_holds_up_no_other(world: World, member, project):
     lost = keep_as_before(project)
     shutil.rmtree(Path(settings.NEARLINE.home) / "artifacts")
-    kept = artifact_store().keep_bytes(pack(("other.py", b"2")))
+    kept = keep_in_old_folder(pack(("other.py", b"2")))
     other = Bundle.objects.create(project=project, sha256="b" * 64, size_bytes=1, files=1, content_hash=kept)
 
     code.move_code()
