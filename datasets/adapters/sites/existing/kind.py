@@ -37,23 +37,25 @@ class ExistingForm(NfsForm):
 def check(site: CacheSite) -> None:
     """Require an attached cluster, a claim that is there or an export, and a commit. Raises InvalidCacheSite."""
     config = site.config
-    found = Commit.objects.filter(pk=str(config.get("commit", ""))).first()
+    if faults := [key for key in sorted(_KEYS - {"size_bytes"}) if not isinstance(config.get(key, ""), str)]:
+        raise InvalidCacheSite(f"'{faults[0]}' of a site of kind existing is a text.")
+    found = Commit.objects.filter(pk=config.get("commit", "")).first()
     if found is None:
         raise InvalidCacheSite("A site of kind existing needs 'commit': the id of the commit that its files are.")
     config["size_bytes"] = max(1, found.size_bytes)
     check_settings(site, keys=_KEYS, needed={})
     if bool(config.get("claim")) == bool(config.get("server")):
         raise InvalidCacheSite("Existing files are on a claim of the namespace, or on an NFS server: name one of them.")
-    if fault := folder_fault(str(config.get("folder", ""))):
+    if fault := folder_fault(config.get("folder", "")):
         raise InvalidCacheSite(fault)
     if config.get("server"):
         check_export(config)
     try:
-        connection = open_connection(str(config["resource"]))
+        connection = open_connection(config["resource"])
     except ClusterNotAttached as error:
         raise InvalidCacheSite(error.message) from error
     if config.get("claim"):
-        _require_claim(connection, str(config["claim"]))
+        _require_claim(connection, config["claim"])
     site.root = f"existing://{site.name}"
 
 
