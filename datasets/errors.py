@@ -234,6 +234,64 @@ class ContentCorrupt(PlatformError):
     )
 
 
+class SourceUnreachable(StoreUnreachable):
+    """The place that files of a dataset were imported from in place does not answer, or is not there."""
+
+    code = "datasets.source_unreachable"
+    hint = "Try again once it is reachable: nothing is lost. An admin sees where it lies with `nearline source list`."
+
+
+class SourceFileChanged(ContentCorrupt):
+    """A file that a dataset refers to in its source is not what it was when it was imported."""
+
+    code = "datasets.source_file_changed"
+    kind = ErrorKind.CONFLICT
+    blame = Blame.USER
+    hint = (
+        "Nothing wrong was passed on. Put the file back as it was, then `nearline data imports REF --check`; or import "
+        "the folder again, which makes a new commit."
+    )
+
+
+class SourceFileMissing(SourceFileChanged):
+    """A file that a dataset refers to is no longer in its source."""
+
+    code = "datasets.source_file_missing"
+
+
+class SourceNotFound(NotFound):
+    """There is no source of that name, or the project may not use it."""
+
+    code = "datasets.source_not_found"
+    hint = "List those that you may use with `nearline source list`, or ask an admin to permit it to the project."
+
+
+class SourceInUse(Conflict):
+    """Datasets still refer to files of the source."""
+
+    code = "datasets.source_in_use"
+    hint = "Promote what was imported from it, or delete these datasets for good."
+
+
+class InvalidSource(InvalidInput):
+    """The description of a source makes no sense, or it refuses us."""
+
+    code = "datasets.invalid_source"
+
+
+class ImportNotFound(NotFound):
+    """There is no such import, or the caller may not know of it."""
+
+    code = "datasets.import_not_found"
+    hint = "List those of a dataset with `nearline data imports REF`."
+
+
+class ImportNotReady(Conflict):
+    """The import has not ended, has failed, or is promoted already."""
+
+    code = "datasets.import_not_ready"
+
+
 class SignatureInvalid(PlatformError):
     """A store address was not signed by us, or was signed for something else."""
 

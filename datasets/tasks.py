@@ -1,7 +1,17 @@
 """Background tasks of datasets: ids in, one service or worker, done."""
 
 from core.tasks import Queue, task
-from datasets.workers import cache_hydration, collection, evictions, purges, records, scrubs, site_arrays, unfinished
+from datasets.workers import (
+    cache_hydration,
+    collection,
+    evictions,
+    in_place,
+    purges,
+    records,
+    scrubs,
+    site_arrays,
+    unfinished,
+)
 
 
 @task("datasets.expire_uploads", queue=Queue.WATCH, every_s=300)
@@ -80,3 +90,15 @@ def sweep_caches() -> None:
 def read_arrays() -> None:
     """Read the space of the storage arrays behind cache sites."""
     site_arrays.read_arrays()
+
+
+@task("datasets.work_on_import", queue=Queue.TIDY)
+def work_on_import(*, import_id: str) -> None:
+    """Lead an import in place on, unless another worker does."""
+    in_place.work_on_each([import_id])
+
+
+@task("datasets.work_on_imports", queue=Queue.WATCH, every_s=60)
+def work_on_imports() -> None:
+    """Enqueue the imports in place that need work."""
+    in_place.enqueue_due()

@@ -1,4 +1,4 @@
-"""From a store's row to its adapter: which technology serves it, with which credentials."""
+"""From a row of a store or a source to its adapter: which technology serves it, with which credentials."""
 
 import json
 from functools import lru_cache
@@ -8,10 +8,13 @@ from django.conf import settings
 
 from core import encryption
 from datasets.adapters.folder import FolderStore
+from datasets.adapters.mapped_packs import MappedPacks
 from datasets.adapters.scoped import ScopedStore
+from datasets.adapters.sources.folder import SourceFolder
 from datasets.engine.layout import dataset_prefix, pack_key
-from datasets.engine.ports import BlobStore, PutProof
-from datasets.models import Dataset, Pack, Store, StoreKind
+from datasets.engine.ports import BlobStore, PutProof, SourceFiles
+from datasets.errors import SourceUnreachable
+from datasets.models import Dataset, FileSource, Pack, Store, StoreKind
 
 
 def open_store(store: Store) -> BlobStore:
@@ -29,7 +32,7 @@ def open_folder(store: Store) -> FolderStore:
 def open_dataset_store(dataset: Dataset) -> ScopedStore:
     """Return the part of a store that holds one dataset; its keys are those of `engine.layout`.
 
-    Packs that the dataset borrows are found where they lie.
+    Packs that the dataset borrows are found where they lie, and those that were imported in place in their source.
     """
     borrowed = dict(
         Pack.objects.filter(dataset=dataset, lender__isnull=False).values_list("sha256", "lender__dataset_id")
@@ -40,7 +43,32 @@ def open_dataset_store(dataset: Dataset) -> ScopedStore:
         open_store(dataset.store),
         dataset_prefix(dataset.id),
         {pack_key(sha256): parts[lender] for sha256, lender in borrowed.items()},
+        open_mapped_packs(dataset),
     )
+
+
+def open_mapped_packs(dataset: Dataset) -> MappedPacks:
+    """Return the packs of a dataset whose content lies in sources. Internal datasets, which lend packs, have none."""
+    origins = dict(
+        Pack.objects.filter(dataset=dataset, origin__isnull=False).values_list("sha256", "origin__source_id")
+    )
+    sources = FileSource.objects.in_bulk(set(origins.values())) if origins else {}
+    return MappedPacks(
+        dataset.id,
+        open_manifests(dataset),
+        {pack_key(sha256): source for sha256, source in origins.items()},
+        lambda id_: open_source(sources[id_]),
+        settings.NEARLINE.url,
+    )
+
+
+def open_source(source: FileSource) -> SourceFiles:
+    """Return the adapter of a source. Cheap. Raises SourceUnreachable while its keys are unknown."""
+    if source.kind == StoreKind.FOLDER:
+        return SourceFolder(source.name, Path(source.location))
+    if not source.credentials:
+        raise SourceUnreachable(f"The keys of the source '{source.name}' are not known.", source=source.name)
+    return _open_bucket(source.name, source.location, bytes(source.credentials))
 
 
 def open_manifests(dataset: Dataset) -> ScopedStore:
@@ -70,6 +98,14 @@ def _open_s3(location: str, ciphertext: bytes, put_proof: str) -> BlobStore:
         secret_key=keys["secret_key"],
         put_proof=PutProof(put_proof),
     )
+
+
+@lru_cache(maxsize=16)
+def _open_bucket(name: str, location: str, ciphertext: bytes) -> SourceFiles:
+    from datasets.adapters.s3 import S3Location  # noqa: PLC0415 (as above)
+    from datasets.adapters.sources.bucket import SourceBucket  # noqa: PLC0415
+
+    return SourceBucket(name, S3Location.parse(location), **_decrypt(ciphertext))
 
 
 def _decrypt(ciphertext: bytes) -> dict[str, str]:

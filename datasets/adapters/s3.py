@@ -28,7 +28,7 @@ T = TypeVar("T")
 _DELETE_BATCH = 1000
 # More than new buckets may be called on AWS: older ones, and those of other servers, have such names.
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_MISSING = {"404", "NoSuchKey", "NotFound"}
+MISSING = {"404", "NoSuchKey", "NotFound"}
 _SKEWED = {"RequestTimeTooSkewed", "RequestExpired"}
 _SLOW = {"RequestTimeout", "SlowDown"}
 _BROKEN, _PASSING = 500, {408, 429}
@@ -246,7 +246,7 @@ def _translated(key: str) -> Iterator[None]:
         yield
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
-        if code in _MISSING:
+        if code in MISSING:
             raise BlobMissing(f"The store has no object {key}.", key=key) from error
         if code in _REFUSED:
             raise InvalidStore(f"The store refuses us ({code}).") from error

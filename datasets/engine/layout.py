@@ -40,6 +40,11 @@ def pack_key(sha256: str) -> str:
     return f"packs/{sha256[:2]}/{sha256}"
 
 
+def map_key(sha256: str) -> str:
+    """Return the key of the map that stands for a pack whose content lies in files of a source."""
+    return f"maps/{sha256[:2]}/{sha256}"
+
+
 def range_key(range_id: str) -> str:
     """Return the key of a manifest range."""
     return f"ranges/{range_id}"

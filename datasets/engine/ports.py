@@ -1,10 +1,11 @@
 """What datasets ask of any object store, with the guarantees that the rest of the code relies on."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 SIGNED_LIFETIME: Final = timedelta(minutes=15)
 """For how long the addresses are good that clients are given."""
@@ -87,3 +88,39 @@ class BlobStore(Protocol):
 
     def sign_get(self, key: str, *, now: datetime, lifetime_s: int) -> SignedRequest:
         """Return a request that reads `key`, whole or by a Range header that the caller adds, and nothing else."""
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file of a source, by its path below the source; with `target` a symbolic link.
+
+    `version` differs once the file was written to. `why` says why a file cannot be carried; empty for all others.
+    """
+
+    path: bytes
+    size_bytes: int
+    version: str
+    mtime_ns: int
+    mode: int = 0o644
+    target: bytes = b""
+    why: str = ""
+
+
+class SourceFiles(Protocol):
+    """Files that others keep: a folder or a part of a bucket. They are read and never written.
+
+    Every method may raise SourceUnreachable, which trying again can cure. Safe to use from many threads at once.
+    """
+
+    @property
+    def parallel_reads(self) -> int:
+        """How many files are read at once where many are wanted."""
+
+    def list_files(self, prefix: bytes) -> Iterator[FoundFile]:
+        """Yield the files below a folder, in no order. Raises SourceFileMissing when there is no such folder."""
+
+    def open(self, file: FoundFile) -> AbstractContextManager[BinaryIO]:
+        """Return the content of a file. Raises SourceFileMissing, and SourceFileChanged unless it is still as found."""
+
+    def read(self, path: bytes, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes from `offset`, less where the file is shorter. Raises SourceFileMissing."""

@@ -12,6 +12,7 @@ from datasets.models.cached_commit import (
 )
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
+from datasets.models.in_place import WORKING, FileSource, ImportState, InPlaceImport
 from datasets.models.query import Query, Selection
 from datasets.models.storage_limit import StorageLimit
 from datasets.models.store import Store, StoreKind
@@ -21,6 +22,7 @@ from datasets.models.upload import PRESENT, ManifestRange, Pack, PackState, Uplo
 __all__ = [
     "BYTES_ON_DISK",
     "PRESENT",
+    "WORKING",
     "Branch",
     "CacheHold",
     "CacheSite",
@@ -31,6 +33,9 @@ __all__ = [
     "Commit",
     "CommitSource",
     "Dataset",
+    "FileSource",
+    "ImportState",
+    "InPlaceImport",
     "ManifestRange",
     "Pack",
     "PackState",

@@ -20,6 +20,7 @@ class CommitSource(StrEnum):
     FLOW = "flow"
     MERGE = "merge"
     QUERY = "query"
+    IMPORT = "import"
 
 
 class Commit(models.Model):

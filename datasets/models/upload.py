@@ -9,6 +9,7 @@ from core import clock
 from core.orm import BaseModel
 from datasets.models.commit import Commit
 from datasets.models.dataset import Dataset
+from datasets.models.in_place import InPlaceImport
 
 
 class PackState(StrEnum):
@@ -34,6 +35,7 @@ class Pack(BaseModel):
     """One pack of a dataset, named by the SHA-256 of its bytes.
 
     The object lies under the prefix of its own dataset, or, with a `lender`, where that pack of another dataset lies.
+    With an `origin` the store has a map in its place, and its content lies in files of that import's source.
     A pack is never deleted while another row borrows it.
     `touched_at`: when someone wanted it last. `due_at`: when a condemned pack may be deleted, and from when on another
     worker may delete one whose worker fell silent. `damaged_parts`: what of a damaged pack is not what it should be, as
@@ -52,6 +54,9 @@ class Pack(BaseModel):
     due_at = models.DateTimeField(null=True)
     damaged_parts = models.JSONField(default=list)
     lender = models.ForeignKey("self", on_delete=models.RESTRICT, null=True, db_index=False, related_name="borrowers")
+    origin = models.ForeignKey(
+        InPlaceImport, on_delete=models.RESTRICT, null=True, db_index=False, related_name="packs"
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["dataset", "sha256"], name="one_pack_per_hash")]
@@ -59,6 +64,8 @@ class Pack(BaseModel):
             models.Index(fields=["state", "due_at"], name="pack_by_due_time"),
             models.Index(fields=["lender"], condition=models.Q(lender__isnull=False), name="borrowers_of_pack"),
             models.Index(fields=["dataset"], condition=models.Q(lender__isnull=False), name="borrowed_packs"),
+            models.Index(fields=["origin"], condition=models.Q(origin__isnull=False), name="packs_by_origin"),
+            models.Index(fields=["dataset"], condition=models.Q(origin__isnull=False), name="mapped_packs"),
         ]
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from accounts.permissions import require
 from datasets import permissions
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine.layout import pack_key
-from datasets.errors import BlobMissing
+from datasets.errors import BlobMissing, ContentCorrupt
 from datasets.models import Commit, Dataset, ManifestRange, Pack, PackState
 from datasets.selectors.trees import TreeReader
 from nearline.content.errors import BadPack
@@ -59,9 +59,12 @@ def get_damage(actor: Actor, dataset: Dataset, commit: Commit | None) -> Damage:
 def find_damaged_parts(store: ScopedStore, name: str, size_bytes: int) -> list[tuple[int, int]]:
     """Return the damaged parts of a pack; none when it is whole, all where its index cannot tell. For the platform."""
     everything = [(0, size_bytes)]
+    mapped = store.find_mapped(pack_key(name))
     try:
+        if mapped is not None and (changes := mapped.find_changes(pack_key(name))) is not None:
+            return [(change.offset, change.size) for change in changes]
         data = store.get(pack_key(name))
-    except BlobMissing:
+    except (BlobMissing, ContentCorrupt):
         return everything
     if sha256_hex(data) == name:
         return []

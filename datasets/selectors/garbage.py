@@ -99,17 +99,17 @@ def list_unused_ranges(now: datetime) -> QuerySet[ManifestRange]:
 def report_garbage() -> GarbageReport:
     """Say what a collection would do now. Nothing happens."""
     now = clock.now()
-    there = Pack.objects.filter(is_kept(), lender=None)
+    there = Pack.objects.filter(is_kept(), lender=None, origin=None)
     condemned = there.filter(state__in=[PackState.CONDEMNED, PackState.DELETING])
     waiting = condemned.filter(due_at__gt=now)
-    unreferenced = list_unreferenced(now).filter(lender=None)
+    unreferenced = list_unreferenced(now).filter(lender=None, origin=None)
     in_use = _sum(there.exclude(state__in=[PackState.CONDEMNED, PackState.DELETING]))
     idle = _sum(unreferenced)
     return GarbageReport(
         kept=Amount(in_use.packs - idle.packs, in_use.size_bytes - idle.size_bytes),
         unreferenced=idle,
         waiting=_sum(waiting),
-        due=_sum(list_due(now).filter(lender=None)),
+        due=_sum(list_due(now).filter(lender=None, origin=None)),
         next_due_at=waiting.aggregate(first=Min("due_at"))["first"],
     )
 

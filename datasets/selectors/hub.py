@@ -64,7 +64,7 @@ def list_kinds(*, actor: Actor) -> list[str]:
 def measure(*, actor: Actor) -> Totals:
     """Return what there is to see in all."""
     seen = datasets.list_datasets(actor=actor).order_by()
-    packs = Pack.objects.filter(dataset__deleted_at=None, state=PackState.COMPLETE, lender=None)
+    packs = Pack.objects.filter(dataset__deleted_at=None, state=PackState.COMPLETE, lender=None, origin=None)
     if not actor.sees_everything:
         packs = packs.filter(dataset__project__in=actor.project_ids)
     return Totals(

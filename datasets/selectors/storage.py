@@ -2,7 +2,7 @@
 
 Counted are packs that are there, and those that are being sent. Those of deleted datasets count as long as
 these can be restored. Packs that nothing needs leave by themselves and are told apart; borrowed ones are counted where
-they lie.
+they lie, and those whose content lies in a source are not.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -68,17 +68,21 @@ class ProjectStorage:
 
 @dataclass(frozen=True)
 class DatasetStorage:
-    """What a dataset stores. `version_bytes` is what its commits would take if each were a copy."""
+    """What a dataset stores. `version_bytes` is what its commits would take if each were a copy.
+
+    `referenced_bytes` lie in sources, and not in the store.
+    """
 
     stored_bytes: int
     borrowed_bytes: int
     commits: int
     version_bytes: int
+    referenced_bytes: int = 0
 
     @property
     def factor(self) -> float | None:
         """How many times more the copies would take; None where nothing is stored."""
-        held = self.stored_bytes + self.borrowed_bytes
+        held = self.stored_bytes + self.borrowed_bytes + self.referenced_bytes
         return self.version_bytes / held if held else None
 
 
@@ -103,13 +107,16 @@ def measure_dataset(*, actor: Actor, dataset: Dataset) -> DatasetStorage:
         own=Sum("size_bytes", filter=Q(lender=None)), borrowed=Sum("size_bytes", filter=Q(lender__isnull=False))
     )
     versions = dataset.commits.aggregate(commits=Count("pk"), size=Sum("size_bytes"))
-    return DatasetStorage(sums["own"] or 0, sums["borrowed"] or 0, versions["commits"], versions["size"] or 0)
+    mapped = dataset.packs.filter(origin__isnull=False, state__in=PRESENT).aggregate(size=Sum("size_bytes"))
+    return DatasetStorage(
+        sums["own"] or 0, sums["borrowed"] or 0, versions["commits"], versions["size"] or 0, mapped["size"] or 0
+    )
 
 
 def counted(now: datetime) -> QuerySet[Pack]:
     """Return the packs that count: there, or on their way by an address that is still good."""
     on_their_way = Q(state=PackState.PENDING, touched_at__gt=now - SIGNED_LIFETIME)
-    return Pack.objects.filter(is_kept(), Q(state__in=PRESENT) | on_their_way)
+    return Pack.objects.filter(is_kept(), Q(state__in=PRESENT) | on_their_way, origin=None)
 
 
 def used_bytes(project_id: str) -> int:
@@ -135,9 +142,9 @@ def _measure(projects: Collection[Project]) -> list[ProjectStorage]:
     parts = largest_parts(ids)
     limits = dict(StorageLimit.objects.filter(project__in=ids).values_list("project_id", "limit_bytes"))
     condemned = Pack.objects.filter(
-        dataset__project__in=ids, lender=None, state__in=[PackState.CONDEMNED, PackState.DELETING]
+        dataset__project__in=ids, lender=None, origin=None, state__in=[PackState.CONDEMNED, PackState.DELETING]
     )
-    dropped = Pack.objects.filter(~is_kept(), dataset__project__in=ids, lender=None)
+    dropped = Pack.objects.filter(~is_kept(), dataset__project__in=ids, lender=None, origin=None)
     leaving = dict((condemned | dropped).order_by().values_list("dataset__project").annotate(Sum("size_bytes")))
     return [
         ProjectStorage(

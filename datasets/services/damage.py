@@ -13,7 +13,7 @@ from core import clock, isolation
 from core.errors import PlatformError
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.cache_states import CacheState
-from datasets.errors import BlobMissing, ContentCorrupt
+from datasets.errors import BlobMissing, ContentCorrupt, SourceFileChanged, SourceFileMissing
 from datasets.models import PRESENT, CachedCommit, Dataset, Pack
 from datasets.selectors.damage import find_damaged_parts
 from datasets.services import caches, packs
@@ -21,7 +21,7 @@ from datasets.services import caches, packs
 log = structlog.get_logger(__name__)
 
 # Why a cached copy could not be made, or not be healed, where a pack was damaged.
-_CAUSES = (ContentCorrupt.code, BlobMissing.code)
+_CAUSES = (ContentCorrupt.code, BlobMissing.code, SourceFileChanged.code, SourceFileMissing.code)
 
 
 def record_failure(dataset: Dataset, error: PlatformError) -> None:
@@ -43,6 +43,8 @@ def check_packs(dataset: Dataset, rows: Iterable[Pack]) -> list[str]:
     damaged: list[str] = []
     healed: set[str] = set()
     for row in rows:
+        if row.origin_id is not None and packs.take_stored(dataset, row):
+            store = open_dataset_store(dataset)
         parts = find_damaged_parts(store, row.sha256, row.size_bytes)
         if not parts:
             if packs.mark_whole(row):

@@ -12,8 +12,11 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from core import clock, orm
+from datasets.adapters.opening import open_manifests
+from datasets.engine.layout import map_key, pack_key
 from datasets.errors import BodyRefused, PackLeaving, PackMissing
-from datasets.models import PRESENT, Dataset, ManifestRange, Pack, PackState
+from datasets.models import PRESENT, Dataset, InPlaceImport, ManifestRange, Pack, PackState
+from datasets.selectors.damage import find_damaged_parts
 
 
 class RangesForgotten(Exception):
@@ -60,6 +63,25 @@ def mark_complete(packs: Iterable[Pack]) -> None:
     ids = [pack.pk for pack in packs]
     if ids:
         Pack.objects.filter(pk__in=ids, state=PackState.PENDING).update(state=PackState.COMPLETE)
+
+
+def mark_mapped(pack: Pack, origin: InPlaceImport) -> None:
+    """Note that the store has a map of a pack that was just claimed, whose content lies in the origin's source."""
+    rows = Pack.objects.filter(pk=pack.pk, state__in=[PackState.PENDING, PackState.DAMAGED], lender=None)
+    rows.update(origin=origin)
+    mark_complete([pack])
+
+
+def take_stored(dataset: Dataset, row: Pack) -> bool:
+    """Forget the map of a pack whose bytes are in the store, all of them right; return whether that is so."""
+    own = open_manifests(dataset)
+    if own.stat(pack_key(row.sha256)) is None or find_damaged_parts(own, row.sha256, row.size_bytes):
+        return False
+    # Readers that find no map read the pack itself, so whoever dies in between leaves work, and nothing behind.
+    own.delete([map_key(row.sha256)])
+    Pack.objects.filter(pk=row.pk).update(origin=None)
+    row.origin = None
+    return True
 
 
 def mark_damaged(pack: Pack, parts: Sequence[tuple[int, int]]) -> bool:

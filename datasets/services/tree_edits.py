@@ -1,6 +1,6 @@
 """Commits whose tree is put together here: files that came part by part, and files that are removed or renamed."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from accounts.actor import Actor
@@ -72,6 +72,27 @@ def commit_parts(*, actor: Actor, upload: UploadSession, expected_head: str | No
     return _commit(actor, upload, expected_head, message, additions)
 
 
+def commit_entries(
+    *, actor: Actor, upload: UploadSession, expected_head: str | None, message: str, entries: Mapping[bytes, Entry]
+) -> Commit:
+    """Commit entries whose packs are at hand, on top of what the branch holds, as an import.
+
+    An equal file whose content lies in another pack now is changed too: its old pack may be damaged. A commit that
+    would change nothing is not made: the branch's head is returned. Raises what `commit_parts` raises.
+    """
+
+    def additions(tree: _Tree) -> list[Change]:
+        view = tree.view
+        changes = ((path, view.find(path), entries[path]) for path in sorted(entries))
+        return [
+            Change(path, before, after)
+            for path, before, after in changes
+            if before is None or (before.identity, before.blobs) != (after.identity, after.blobs)
+        ]
+
+    return _commit(actor, upload, expected_head, message, additions, source=CommitSource.IMPORT)
+
+
 def remove_paths(
     *, actor: Actor, dataset: Dataset, branch: str, paths: Collection[bytes], expected_head: str, message: str = ""
 ) -> Commit:
@@ -123,7 +144,13 @@ def _start(actor: Actor, dataset: Dataset, branch: str) -> UploadSession:
 
 
 def _commit(
-    actor: Actor, upload: UploadSession, expected_head: str | None, message: str, list_changes: _ListChanges
+    actor: Actor,
+    upload: UploadSession,
+    expected_head: str | None,
+    message: str,
+    list_changes: _ListChanges,
+    *,
+    source: CommitSource = CommitSource.WEB,
 ) -> Commit:
     dataset = upload.dataset
     head = head_of(actor=actor, upload=upload)
@@ -154,7 +181,7 @@ def _commit(
         root=patched.root_id,
         expected_head=expected_head,
         message=message,
-        source=CommitSource.WEB,
+        source=source,
         idempotency_key=upload.id,
     )
 

@@ -1,9 +1,5 @@
 """The endpoint of folder stores: carries out signed requests, as an S3 server would. Their holders need no sign-in."""
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
-
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
@@ -42,7 +38,7 @@ def _get(request: HttpRequest, signed: str) -> HttpResponseBase:
     first, size = span or (0, found.size_bytes)
     response = streaming.stream(
         request,
-        _read(found.path, first, size),
+        found.read(first, size),
         status=200 if span is None else 206,
         content_type="application/octet-stream",
     )
@@ -51,13 +47,3 @@ def _get(request: HttpRequest, signed: str) -> HttpResponseBase:
     if span is not None:
         response["Content-Range"] = f"bytes {first}-{first + size - 1}/{found.size_bytes}"
     return response
-
-
-def _read(path: Path, first: int, size: int) -> Iterator[bytes]:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        while size > 0 and (chunk := os.pread(descriptor, min(size, _CHUNK), first)):
-            yield chunk
-            first, size = first + len(chunk), size - len(chunk)
-    finally:
-        os.close(descriptor)

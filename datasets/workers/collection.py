@@ -11,6 +11,7 @@ A worker may die at any point: what it was about to delete is taken over once it
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import TypeVar
 
 import structlog
@@ -20,7 +21,7 @@ from django.db.models import F, QuerySet
 
 from core import clock, isolation
 from datasets.adapters.opening import open_dataset_store, open_manifests
-from datasets.engine.layout import pack_key, range_key, root_key
+from datasets.engine.layout import map_key, pack_key, range_key, root_key
 from datasets.errors import StoreUnreachable
 from datasets.models import Dataset, ManifestRange, Pack, PackState, StoredTree
 from datasets.selectors import garbage
@@ -103,14 +104,16 @@ def delete_packs(packs: Sequence[Pack]) -> Amount:
     datasets = Dataset.objects.filter(pk__in=by_dataset).select_related("store").order_by("pk")
     done = isolation.for_each(DELETE, datasets, lambda dataset: _delete(dataset, by_dataset[dataset.pk]))
     deleted = [pack for packs in done for pack in packs]
-    freed = [pack for pack in deleted if pack.lender_id is None]
+    freed = [pack for pack in deleted if pack.lender_id is None and pack.origin_id is None]
     return Amount(len(freed), sum(pack.size_bytes for pack in freed))
 
 
 def _delete(dataset: Dataset, packs: Sequence[Pack]) -> list[Pack]:
     mine = [pack for pack in packs if pack.due_at and clock.now() < pack.due_at - _LEASE / 2]
     try:
-        open_dataset_store(dataset).delete(pack_key(pack.sha256) for pack in mine)
+        # Of a pack that was imported in place there is a map; its files belong to others.
+        maps = (map_key(pack.sha256) for pack in mine if pack.origin_id is not None)
+        open_dataset_store(dataset).delete(chain((pack_key(pack.sha256) for pack in mine), maps))
     except StoreUnreachable:
         log.warning("packs.not_deleted", dataset_id=dataset.pk, packs=len(mine), exc_info=True)
         return []

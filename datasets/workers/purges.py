@@ -63,6 +63,7 @@ def _purge(dataset: Dataset) -> None:
             dataset.stored_trees.all().delete()
             dataset.ranges.all().delete()
             dataset.packs.all().delete()
+            dataset.imports.all().delete()
             audit.record(Actor.system("deleted datasets"), "datasets.purge", dataset)
     log.info("dataset.purged", dataset_id=dataset.id)
 

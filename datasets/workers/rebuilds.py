@@ -4,7 +4,7 @@ Nothing in the store is changed. A dataset has the version 0 while it is rebuilt
 by the next one, and a dataset that is complete is left alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -28,6 +28,9 @@ from datasets.models import (
     Commit,
     CommitSource,
     Dataset,
+    FileSource,
+    ImportState,
+    InPlaceImport,
     ManifestRange,
     Pack,
     PackState,
@@ -176,7 +179,37 @@ class _Rebuild:
             for name, size in sorted(self._stored.objects.packs.items())
             if 0 < size <= MAX_PACK_BYTES
         ]
+        origins = {id_: self._restore_import(dataset, source) for id_, source in self._list_sources().items()}
+        for pack in packs:
+            if source := self._stored.mapped.get(pack.sha256):
+                pack.origin = origins[source["id"]]
         Pack.objects.bulk_create(packs, ignore_conflicts=True, batch_size=orm.BATCH_ROWS)
+
+    def _list_sources(self) -> Mapping[str, Mapping[str, str]]:
+        return {source["id"]: source for source in self._stored.mapped.values()}
+
+    def _restore_import(self, dataset: Dataset, source: Mapping[str, str]) -> InPlaceImport:
+        """Return a row that stands for all imports from a source, which nobody may use until an admin permits it."""
+        row = FileSource.objects.filter(pk=source["id"]).first()
+        if row is None:
+            name = source["name"]
+            if FileSource.objects.filter(name=name).exists():
+                name = _name_of(source["id"])
+            values = {"kind": source["kind"], "location": source["location"]}
+            row = FileSource.objects.create(id=source["id"], name=name, **values)
+        self._result.notes.append(
+            f"Files lie in the source '{row.name}' at {row.location}. See `nearline source set`: keys are not restored."
+        )
+        restored, _ = InPlaceImport.objects.get_or_create(
+            dataset=dataset,
+            source=row,
+            defaults={
+                "message": "Rebuilt from the store",
+                "branch": dataset.default_branch,
+                "state": ImportState.REFERENCED,
+            },
+        )
+        return restored
 
     def _add_ranges(self, dataset: Dataset) -> None:
         reading = self._read_ranges(dataset)

@@ -1,4 +1,7 @@
-"""Whether a store holds what its datasets need: in levels, from a listing to every byte. The database is not asked."""
+"""Whether a store holds what its datasets need: in levels, from a listing to every byte.
+
+The database is asked for one thing: where the sources of files lie that were imported in place.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,6 +11,7 @@ from typing import Final
 
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import BlobStore
+from datasets.errors import SourceUnreachable
 from datasets.selectors.damage import find_damaged_parts, overlaps
 from datasets.workers.stored_datasets import StoredDataset, find_lender, list_objects
 from nearline.content.manifest import RootRange
@@ -134,9 +138,16 @@ class _Check:
             self._note_pack(name, "is missing", [(0, end)])
         elif size < end:
             self._note_pack(name, f"is too short: {size} bytes", [(size, end - size)])
-        elif self._level == Level.PACKS and (parts := self._packs.find_damage(name, owner)):
-            self._note_pack(name, "is damaged: its bytes are not those of its name", parts)
+        elif self._level == Level.PACKS:
+            self._check_bytes(name, owner)
         return size
+
+    def _check_bytes(self, name: str, owner: StoredDataset) -> None:
+        try:
+            if parts := self._packs.find_damage(name, owner):
+                self._note_pack(name, "is damaged: its bytes are not those of its name", parts)
+        except SourceUnreachable as error:
+            self._note_pack(name, f"cannot be read: {error.message}", [(0, owner.objects.packs[name])])
 
     def _note_pack(self, name: str, why: str, parts: _Parts) -> None:
         self._stored.faults[pack_key(name)] = why

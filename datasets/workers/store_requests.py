@@ -1,25 +1,34 @@
-"""What the endpoint of folder stores does for who holds a signed address, which is all the right that it asks for."""
+"""What the endpoint of stores does for who holds a signed address, which is all the right that it asks for.
 
+It serves folder stores, and of every store the packs whose content lies in a source.
+"""
+
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from core import clock
 from datasets.adapters import store_grants
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.growing_file import GrowingFile
-from datasets.adapters.opening import open_folder
+from datasets.adapters.opening import open_dataset_store, open_folder
 from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.ports import Announcement
 from datasets.errors import BlobMissing, BodyRefused, SignatureInvalid
-from datasets.models import Store, StoreKind
+from datasets.models import Dataset, Store, StoreKind
+
+_CHUNK: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class StoreDownload:
-    """What a signed GET of the folder store leads to."""
+    """What a signed GET leads to. `read` yields a part; what is wrong it raises at once where it can be known."""
 
-    path: Path
     size_bytes: int
+    read: Callable[[int, int], Iterator[bytes]]
 
 
 def open_signed(*, signed: str, content_length: int | None) -> GrowingFile:
@@ -34,16 +43,30 @@ def open_signed(*, signed: str, content_length: int | None) -> GrowingFile:
 
 
 def find_signed(*, signed: str) -> StoreDownload:
-    """Return the file that a signed GET of a folder store reads.
+    """Return what a signed GET reads: an object of a folder store, or a pack of a dataset that has only a map.
 
-    Raises SignatureInvalid, SignatureExpired, BlobMissing.
+    Such a pack is read before the answer begins, as far as it is asked for: so no answer breaks off because a file
+    was changed. Raises SignatureInvalid, SignatureExpired, BlobMissing.
     """
     grant = store_grants.unseal(signed, method="GET", now=clock.now())
-    store = _open_granted(grant)
+    dataset = Dataset.objects.select_related("store").filter(pk=grant.store_id).first()
+    store = _open_granted(grant) if dataset is None else open_dataset_store(dataset)
     found = store.stat(grant.key)
     if found is None:
         raise BlobMissing(f"The store has no object {grant.key}.", key=grant.key)
-    return StoreDownload(store.path_of(grant.key), found.size_bytes)
+    if isinstance(store, FolderStore):
+        return StoreDownload(found.size_bytes, partial(_read_file, store.path_of(grant.key)))
+    return StoreDownload(found.size_bytes, lambda first, size: iter([store.get_range(grant.key, first, size)]))
+
+
+def _read_file(path: Path, first: int, size: int) -> Iterator[bytes]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        while size > 0 and (chunk := os.pread(descriptor, min(size, _CHUNK), first)):
+            yield chunk
+            first, size = first + len(chunk), size - len(chunk)
+    finally:
+        os.close(descriptor)
 
 
 def _open_granted(grant: StoreGrant) -> FolderStore:

@@ -1,21 +1,36 @@
 """What a store holds of each dataset, read without the database: everything is checked against its name.
 
+The database is asked for one thing: where the sources lie that hold the content of packs which have only a map.
+
 What is damaged or missing is noted as a fault and left out, so that one bad object hides no other.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from datasets.adapters.mapped_packs import MappedPacks
+from datasets.adapters.opening import open_source
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine.commit_ids import CommitRecord
 from datasets.engine.dataset_records import DatasetRecord
-from datasets.engine.layout import commit_key, dataset_of_key, dataset_prefix, range_key, record_key, root_key
-from datasets.engine.ports import BlobStore
-from datasets.errors import BlobMissing, ContentCorrupt
+from datasets.engine.layout import (
+    commit_key,
+    dataset_of_key,
+    dataset_prefix,
+    map_key,
+    pack_key,
+    range_key,
+    record_key,
+    root_key,
+)
+from datasets.engine.pack_maps import PackMap
+from datasets.engine.ports import BlobStore, SourceFiles
+from datasets.errors import BlobMissing, ContentCorrupt, SourceUnreachable
+from datasets.models import FileSource
 from nearline.content.errors import ContentError
 from nearline.content.manifest import RangeEntries, RootRange, check_range, decode_root, root_id
 
-_COMMITS, _PACKS, _RANGES, _RECORDS, _ROOTS = "commits", "packs", "ranges", "records", "roots"
+_COMMITS, _MAPS, _PACKS, _RANGES, _RECORDS, _ROOTS = "commits", "maps", "packs", "ranges", "records", "roots"
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,7 @@ class Objects:
     """The objects of one dataset by kind: the last part of their keys, and of packs also their bytes."""
 
     commits: set[str] = field(default_factory=set)
+    maps: set[str] = field(default_factory=set)
     packs: dict[str, int] = field(default_factory=dict)
     ranges: set[str] = field(default_factory=set)
     records: set[str] = field(default_factory=set)
@@ -38,6 +54,8 @@ def list_objects(store: BlobStore) -> dict[str, Objects]:
         objects = found.setdefault(dataset_id, Objects())
         if kind == _PACKS:
             objects.packs[name.rpartition("/")[2]] = blob.size_bytes
+        elif kind == _MAPS:
+            objects.maps.add(name.rpartition("/")[2])
         elif kind in {_COMMITS, _RANGES, _RECORDS, _ROOTS}:
             getattr(objects, kind).add(name)
     return found
@@ -59,6 +77,10 @@ class StoredDataset:
         self.objects = objects
         self.store = ScopedStore(store, dataset_prefix(dataset_id))
         self.faults: dict[str, str] = {}
+        self.mapped = self._read_maps()
+        origins = {pack_key(name): source["id"] for name, source in self.mapped.items()}
+        packs = MappedPacks(dataset_id, self.store, origins, _open_source, "")
+        self.store = ScopedStore(store, dataset_prefix(dataset_id), mapped=packs)
         self.record = self._read_record()
         self.commits = self._read_commits()
         self._roots: dict[str, Sequence[RootRange] | None] = {}
@@ -141,6 +163,19 @@ class StoredDataset:
             self.faults[key] = f"is damaged: {error}"
             return None
 
+    def _read_maps(self) -> dict[str, Mapping[str, str]]:
+        """Return of each pack that has only a map the source of its content, and count it among the packs."""
+        mapped = {}
+        for name in sorted(self.objects.maps - self.objects.packs.keys()):
+            data = self._get(map_key(name))
+            try:
+                if data is not None:
+                    found = PackMap.decode(data)
+                    self.objects.packs[name], mapped[name] = found.size_bytes, found.source
+            except ValueError as error:
+                self.faults[map_key(name)] = f"is damaged: {error}"
+        return mapped
+
     def _decode_root(self, root: str) -> Sequence[RootRange] | None:
         key = root_key(root)
         data = self._get(key)
@@ -192,6 +227,13 @@ class StoredDataset:
         except ContentCorrupt as error:
             self.faults[key] = f"is damaged: {error.message}"
         return None
+
+
+def _open_source(id_: str) -> SourceFiles:
+    source = FileSource.objects.filter(pk=id_).first()
+    if source is None:
+        raise SourceUnreachable("A source that files were imported from in place is not registered.", source=id_)
+    return open_source(source)
 
 
 def find_lender(name: str, borrower: StoredDataset, others: Iterable[StoredDataset]) -> StoredDataset | None:

@@ -16,7 +16,15 @@ from compute.api import attempt_routes
 from compute.api import routes as compute_routes
 from config import api_document, api_errors
 from core import bounds
-from datasets.api import cache_routes, copy_routes, early_routes, part_routes, query_routes, storage_routes
+from datasets.api import (
+    cache_routes,
+    copy_routes,
+    early_routes,
+    in_place_routes,
+    part_routes,
+    query_routes,
+    storage_routes,
+)
 from datasets.api import routes as dataset_routes
 from experiments.api import routes as experiment_routes
 from experiments.api import saved_view_routes
@@ -69,6 +77,7 @@ api.add_router("", dataset_routes.router, tags=["datasets"])
 api.add_router("", part_routes.router, tags=["datasets"])
 api.add_router("", query_routes.router, tags=["datasets"])
 api.add_router("", storage_routes.router, tags=["datasets"])
+api.add_router("", in_place_routes.router, tags=["datasets"])
 api.add_router("", cache_routes.router, tags=["cache"])
 api.add_router("", copy_routes.router, tags=["cache"])
 api.add_router("", early_routes.router, tags=["cache"])

@@ -81,6 +81,15 @@ GET    /uploads/{upload_id}/parts                             401      404    40
 POST   /uploads/{upload_id}/parts/commit                      401      404    404    201   404  201
 DELETE /uploads/{upload_id}                                   401      404    404    204   404  204
 
+POST   /datasets/{project}/{name}/imports                     401      404    403    202   202  202
+GET    /datasets/{project}/{name}/imports                     401      404    200    200   200  200
+GET    /imports/{import_id}                                   401      404    200    200   200  200
+POST   /imports/{import_id}/promote                           401      404    403    202   202  202
+POST   /imports/{import_id}/check                             401      404    403    202   202  202
+GET    /sources                                               401      200    200    200   200  200
+PUT    /sources/{name}                                        401      403    403    403   403  200
+DELETE /sources/{name}                                        401      403    403    403   403  204
+
 GET    /cache/sites                                           401      200    200    200   200  200
 POST   /cache/sites                                           401      403    403    403   403  201
 PATCH  /cache/sites/{name}                                    401      403    403    403   403  200
@@ -250,6 +259,8 @@ GET    /datasets/{project}/{name}/queries/{query}/              login      404  
 POST   /datasets/{project}/{name}/queries/{query}/select/       login      404    302    302   302  302
 POST   /datasets/{project}/{name}/queries/{query}/delete/       login      404    403    302   302  302
 GET    /datasets/{project}/{name}/usage/                    login      404    200    200   200  200
+POST   /datasets/{project}/{name}/imports/{import_id}/promote/ login     404    403    302   302  302
+POST   /datasets/{project}/{name}/imports/{import_id}/check/ login      404    403    302   302  302
 GET    /datasets/{project}/{name}/settings/                 login      404    200    200   200  200
 POST   /datasets/{project}/{name}/settings/                 login      404    403    302   302  302
 POST   /datasets/{project}/{name}/delete/                   login      404    403    403   302  302
@@ -351,6 +362,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/datasets/deleted/", {"dataset_id": "deleted"}),
     ("/datasets", {"name": "dataset", "ref": "second", "commit_id": "second"}),
     ("/uploads", {"upload_id": "upload"}),
+    ("/sources", {"name": "spare_source"}),
     ("/cache/sites", {"name": "site"}),
     ("/settings/cache/", {"name": "site"}),
     ("/cache", {"cached_commit_id": "cached"}),
@@ -459,6 +471,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/damage": {"packs": [values["pack"]]},
         "POST /deleted-datasets/{dataset_id}/restore": {},
         "POST /datasets/{project}/{name}/revert": {"commit": values["first"], "branch": "main"},
+        "POST /datasets/{project}/{name}/imports": {"source": "shelf"},
+        "PUT /sources/{name}": {},
         "POST /datasets/{project}/{name}/merge": {"source": "side", "into": "main"},
         "POST /uploads/{upload_id}/packs": {"packs": [pack]},
         "POST /uploads/{upload_id}/packs/complete": {"packs": [values["pack"]]},

@@ -17,8 +17,8 @@ from compute.models import Job
 from core import clock, tasks
 from core.encryption import encrypt
 from datasets.engine.queries import Conditions
-from datasets.models import SiteArray, UploadSession
-from datasets.services import branches, cache_sites, caches, datasets, queries, upload_parts, uploads
+from datasets.models import FileSource, ImportState, InPlaceImport, SiteArray, UploadSession
+from datasets.services import branches, cache_sites, caches, datasets, queries, sources, upload_parts, uploads
 from experiments.models import Experiment
 from experiments.services import recording, saved_views
 from flows.models import Run
@@ -113,7 +113,11 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     datasets.delete_dataset(actor=Actor.system("tests"), dataset=deleted)
     parts = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="browser").upload
     upload_parts.receive_part(actor=member, upload=parts, number=0, read=io.BytesIO(part()).read)
+    shelf, _ = (_source(name, folder, project) for name in ("shelf", "spare"))
+    ready = InPlaceImport.objects.create(dataset=dataset, source=shelf, branch="main", state=ImportState.REFERENCED)
     return {
+        "import_id": ready.pk,
+        "spare_source": "spare",
         "parts": parts.pk,
         "dataset": dataset.name,
         "deleted": deleted.pk,
@@ -128,6 +132,12 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "site": site.name,
         "folder": str(folder),
     }
+
+
+def _source(name: str, folder: Path, project: Project) -> FileSource:
+    place = folder / name
+    place.mkdir()
+    return sources.set_source(actor=Actor.system("tests"), name=name, location=str(place), projects=[project])
 
 
 def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:

@@ -143,6 +143,10 @@ class Http:
         """Change some fields and return the answer."""
         return self._json(self._call("PATCH", path, body=body))
 
+    def put(self, path: str, body: object) -> Json:
+        """Put something in its place and return the answer."""
+        return self._json(self._call("PUT", path, body=body))
+
     def delete(self, path: str, /, **query: Any) -> Json:
         """Remove what lies at the path and return what is said about it, if anything."""
         return self._json(self._call("DELETE", path, query=query))

@@ -16,11 +16,12 @@ def read_problem(status: int, text: str) -> errors.NearlineError:
     if refusal := _read_refusal(status, text):
         return refusal
     answer = f"The store answered {status}: {_describe(text)}"
-    if status == _FULL and (full := _problems.read(status, text)):
-        return full
+    problem = _problems.read(status, text)
+    if problem and (status == _FULL or isinstance(problem, errors.Unavailable)):
+        return problem
     if status in _problems.PASSING or status >= _BROKEN:
         return errors.Unavailable(answer, code="client.store_busy")
-    return _problems.read(status, text) or _problems.kind_of(status)(answer, code="client.store_refused")
+    return problem or _problems.kind_of(status)(answer, code="client.store_refused")
 
 
 def _read_refusal(status: int, text: str) -> errors.NearlineError | None:

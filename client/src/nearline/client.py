@@ -17,6 +17,7 @@ from nearline.resources.pools import Pools
 from nearline.resources.projects import Projects
 from nearline.resources.queues import Queues
 from nearline.resources.runs import Runs
+from nearline.resources.sources import Sources
 from nearline.resources.tokens import Tokens
 from nearline.resources.users import Users
 from nearline.settings import read_settings
@@ -121,6 +122,11 @@ class Client:
     def projects(self) -> Projects:
         """Teams."""
         return Projects(self._http)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Where files are imported from in place."""
+        return Sources(self._http)
 
     @cached_property
     def tokens(self) -> Tokens:

@@ -321,6 +321,48 @@ class ProjectStorage(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Source(Record):
+    """A folder or a part of a bucket that files may be imported from in place. Only site admins see its location."""
+
+    name: str
+    kind: str
+    location: str = ""
+    projects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import(Record):
+    """An import in place. `referenced_bytes` lie in the source, and not in the store.
+
+    `changed` names the first of the `changed_files` that the source did not have as they were at `checked_at`.
+    """
+
+    id: str
+    source: str
+    prefix: str
+    state: str
+    commit: str | None = None
+    branch: str = ""
+    directory: str = ""
+    files: int = 0
+    size_bytes: int = 0
+    referenced_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    skipped: tuple[str, ...] = ()
+    changed_files: int = 0
+    changed: tuple[str, ...] = ()
+    checked_at: datetime | None = None
+    error: str = ""
+    error_code: str = ""
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the server is at work on it."""
+        return self.state in {"queued", "running", "promoting"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class User(Record):
     """A person. `work` is there only when they were just disabled: what runs for them."""
 

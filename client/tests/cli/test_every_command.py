@@ -20,7 +20,7 @@ GROUPS = {
     "data": {
         *("init", "link", "sync", "upload", "download", "put", "rm", "clone", "list", "commits", "files", "verify"),
         *("cache", "uncache", "status", "diff", "revert", "branch", "tag", "damage"),
-        *("merge", "mv", "rename", "import", "export"),
+        *("merge", "mv", "rename", "import", "imports", "promote", "export"),
         *("queries", "query_files", "clone_query", "scan", "block", "set", "delete", "deleted", "restore"),
     },
     "dataset": {
@@ -42,6 +42,7 @@ GROUPS = {
     "demo": {"tr4858"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},
     "project": {"list", "create", "set", "storage"},
+    "source": {"list", "set", "remove"},
     "user": {"list", "disable", "enable", "sign-out"},
     "token": {"list", "create", "revoke"},
 }

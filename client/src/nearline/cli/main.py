@@ -34,6 +34,7 @@ class RootGroup(NearlineGroup):
         "queue": (f"{_COMMANDS}.queues", "Quotas, limits and rules: list, show, set, try, departments."),
         "project": (f"{_COMMANDS}.projects", "Teams and what they own."),
         "demo": (f"{_COMMANDS}.demo", "Walks through the papers, on simulated GPUs."),
+        "source": (f"{_COMMANDS}.sources", "Where files are imported from in place: list, set, remove."),
         "user": (f"{_COMMANDS}.users", "People, for site admins: list, disable, enable, sign out."),
         "token": (f"{_COMMANDS}.tokens", "Personal access tokens."),
         "dataset": (f"{_CNVRG}.dataset", "Datasets as cnvrg's second program names what `nearline data` does."),

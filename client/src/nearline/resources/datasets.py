@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nearline._http import Http, Json, quoted
 from nearline.content.paths import to_bytes
 from nearline.errors import Conflict, NotFound
-from nearline.models import Branch, CachedCommit, Commit, Dataset, DeletedDataset, File, Query, Tag
+from nearline.models import Branch, CachedCommit, Commit, Dataset, DeletedDataset, File, Import, Query, Tag
 from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
 from nearline.resources.references import Reference, parse_reference
 from nearline.resources.sync_routes import SyncRoutes
@@ -185,6 +185,21 @@ class Datasets:
             "allow_collisions": allow_collisions,
         }
         return Commit.read(self._http.post(self._path(target) + "/merge", body))
+
+    def import_in_place(
+        self, reference: str | Reference, source: str, prefix: str = "", *, directory: str = "", message: str = ""
+    ) -> Import:
+        """Have files of a source imported where they lie, to the branch of the reference, by one commit.
+
+        The server reads each file once and copies none; `client.sources.wait` returns when that is done.
+        """
+        target = self.parse(reference)
+        body = {"source": source, "prefix": prefix, "directory": directory, "message": message}
+        return Import.read(self._http.post(self._path(target) + "/imports", {**body, "branch": target.ref or ""}))
+
+    def list_imports(self, reference: str | Reference) -> Iterator[Import]:
+        """Yield the imports in place into a dataset, newest first."""
+        return map(Import.read, self._http.list_items(self._path(reference) + "/imports"))
 
     def rename_path(self, reference: str | Reference, path: str, to: str, *, message: str = "") -> Commit:
         """Commit another path for a file, or for a folder with all that is in it. No content is moved."""

@@ -292,7 +292,7 @@ class Folders:
                 check_path(prefix)
             found = _READERS[source](path)
             check_digests(found, threads=options.threads, on_progress=progress)
-            known = self._ensure(target, found.description)
+            known = self.ensure(target, found.description)
             return put.put_files(
                 SyncRoutes(self._http, target),
                 target.ref or known.default_branch,
@@ -325,7 +325,8 @@ class Folders:
             hugging_face.write_card(into, target.name, self._datasets.get(target).description)
         return outcome
 
-    def _ensure(self, target: Reference, description: str) -> Dataset:
+    def ensure(self, target: Reference, description: str = "") -> Dataset:
+        """Return a dataset, which is made where it is missing; a description is given to one that has none."""
         try:
             known = self._datasets.get(target)
         except NotFound:

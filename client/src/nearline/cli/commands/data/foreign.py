@@ -9,10 +9,12 @@ import typer
 from nearline.cli import formats
 from nearline.cli.commands.data.files import tell_put
 from nearline.cli.commands.data.folder import Parallel
+from nearline.cli.commands.data.in_place import import_in_place
 from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.options import Message
 from nearline.cli.progress import progress_of
 from nearline.cli.session import session_of
+from nearline.errors import InvalidRequest
 
 
 class Source(StrEnum):
@@ -32,23 +34,42 @@ class Format(StrEnum):
 
 def import_data(
     context: typer.Context,
-    source: Annotated[Source, typer.Argument(help="A DVC repository, a Hugging Face dataset, or git with git-LFS.")],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The repository or the folder.")],
+    source: Annotated[
+        str, typer.Argument(metavar="dvc|hf|lfs|SOURCE", help="What is imported; with --in-place a source's name.")
+    ],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="The repository or the folder; with --in-place, in the source.")
+    ],
     reference: Ref,
     *,
     directory: Annotated[str, typer.Option("--dir", "-d", help="Folder in the dataset.")] = "",
     message: Message = "",
     parallel: Parallel = None,
     only: Annotated[bool, typer.Option("--only", help="The commit holds no other files.")] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Files stay where they lie; the server reads each once.")
+    ] = False,
 ) -> None:
     """Import the files that another tool keeps, as one commit. A missing dataset is made.
 
     dvc: what .dvc files and dvc.lock track, from the cache. hf: a folder, or the dataset's folder in the hub's cache;
     its card becomes the description. lfs: the working tree, pointers replaced by their objects. Files are compared
     with the hashes that the tool knows; where one is missing or damaged, nothing is imported.
+
+    --in-place: a folder of a source (`nearline source list`) whose files the dataset refers to.
+    `nearline data promote` copies them into the store when that is wanted.
     """
     session = session_of(context)
     target = target_of(session, reference)
+    if in_place:
+        if only:
+            raise InvalidRequest("--only has no meaning with --in-place.")
+        import_in_place(session, target, source, path, directory=directory, message=message)
+        return
+    if source not in set(Source):
+        raise InvalidRequest(
+            f"'{source}' is none of {', '.join(Source)}.", hint="Add --in-place to import from a source of that name."
+        )
     with progress_of(session.out) as progress:
         outcome = session.client().folders.adopt(
             target,

@@ -1,0 +1,63 @@
+"""Sources: folders and parts of buckets that projects may import from in place."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from nearline.cli.confirm import confirm
+from nearline.cli.group import CommandGroup
+from nearline.cli.options import Yes
+from nearline.cli.session import session_of
+
+app = CommandGroup(help="Where files are imported from in place: list, set, remove.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the source.")]
+_SECRET = "NEARLINE_SOURCE_SECRET_KEY"  # noqa: S105 (the name of a variable)
+
+
+@app.command("list")
+def list_sources(context: typer.Context) -> None:
+    """List the sources that your projects may import from."""
+    session = session_of(context)
+    found = list(session.client().sources.list())
+    rows = [(one.name, one.kind, one.location, ", ".join(one.projects)) for one in found]
+    empty = "There is no source that you may import from."
+    session.out.table(found, ("NAME", "KIND", "LOCATION", "PROJECTS"), rows, empty=empty)
+
+
+@app.command("set")
+def set_source(
+    context: typer.Context,
+    name: Name,
+    location: Annotated[
+        str, typer.Argument(help="A folder of the server, or s3://bucket/prefix?endpoint=…&region=….")
+    ] = "",
+    *,
+    projects: Annotated[
+        list[str] | None, typer.Option("--project", help="A project that may import from it; repeatable.")
+    ] = None,
+    access_key: Annotated[
+        str, typer.Option(help=f"The key of the bucket; its secret is read from {_SECRET}. Else those of the store.")
+    ] = "",
+) -> None:
+    """Let projects import from a folder or bucket. For site admins.
+
+    Of a source that is there, what is not given stays; the projects that are named replace those before.
+    """
+    session = session_of(context)
+    secret = os.environ.get(_SECRET, "") if access_key else ""
+    source = session.client().sources.set(
+        name, location, access_key=access_key, secret_key=secret, projects=projects or None
+    )
+    fields = [("Source", source.name), ("Location", source.location), ("Projects", ", ".join(source.projects))]
+    session.out.record(source, fields)
+
+
+@app.command("remove")
+def remove_source(context: typer.Context, name: Name, *, yes: Yes = False) -> None:
+    """Forget a source that no dataset needs. Its files are not touched. For site admins."""
+    session = session_of(context)
+    confirm(f"Forget the source {name}?", yes=yes)
+    session.client().sources.remove(name)
+    session.out.done(f"The source {name} is forgotten. Its files are where they were.")

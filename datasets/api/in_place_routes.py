@@ -1,0 +1,179 @@
+"""Routes of imports in place: the sources of files, and what datasets refer to in them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from ninja import Router, Schema, Status
+from pydantic import Field
+
+from accounts.api.auth import ApiRequest
+from accounts.selectors import get_project
+from core.bodies import BodySchema
+from core.bounds import Name, Text
+from core.pagination import Cursor, Limit, paginate
+from datasets.models import FileSource, InPlaceImport
+from datasets.selectors import datasets as dataset_reads
+from datasets.selectors import in_place as reads
+from datasets.selectors import sources as source_reads
+from datasets.services import in_place, sources
+
+router = Router()
+
+_SOURCE = "/sources/{name}"
+_IMPORTS = "/datasets/{project}/{name}/imports"
+_IMPORT = "/imports/{import_id}"
+_Path = Annotated[str, Field(max_length=4096)]
+
+
+class SourceIn(BodySchema):
+    """A source. Of one that is there, what is left out stays."""
+
+    location: Annotated[str, Field(max_length=1000)] = Field(
+        default="", description="A folder of the server's machine, or s3://bucket/prefix?endpoint=…&region=…."
+    )
+    access_key: Name = Field(default="", description="The key of the bucket; empty: that of the store in it.")
+    secret_key: Name = Field(default="", description="Its secret. Kept encrypted, and never told.")
+    projects: list[Name] | None = Field(default=None, description="The projects that may import from it.")
+
+
+class SourceOut(Schema):
+    """A folder or a part of a bucket that files may be imported from in place."""
+
+    name: str
+    kind: str = Field(description="`folder` or `s3`.")
+    location: str = Field(description="Where it lies; empty to all but site admins.")
+    projects: list[str] = Field(description="Those of your projects that may import from it; to site admins, all.")
+
+    @staticmethod
+    def of(row: FileSource, request: ApiRequest) -> "SourceOut":
+        """Return what the caller may see of a source."""
+        actor = request.actor
+        projects = [one.name for one in row.projects.all() if actor.level_in(one.pk) is not None]
+        location = row.location if actor.is_site_admin else ""
+        return SourceOut(name=row.name, kind=row.kind, location=location, projects=sorted(projects))
+
+
+class SourcesOut(Schema):
+    """A page of sources."""
+
+    items: list[SourceOut]
+    next_cursor: str | None
+
+
+class ImportIn(BodySchema):
+    """What to import in place."""
+
+    source: Name = Field(description="The name of a source.")
+    prefix: _Path = Field(default="", description="A folder in it; empty: all of it.")
+    directory: _Path = Field(default="", description="The folder in the dataset that it becomes.")
+    branch: Name = Field(default="", description="The branch to commit to; empty: the default one.")
+    message: Text = Field(default="", description="The message of the commit.")
+
+
+class ImportOut(Schema):
+    """An import in place."""
+
+    id: str
+    source: str
+    prefix: str
+    directory: str
+    branch: str
+    state: str = Field(description="`queued`, `running`, `referenced`, `promoting`, `promoted` or `failed`.")
+    commit: str | None = Field(description="The commit that it made, or that held all of it already.")
+    files: int
+    size_bytes: int = Field(description="Bytes of its files.")
+    referenced_bytes: int = Field(description="Bytes that lie in the source, and not in the store.")
+    read_bytes: int = Field(description="Bytes of files that were read, each once, to hash them.")
+    written_bytes: int = Field(description="Bytes that were written of their content: the maps of packs.")
+    skipped: list[str] = Field(description="Files that no dataset can carry, with the reason; the first hundred.")
+    changed_files: int = Field(description="Files that are not in the source as they were, when it was checked last.")
+    changed: list[str] = Field(description="The first hundred of these.")
+    checked_at: datetime | None
+    error: str = Field(description="Why it failed, or why it could not be promoted.")
+    error_code: str
+    created_at: datetime
+
+    @staticmethod
+    def of(row: InPlaceImport, referenced_bytes: int) -> "ImportOut":
+        """Return an import as the API tells it."""
+        names = ("id", "prefix", "directory", "branch", "state", "files", "size_bytes", "read_bytes", "written_bytes")
+        more = ("skipped", "changed_files", "changed", "checked_at", "error", "error_code", "created_at")
+        return ImportOut(
+            source=row.source.name,
+            commit=row.commit_id,
+            referenced_bytes=referenced_bytes,
+            **{name: getattr(row, name) for name in (*names, *more)},
+        )
+
+
+class ImportsOut(Schema):
+    """A page of imports."""
+
+    items: list[ImportOut]
+    next_cursor: str | None
+
+
+@router.get("/sources", response=SourcesOut, operation_id="datasets_list_sources")
+def list_sources(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> SourcesOut:
+    """List the sources that your projects may import from, oldest first."""
+    found = source_reads.list_sources(actor=request.actor)
+    page = paginate(found, cursor=cursor, limit=limit, newest_first=False)
+    return SourcesOut(items=[SourceOut.of(row, request) for row in page.items], next_cursor=page.next_cursor)
+
+
+@router.put(_SOURCE, response=SourceOut, operation_id="datasets_set_source")
+def set_source(request: ApiRequest, name: str, body: SourceIn) -> SourceOut:
+    """Let projects import from a folder or a part of a bucket, or change that. For site admins."""
+    named = body.projects
+    projects = None if named is None else [get_project(actor=request.actor, name=one) for one in named]
+    facts = body.model_dump(exclude={"projects"})
+    return SourceOut.of(sources.set_source(actor=request.actor, name=name, projects=projects, **facts), request)
+
+
+@router.delete(_SOURCE, response={204: None}, operation_id="datasets_remove_source")
+def remove_source(request: ApiRequest, name: str) -> Status[None]:
+    """Forget a source that no dataset needs. Its files are not touched. For site admins."""
+    sources.remove_source(actor=request.actor, name=name)
+    return Status(204, None)
+
+
+@router.post(_IMPORTS, response={202: ImportOut}, operation_id="datasets_import_in_place")
+def import_in_place(request: ApiRequest, project: str, name: str, body: ImportIn) -> Status[ImportOut]:
+    """Have files of a source imported where they lie: each is read once, and none is copied."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    row = in_place.request_import(actor=request.actor, dataset=dataset, **body.model_dump())
+    return Status(202, ImportOut.of(row, 0))
+
+
+@router.get(_IMPORTS, response=ImportsOut, operation_id="datasets_list_imports")
+def list_imports(request: ApiRequest, project: str, name: str, cursor: Cursor = None, limit: Limit = 100) -> ImportsOut:
+    """List the imports in place into a dataset, newest first."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    page = paginate(reads.list_imports(actor=request.actor, dataset=dataset), cursor=cursor, limit=limit)
+    return ImportsOut(items=_describe(page.items), next_cursor=page.next_cursor)
+
+
+@router.get(_IMPORT, response=ImportOut, operation_id="datasets_get_import")
+def get_import(request: ApiRequest, import_id: str) -> ImportOut:
+    """Return an import in place."""
+    return _describe([reads.get_import(actor=request.actor, import_id=import_id)])[0]
+
+
+@router.post(f"{_IMPORT}/promote", response={202: ImportOut}, operation_id="datasets_promote_import")
+def promote(request: ApiRequest, import_id: str) -> Status[ImportOut]:
+    """Have the content of an import copied into the store. Then nothing needs its source any more."""
+    row = reads.get_import(actor=request.actor, import_id=import_id)
+    return Status(202, _describe([in_place.promote(actor=request.actor, row=row)])[0])
+
+
+@router.post(f"{_IMPORT}/check", response={202: ImportOut}, operation_id="datasets_check_import")
+def check_import(request: ApiRequest, import_id: str) -> Status[ImportOut]:
+    """Have the files of an import compared with what they were; `checked_at` tells when that is done."""
+    row = reads.get_import(actor=request.actor, import_id=import_id)
+    return Status(202, _describe([in_place.request_check(actor=request.actor, row=row)])[0])
+
+
+def _describe(rows: Sequence[InPlaceImport]) -> list[ImportOut]:
+    referenced = reads.measure_referenced(rows)
+    return [ImportOut.of(row, referenced.get(row.pk, 0)) for row in rows]

@@ -1,0 +1,87 @@
+"""Files that stay where they are: the places that they lie in, and the imports that made datasets refer to them."""
+
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import models
+
+from core.orm import BaseModel
+from datasets.models.commit import Commit
+from datasets.models.dataset import Dataset
+from datasets.models.store import StoreKind
+
+
+class FileSource(BaseModel):
+    """A folder, or a part of a bucket, that an admin lets projects import from.
+
+    `location` and `credentials` are as those of a store.
+    """
+
+    id_prefix = "src"
+
+    name = models.CharField(max_length=63, unique=True)
+    kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in StoreKind])
+    location = models.CharField(max_length=1000)
+    credentials = models.BinaryField(default=bytes)
+    projects = models.ManyToManyField("accounts.Project", related_name="file_sources")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ImportState(StrEnum):
+    """`queued` and `running` towards a commit; `referenced`: the commit is there, and its content in the source.
+
+    `promoting`: content is on its way into the store; `promoted`: nothing needs the source any more.
+    """
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    REFERENCED = "referenced"
+    PROMOTING = "promoting"
+    PROMOTED = "promoted"
+    FAILED = "failed"
+
+
+WORKING = (ImportState.QUEUED, ImportState.RUNNING, ImportState.PROMOTING)
+"""States that a worker leads on from."""
+
+
+class InPlaceImport(BaseModel):
+    """A folder of a source whose files a dataset refers to. `directory`: where they lie in the dataset.
+
+    `size_bytes` are those of its files. `read_bytes` were read once to hash them; `written_bytes` are all that was
+    written of their content: the maps. `skipped` and `changed` name the first files that cannot be carried, and that
+    are not as they were; `changed_files` counts them all at `checked_at`.
+    """
+
+    id_prefix = "imp"
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="imports")
+    source = models.ForeignKey(FileSource, on_delete=models.PROTECT, related_name="imports")
+    prefix = models.CharField(max_length=4096)
+    directory = models.CharField(max_length=4096)
+    branch = models.CharField(max_length=100)
+    message = models.TextField(blank=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
+    state = models.CharField(
+        max_length=10, choices=[(state.value, state.value) for state in ImportState], default=ImportState.QUEUED
+    )
+    commit = models.ForeignKey(Commit, on_delete=models.SET_NULL, null=True)
+    files = models.BigIntegerField(default=0)
+    size_bytes = models.BigIntegerField(default=0)
+    read_bytes = models.BigIntegerField(default=0)
+    written_bytes = models.BigIntegerField(default=0)
+    skipped = models.JSONField(default=list)
+    changed = models.JSONField(default=list)
+    changed_files = models.BigIntegerField(default=0)
+    check_requested_at = models.DateTimeField(null=True)
+    checked_at = models.DateTimeField(null=True)
+    error = models.CharField(max_length=2000, blank=True)
+    error_code = models.CharField(max_length=100, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["state"], name="imports_by_state")]
+
+    def __str__(self) -> str:
+        return f"{self.source_id}:{self.prefix}"

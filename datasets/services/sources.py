@@ -1,0 +1,125 @@
+"""Sources: the folders and parts of buckets that files may be imported from in place, and the projects that may.
+
+Only site admins name places. Whoever imports names a source and a path below it, so nobody can make the platform read
+anything else.
+"""
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import ProtectedError
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.models import Project
+from accounts.permissions import require_site_admin
+from datasets.adapters.opening import credentials_of, encrypt_credentials, open_source
+from datasets.errors import InvalidSource, SourceInUse
+from datasets.models import FileSource, Store, StoreKind
+from datasets.selectors.sources import get_source
+
+if TYPE_CHECKING:
+    from datasets.adapters.s3 import S3Location
+
+_DEED = "name the sources of imports"
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def set_source(
+    *,
+    actor: Actor,
+    name: str,
+    location: str = "",
+    access_key: str = "",
+    secret_key: str = "",
+    projects: Collection[Project] | None = None,
+) -> FileSource:
+    """Let projects import from a folder, or from `s3://bucket/prefix?endpoint=…&region=…`. It is tried out first.
+
+    Of a source that is there, what is not given stays; files may have moved to another place with their names. Without
+    keys, those of a store in the same bucket are used; they are kept encrypted. Raises InvalidSource, SourceFileMissing
+    and SourceUnreachable.
+    """
+    require_site_admin(actor, _DEED)
+    if not _NAME.fullmatch(name):
+        raise InvalidSource("A name has 1 to 63 small letters, digits and dashes, and no dash at its ends.")
+    source = FileSource.objects.filter(name=name).first() or FileSource(name=name)
+    place = location or source.location
+    if place.startswith("s3://"):
+        known = bytes(source.credentials) if place == source.location else b""
+        source.kind, source.credentials = StoreKind.S3, _check_bucket(place, access_key, secret_key) or known
+        if not source.credentials:
+            raise InvalidSource("Give the keys of the bucket: no store lies in it.")
+    else:
+        place, source.kind, source.credentials = str(_check_folder(place)), StoreKind.FOLDER, b""
+    source.location = place
+    next(iter(open_source(source).list_files(b"")), None)
+    with transaction.atomic():
+        source.save()
+        if projects is not None:
+            source.projects.set(projects)
+        audit.record(
+            actor,
+            "datasets.set_source",
+            source,
+            kind=str(source.kind),
+            projects=sorted(source.projects.values_list("name", flat=True)),
+        )
+    return source
+
+
+def remove_source(*, actor: Actor, name: str) -> None:
+    """Forget a source, and its keys. Its files are not touched. Raises SourceNotFound, SourceInUse."""
+    require_site_admin(actor, _DEED)
+    source = get_source(actor=actor, name=name)
+    try:
+        with transaction.atomic():
+            # What needs it no more stays as a record of where it came from only as long as the source does.
+            source.imports.filter(packs=None).delete()
+            audit.record(actor, "datasets.remove_source", source)
+            source.delete()
+    except ProtectedError as error:
+        raise SourceInUse(f"Datasets refer to files of '{source.name}'.") from error
+
+
+def _check_folder(location: str) -> Path:
+    """Return the real path of a folder. What the platform keeps of its own is no source: it would be open to all."""
+    if not Path(location).is_absolute():
+        raise InvalidSource(
+            f"'{location}' is neither an absolute path nor of the form s3://bucket/prefix?endpoint=…&region=…."
+        )
+    folder = Path(location).resolve()
+    if not folder.is_dir():
+        raise InvalidSource(f"'{location}' is no folder of this machine.")
+    stores = Store.objects.filter(kind=StoreKind.FOLDER).values_list("location", flat=True)
+    for own in (Path(settings.NEARLINE.home).resolve(), *(Path(place).resolve() for place in stores)):
+        if folder.is_relative_to(own) or own.is_relative_to(folder):
+            raise InvalidSource(f"'{location}' holds, or lies in, what Nearline keeps of its own in '{own}'.")
+    return folder
+
+
+def _check_bucket(location: str, access_key: str, secret_key: str) -> bytes:
+    """Return the keys of a bucket, encrypted; empty where none are known. Where datasets lie is no source."""
+    from datasets.adapters.s3 import S3Location  # noqa: PLC0415 (boto3 takes long to load)
+
+    wanted = S3Location.parse(location)
+    credentials: dict[str, str] = {}
+    for store in Store.objects.filter(kind=StoreKind.S3):
+        other = S3Location.parse(store.location)
+        if (other.endpoint, other.bucket) != (wanted.endpoint, wanted.bucket):
+            continue
+        credentials = credentials_of(store)
+        if _overlap(wanted, other):
+            raise InvalidSource(f"'{location}' holds, or lies in, what the store '{store.name}' keeps of datasets.")
+    if access_key or secret_key:
+        credentials = {"access_key": access_key, "secret_key": secret_key}
+    return encrypt_credentials(credentials)
+
+
+def _overlap(source: "S3Location", store: "S3Location") -> bool:
+    kept = f"{store.prefix}datasets/"
+    return source.prefix.startswith(kept) or kept.startswith(source.prefix)

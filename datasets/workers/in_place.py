@@ -1,0 +1,256 @@
+"""Imports in place, led on: from a request to a commit, from there into the store, and compared with their source.
+
+A worker may die at any point. What it had done is found done by the next one: maps and packs are named by their
+content, and a pack is read from its source until its bytes were seen in the store.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from operator import itemgetter
+from typing import Final
+
+import structlog
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+
+from accounts.actor import Actor
+from accounts.selectors import find_actor
+from core import clock, isolation, leases
+from core.errors import InvalidInput, PlatformError
+from core.tasks import enqueue_reliably
+from datasets.adapters.opening import open_manifests, open_mapped_packs, open_source
+from datasets.engine.layout import pack_key
+from datasets.engine.ports import FoundFile
+from datasets.errors import SourceFileChanged, SourceFileMissing, SourceNotFound, StaleParent
+from datasets.models import PRESENT, WORKING, Branch, Commit, ImportState, InPlaceImport, Pack, PackState, UploadSession
+from datasets.selectors.trees import open_tree
+from datasets.selectors.uploads import head_of
+from datasets.services import damage, packs, storage_space, tree_edits, uploads
+from datasets.workers.mapped_writing import MappedWriter
+from nearline.content.manifest import Entry
+
+log = structlog.get_logger(__name__)
+
+WORK: Final = "datasets.work_on_import"
+"""The kind of failures; items are imports."""
+_CHECK_EVERY = timedelta(days=1)
+_HEAL_EVERY = timedelta(minutes=10)
+_LEASE_S = 900.0
+_NAMED_FILES = 100
+_RACES = 5
+
+
+class _LeaseLost(Exception):
+    """Another worker leads the import on."""
+
+
+def enqueue_due(*, limit: int = 20) -> None:
+    """Enqueue the work on imports that are under way, were asked to be checked, or are to be checked again."""
+    for row in isolation.take(WORK, _find_due().order_by("pk"), limit):
+        enqueue_reliably("datasets.work_on_import", import_id=row.pk)
+
+
+def work_on_each(ids: list[str]) -> None:
+    """Lead these imports on. One that fails stops none of the others."""
+    isolation.for_each(WORK, ids, work_on)
+
+
+def work_on(import_id: str) -> None:
+    """Lead an import on as far as it goes, unless another worker does."""
+    name, token = f"import:{import_id}", leases.new_token()
+    if not leases.take_named(name, holder=token, for_s=_LEASE_S):
+        return
+    try:
+        row = _find_due().select_related("source", "dataset__store", "dataset__project").filter(pk=import_id).first()
+        if row is not None:
+            _Work(row, name, token).run()
+    except _LeaseLost:
+        log.warning("import.lease_lost", import_id=import_id)
+    finally:
+        leases.release_named(name, holder=token)
+
+
+def _find_due() -> QuerySet[InPlaceImport]:
+    late = clock.now() - _CHECK_EVERY
+    asked = Q(check_requested_at__isnull=False) & (Q(checked_at=None) | Q(checked_at__lt=F("check_requested_at")))
+    damaged = Exists(Pack.objects.filter(origin=OuterRef("pk"), state=PackState.DAMAGED))
+    is_bad = Q(damaged) | ~Q(error="")
+    is_old = Q(checked_at__lt=late) | Q(checked_at=None) | Q(is_bad, checked_at__lt=clock.now() - _HEAL_EVERY)
+    due = Q(state__in=WORKING) | Q(asked | is_old, state=ImportState.REFERENCED)
+    return InPlaceImport.objects.filter(due, dataset__deleted_at=None)
+
+
+class _Work:
+    """One worker's work on one import."""
+
+    def __init__(self, row: InPlaceImport, lease: str, token: str) -> None:
+        self._row = row
+        self._lease = lease
+        self._token = token
+
+    def run(self) -> None:
+        """Do what is next. What fails for a reason that people can mend is said in the row."""
+        row = self._row
+        if row.state in {ImportState.QUEUED, ImportState.RUNNING}:
+            self._import()
+            return
+        began_at = clock.now()
+        # The state is left alone unless it was for us to change: somebody may ask for more meanwhile.
+        state = {"state": ImportState.REFERENCED} if row.state == ImportState.PROMOTING else {}
+        try:
+            if state:
+                self._promote()
+                state["state"] = ImportState.REFERENCED if self._packs().exists() else ImportState.PROMOTED
+            found: dict[str, object] = {**self._check(), "error": "", "error_code": ""}
+        except PlatformError as error:
+            found = _tell(error)
+        self._set(**state, checked_at=began_at, **found)
+
+    def _renew(self) -> None:
+        if not leases.renew_named(self._lease, holder=self._token, for_s=_LEASE_S):
+            raise _LeaseLost
+
+    def _set(self, **values: object) -> None:
+        self._renew()
+        InPlaceImport.objects.filter(pk=self._row.pk).update(**values)
+        for name, value in values.items():
+            setattr(self._row, name, value)
+
+    def _import(self) -> None:
+        self._set(state=ImportState.RUNNING)
+        try:
+            self._set(
+                **self._make_commit(), state=ImportState.REFERENCED, checked_at=clock.now(), error="", error_code=""
+            )
+        except PlatformError as error:
+            self._set(state=ImportState.FAILED, **_tell(error))
+
+    def _make_commit(self) -> dict[str, object]:
+        """Map all files, commit them, and return what the row says of it."""
+        row = self._row
+        dataset = row.dataset
+        actor = find_actor(row.user_id) if row.user_id is not None else None
+        if actor is None or not row.source.projects.filter(pk=dataset.project_id).exists():
+            raise SourceNotFound(f"Who asked for it, or {dataset.project.name}, may not import from it any more.")
+        listed = list(open_source(row.source).list_files(row.prefix.encode()))
+        files = sorted(((_path_of(row, file), file) for file in listed if not file.why), key=itemgetter(0))
+        skipped = [f"{_show(file.path)} {file.why}" for file in listed if file.why]
+        if not files:
+            raise InvalidInput(f"'{row.source.name}:{row.prefix}' holds no file that a dataset can carry.")
+        upload = uploads.create_session(actor=actor, dataset=dataset, client_id=f"import {row.pk}", branch=row.branch)
+
+        def go_on() -> None:
+            self._renew()
+            uploads.prolong(actor=actor, upload=upload)
+
+        try:
+            writer = MappedWriter(row, find_known=self._known_entries(), on_pack=go_on)
+            entries = writer.write(files)
+            commit = self._commit(actor, upload, entries)
+        except PlatformError:
+            uploads.cancel_upload(actor=actor, upload=upload)
+            raise
+        return {
+            "commit": commit,
+            "files": len(entries),
+            "size_bytes": sum(entry.size for entry in entries.values() if not entry.target),
+            "read_bytes": writer.read_bytes,
+            "written_bytes": writer.written_bytes,
+            "skipped": skipped[:_NAMED_FILES],
+        }
+
+    def _known_entries(self) -> Callable[[bytes], Entry | None]:
+        """Return what finds the entry of a path in the branch's newest commit, where all of its packs are whole."""
+        head = Branch.objects.select_related("head").get(dataset=self._row.dataset, name=self._row.branch).head
+        if head is None:
+            return lambda _path: None
+        head.dataset = self._row.dataset
+        tree = open_tree(head)
+        whole = Pack.objects.filter(dataset=self._row.dataset, state=PackState.COMPLETE)
+        names = {bytes.fromhex(name) for name in whole.values_list("sha256", flat=True)}
+
+        def find(path: bytes) -> Entry | None:
+            entry = tree.find(path)
+            return entry if entry is not None and names.issuperset(blob.pack for blob in entry.blobs) else None
+
+        return find
+
+    def _commit(self, actor: Actor, upload: UploadSession, entries: Mapping[bytes, Entry]) -> Commit:
+        for attempt in range(1, _RACES + 1):
+            head = head_of(actor=actor, upload=upload)
+            try:
+                return tree_edits.commit_entries(
+                    actor=actor,
+                    upload=upload,
+                    expected_head=head.pk if head is not None else None,
+                    message=self._row.message,
+                    entries=entries,
+                )
+            except StaleParent:
+                if attempt == _RACES:
+                    raise
+        raise AssertionError
+
+    def _promote(self) -> None:
+        """Copy pack by pack into the store. What the source does not have as it was stays a reference, and is named."""
+        dataset = self._row.dataset
+        mapped, store = open_mapped_packs(dataset), open_manifests(dataset)
+        for pack in self._packs().filter(state=PackState.COMPLETE).iterator():
+            self._renew()
+            if packs.take_stored(dataset, pack):
+                continue
+            try:
+                data = mapped.get(pack_key(pack.sha256))
+            except SourceFileChanged:
+                damage.check_packs(dataset, [pack])
+                continue
+            with transaction.atomic():
+                storage_space.require_space(dataset, {pack.sha256: pack.size_bytes})
+            store.put(pack_key(pack.sha256), data)
+            packs.take_stored(dataset, pack)
+
+    def _check(self) -> dict[str, object]:
+        """Compare what the source lists with the maps, and return what the row says of it.
+
+        Packs of files that were written to are read again.
+        """
+        row = self._row
+        listed = {file.path: file for file in _list(row)} if self._packs().exists() else {}
+        mapped, changed = open_mapped_packs(row.dataset), set[bytes]()
+        for pack in self._packs().iterator():
+            self._renew()
+            found = mapped.find_map(pack_key(pack.sha256))
+            is_suspect = pack.state == PackState.DAMAGED or found is None
+            for file in found.files if found is not None else ():
+                now = listed.get(file.path)
+                is_suspect |= now is None or (now.size_bytes, now.version) != (file.size_bytes, file.version)
+            if is_suspect and damage.check_packs(row.dataset, [pack]) and found is not None:
+                changes = mapped.find_changes(pack_key(pack.sha256)) or ()
+                changed.update(change.file.path for change in changes)
+        names = [_show(path) for path in sorted(changed)]
+        return {"changed": names[:_NAMED_FILES], "changed_files": len(names)}
+
+    def _packs(self) -> QuerySet[Pack]:
+        return Pack.objects.filter(origin=self._row, state__in=PRESENT).order_by("pk")
+
+
+def _tell(error: PlatformError) -> dict[str, object]:
+    return {"error": error.message[:2000], "error_code": error.code}
+
+
+def _list(row: InPlaceImport) -> Sequence[FoundFile]:
+    """Return the files of an import's folder; none where the folder is gone."""
+    try:
+        return list(open_source(row.source).list_files(row.prefix.encode()))
+    except SourceFileMissing:
+        return ()
+
+
+def _path_of(row: InPlaceImport, file: FoundFile) -> bytes:
+    """Return the path in the dataset of a file of the source."""
+    inner = file.path[len(row.prefix.encode()) :].lstrip(b"/")
+    return row.directory.encode() + b"/" + inner if row.directory else inner
+
+
+def _show(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

@@ -1,0 +1,326 @@
+"""Files that stay where they are: a dataset refers to them, and every reader gets what was imported or a named error."""
+
+import os
+import random
+import shutil
+
+import pytest
+from django.test import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accounts.actor import Actor
+from core import clock
+from datasets.adapters.hydration import hydrate
+from datasets.adapters.opening import open_dataset_store, open_manifests, open_store
+from datasets.engine.layout import map_key, pack_key
+from datasets.errors import (
+    InvalidSource,
+    SourceFileChanged,
+    SourceFileMissing,
+    SourceInUse,
+    SourceNotFound,
+    SourceUnreachable,
+    StorageLimitReached,
+)
+from datasets.models import Branch, Dataset, FileSource, ImportState, InPlaceImport, Pack, PackState
+from datasets.selectors import storage
+from datasets.selectors.trees import list_entries
+from datasets.services import downloads, in_place, sources, storage_limits
+from datasets.services.downloads import Wanted
+from datasets.services.uploads import ObjectKind
+from datasets.workers import collection, rebuilds, records, store_checks
+from datasets.workers import in_place as worker
+from datasets.workers.store_checks import Level
+from tests.factories.datasets import commit_files, make_dataset, read_tree
+from tests.factories.disasters import lose_database
+
+ROOT = Actor.system("test")
+# Stored in several chunks.
+LARGE = random.Random(3).randbytes(18 << 20)
+FILES = {
+    "a/one.bin": b"one" * 1000,
+    "a/two.bin": b"two" * 1000,
+    "b/empty": b"",
+    "b/same.bin": b"one" * 1000,
+    "c.txt": b"text",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "nfs"
+    write(place / "set", FILES)
+    return place
+
+
+@pytest.fixture
+def source(dataset, folder, project):
+    return sources.set_source(actor=ROOT, name="nfs", location=str(folder), projects=[project])
+
+
+def write(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def import_files(member, dataset, **what) -> InPlaceImport:
+    row = in_place.request_import(actor=member, dataset=dataset, source="nfs", **{"prefix": "set", **what})
+    worker.work_on(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def check(member, row) -> InPlaceImport:
+    in_place.request_check(actor=member, row=row)
+    worker.work_on(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def promote(member, row) -> InPlaceImport:
+    in_place.promote(actor=member, row=row)
+    worker.work_on(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def clone(dataset, commit, target):
+    commit.dataset = dataset
+    hydrate(open_dataset_store(dataset), list_entries(commit), target)
+    return read_tree(target)
+
+
+def test_files_are_read_once_and_none_is_copied(source, dataset, member, tmp_path):
+    row = import_files(member, dataset)
+
+    size = sum(map(len, FILES.values()))
+    assert (row.state, row.error, row.files, row.size_bytes, row.read_bytes) == ("referenced", "", 5, size, size)
+    packs = [blob.key for blob in open_manifests(dataset).list_blobs("packs/")]
+    maps = list(open_manifests(dataset).list_blobs("maps/"))
+    assert (packs, [blob.size_bytes for blob in maps]) == ([], [row.written_bytes])
+    measured = storage.measure_dataset(actor=member, dataset=dataset)
+    assert (measured.stored_bytes, measured.referenced_bytes) == (0, Pack.objects.get().size_bytes)
+    assert clone(dataset, row.commit, tmp_path / "clone") == FILES
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(
+        st.text("abc.-é ", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."}),
+        st.one_of(st.binary(max_size=50), st.sampled_from([LARGE, LARGE[:-7], LARGE[99:]])),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_a_clone_of_what_was_imported_equals_one_of_what_was_copied(source, folder, member, tmp_path, files):
+    shutil.rmtree(folder / "set", ignore_errors=True)
+    write(folder / "set", files)
+    mapped, copied = (make_dataset(member, source.projects.get()) for _ in range(2))
+    target = tmp_path / mapped.name
+
+    first = import_files(member, mapped)
+    second = commit_files(member, copied, files)
+    cloned = clone(mapped, first.commit, target / "mapped")
+
+    assert cloned == clone(copied, second, target / "copied") == files
+    assert promote(member, first).state == "promoted"
+    shutil.rmtree(folder / "set")
+    assert clone(mapped, first.commit, target / "promoted") == files
+    shutil.rmtree(target)
+
+
+BREAK = {
+    "changed": (lambda path: path.write_bytes(b"bad" * 1000), SourceFileChanged, "is not what it was"),
+    "truncated": (lambda path: path.write_bytes(b"two" * 10), SourceFileChanged, "is shorter than"),
+    "deleted": (lambda path: path.unlink(), SourceFileMissing, "is not in the source 'nfs' any more"),
+    "a link out": (
+        lambda path: (path.unlink(), path.symlink_to("/etc/passwd")),
+        SourceFileMissing,
+        "is a link now, which is not followed",
+    ),
+}
+
+
+@pytest.mark.parametrize("harm", BREAK)
+def test_a_file_that_is_not_as_it_was_is_named_and_heals_when_it_is_back(harm, source, folder, dataset, member):
+    row = import_files(member, dataset)
+    path = folder / "set/a/two.bin"
+    pack = Pack.objects.get()
+    act, error, words = BREAK[harm]
+
+    act(path)
+    with pytest.raises(error, match=words) as caught:
+        open_dataset_store(dataset).get(pack_key(pack.sha256))
+    checked = check(member, row)
+
+    assert caught.value.details["path"] == "set/a/two.bin"
+    assert (checked.changed, checked.changed_files) == (["set/a/two.bin"], 1)
+    pack.refresh_from_db()
+    assert (pack.state, pack.damaged_parts) == (PackState.DAMAGED, [[3000, 3000]])
+    # What is whole is served.
+    assert open_dataset_store(dataset).get_range(pack_key(pack.sha256), 0, 3000) == FILES["a/one.bin"]
+    assert promote(member, row).state == ImportState.REFERENCED
+
+    path.unlink(missing_ok=True)
+    path.write_bytes(FILES["a/two.bin"])
+    healed = check(member, row)
+
+    pack.refresh_from_db()
+    assert (healed.changed, healed.changed_files, pack.state) == ([], 0, PackState.COMPLETE)
+
+
+def test_a_source_that_is_away_damages_nothing(source, folder, dataset, member, tmp_path):
+    row = import_files(member, dataset)
+    folder.rename(tmp_path / "away")
+
+    with pytest.raises(SourceUnreachable, match="The source 'nfs' cannot be read"):
+        open_dataset_store(dataset).get(pack_key(Pack.objects.get().sha256))
+    checked = check(member, row)
+
+    assert (checked.state, checked.error_code) == ("referenced", "datasets.source_unreachable")
+    assert promote(member, row).state == "referenced"
+    (tmp_path / "away").rename(folder)
+    assert (check(member, row).error, Pack.objects.get().state) == ("", PackState.COMPLETE)
+
+
+def test_a_signed_address_serves_what_was_imported_or_says_which_file_changed(source, folder, dataset, member):
+    import_files(member, dataset)
+    pack = Pack.objects.get()
+    wanted = [Wanted(ObjectKind.PACK, pack.sha256)]
+    url = downloads.sign_downloads(actor=member, dataset=dataset, wanted=wanted)[0].request.url
+    path = "/store/" + url.rpartition("/")[2]
+
+    whole = Client().get(path)
+    part = Client().get(path, headers={"Range": "bytes=2990-3009"})
+    write(folder / "set", {"a/two.bin": b"bad" * 1000})
+    refused = Client().get(path, headers={"Range": "bytes=3000-5999"})
+
+    assert (whole.status_code, len(b"".join(whole.streaming_content))) == (200, pack.size_bytes)
+    assert (part.status_code, b"".join(part.streaming_content)) == (206, b"eoneoneonetwotwotwot")
+    assert (refused.status_code, refused.json()["code"]) == (409, "datasets.source_file_changed")
+    assert "set/a/two.bin" in refused.json()["title"]
+
+
+def test_a_promotion_that_broke_off_goes_on_and_is_charged(source, folder, dataset, member, monkeypatch):
+    row = import_files(member, dataset)
+    storage_limits.set_limit(actor=ROOT, project=dataset.project, limit_bytes=1)
+    assert promote(member, row).error_code == StorageLimitReached.code
+    storage_limits.set_limit(actor=ROOT, project=dataset.project, limit_bytes=None)
+    monkeypatch.setattr(worker.packs, "take_stored", _die_after_the_map_is_gone)
+    with pytest.raises(KeyboardInterrupt):
+        promote(member, row)
+    monkeypatch.undo()
+    row.refresh_from_db()
+    assert row.state == "promoting"
+
+    worker.work_on(row.pk)
+
+    row.refresh_from_db()
+    pack, own = Pack.objects.get(), open_manifests(dataset)
+    assert (row.state, pack.origin, own.stat(map_key(pack.sha256))) == ("promoted", None, None)
+    assert own.stat(pack_key(pack.sha256)).size_bytes == pack.size_bytes
+    shutil.rmtree(folder)
+    assert clone(dataset, row.commit, folder.parent / "clone") == FILES
+    sources.remove_source(actor=ROOT, name="nfs")
+    assert not FileSource.objects.exists()
+
+
+def _die_after_the_map_is_gone(dataset, pack):
+    own = open_manifests(dataset)
+    if own.stat(pack_key(pack.sha256)) is not None:
+        own.delete([map_key(pack.sha256)])
+        raise KeyboardInterrupt
+
+
+def test_collection_removes_maps_and_no_file(source, folder, dataset, member):
+    import_files(member, dataset)
+    with pytest.raises(SourceInUse):
+        sources.remove_source(actor=ROOT, name="nfs")
+    # What nothing refers to, as after an import that failed at its end.
+    dataset.ranges.all().delete()
+    dataset.uploads.all().delete()
+    Pack.objects.update(state=PackState.CONDEMNED, due_at=clock.now())
+
+    amount = collection.collect()
+
+    assert (amount.packs, amount.size_bytes) == (0, 0)
+    assert not Pack.objects.exists()
+    assert list(open_manifests(dataset).list_blobs("maps/")) == []
+    assert read_tree(folder / "set") == FILES
+
+
+def test_a_client_that_has_the_bytes_heals_a_pack_whose_file_changed(source, folder, dataset, member):
+    row = import_files(member, dataset)
+    pack = Pack.objects.get()
+    data = open_dataset_store(dataset).get(pack_key(pack.sha256))
+    write(folder / "set", {"a/two.bin": b"gone"})
+    check(member, row)
+
+    open_dataset_store(dataset).put(pack_key(pack.sha256), data)
+    check(member, row)
+
+    pack.refresh_from_db()
+    assert (pack.state, pack.origin) == (PackState.COMPLETE, None)
+
+
+def test_importing_again_maps_only_what_changed(source, folder, dataset, member):
+    first = import_files(member, dataset, directory="in/side")
+    write(folder / "set", {"c.txt": b"other"})
+
+    second = import_files(member, dataset, directory="in/side")
+    third = import_files(member, dataset, directory="in/side")
+
+    assert (second.commit.parent_id, second.commit.changed, second.commit.files) == (first.commit_id, 1, 5)
+    assert (third.commit_id, third.written_bytes) == (second.commit_id, 0)
+
+
+def test_links_that_lead_out_and_pipes_are_left_out_by_name(source, folder, dataset, member):
+    (folder / "set/in").symlink_to("c.txt")
+    (folder / "set/out").symlink_to("../../secret")
+    (folder / "set/folder").symlink_to("/etc")
+    os.mkfifo(folder / "set/pipe")
+
+    row = import_files(member, dataset)
+
+    assert (row.files, len(row.skipped)) == (6, 3)
+    assert sorted(line.split()[0] for line in row.skipped) == ["set/folder", "set/out", "set/pipe"]
+    assert import_files(member, dataset, prefix="set/folder").error_code == "datasets.source_file_missing"
+
+
+def test_only_a_permitted_project_imports_and_only_from_a_registered_place(source, folder, dataset, member, viewer):
+    for prefix in ("../store", "set/../..", "a//b"):
+        with pytest.raises(Exception, match="cannot be a folder"):
+            in_place.request_import(actor=member, dataset=dataset, source="nfs", prefix=prefix)
+    with pytest.raises(Exception, match="does not allow you to commit"):
+        in_place.request_import(actor=viewer, dataset=dataset, source="nfs", prefix="set")
+    sources.set_source(actor=ROOT, name="nfs", projects=[])
+    with pytest.raises(SourceNotFound):
+        in_place.request_import(actor=ROOT, dataset=dataset, source="nfs", prefix="set")
+    for location in (str(folder.parent), f"{folder.parent}/store/datasets", "relative", "/does/not/exist"):
+        with pytest.raises(InvalidSource):
+            sources.set_source(actor=ROOT, name="wide", location=location)
+    assert not InPlaceImport.objects.exists()
+
+
+def test_a_lost_database_comes_back_with_what_lies_in_sources(source, folder, dataset, member, store_row):
+    row = import_files(member, dataset)
+    records.write_records()
+    before = (row.commit_id, Pack.objects.get().sha256, source.pk, source.location)
+    (report,) = store_checks.check_store(open_store(store_row), Level.PACKS)
+    assert not report.damages
+    lose_database()
+
+    (result,) = rebuilds.rebuild_store(store_row)
+
+    again, pack = FileSource.objects.get(), Pack.objects.get()
+    assert (result.commits, result.error) == (1, "")
+    assert (Branch.objects.get().head_id, pack.sha256, again.pk, again.location) == before
+    assert (pack.origin.state, list(again.projects.all())) == ("referenced", [])
+    rebuilt = Dataset.objects.get()
+    assert clone(rebuilt, Branch.objects.get().head, folder.parent / "clone") == FILES
+    (folder / "set/c.txt").unlink()
+    (report,) = store_checks.check_store(open_store(store_row), Level.PACKS)
+    assert [(damage.key, damage.files) for damage in report.damages] == [(pack_key(pack.sha256), [b"c.txt"])]
