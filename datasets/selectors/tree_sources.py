@@ -10,7 +10,7 @@ from datasets.adapters.scoped import ScopedStore
 from datasets.errors import TreeNotFound
 from datasets.models import Dataset
 from datasets.selectors.trees import TreeReader
-from nearline.hydrate.disk import sync_disk
+from nearline.hydrate.disk import sync_tree
 from nearline.hydrate.ports import HydrationProgress
 
 
@@ -30,7 +30,7 @@ class TreeSource:
         target.mkdir(exist_ok=True)
         entries = self.reader.list_entries(self.root)
         done = hydrate(self.store, entries, target, keep_existing=True, should_stop=should_stop)
-        sync_disk(target)
+        sync_tree(target)
         return done
 
 

@@ -1,6 +1,7 @@
 """Hydration reads as little again as it can, leaves nothing half, and ends when it should."""
 
 import random
+import threading
 
 import pytest
 
@@ -128,6 +129,17 @@ def test_work_that_is_cancelled_before_it_begins_reads_nothing(tmp_path):
         hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE, cancellation=Cancellation(lambda: True))
 
     assert packs.reads == []
+
+
+def test_where_files_are_read_meanwhile_the_first_reads_are_made_one_at_a_time(tmp_path):
+    threads = []
+    packs = Packs(before=lambda data: threads.append(threading.current_thread().name) or data)
+    entries = [entry for n in range(40) for entry in packs.add({f"{n}": f"{n:08}".encode() * (1 << 17)})]
+
+    hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE, threads=4, next_packs=list)
+
+    own = threading.current_thread().name
+    assert ([name == own for name in threads], len(threads)) == ([True] * 32 + [False] * 8, 40)
 
 
 def test_next_packs_are_read_before_the_others_and_reads_begin_short_and_grow(tmp_path):

@@ -4,6 +4,7 @@ The one engine for clones, for cached copies and for pods. It knows neither HTTP
 files go to a target.
 """
 
+import math
 import threading
 from bisect import bisect_right
 from collections import defaultdict, deque
@@ -25,10 +26,11 @@ _BATCH_FILES = 50_000
 # Bytes may be damaged on their way. When they come damaged for the last time, the stored copy is.
 _READS = 3
 _CHECK_EVERY = 64
-# Where files are read meanwhile, reads begin short and grow with what was read: the first files are soon there, and
-# what a reader fetches itself shares the link with little.
+# Where files are read meanwhile, reads begin one at a time, short, and grow with what was read: the first files are
+# soon there, and what a reader fetches itself shares the link with little.
 _FIRST_READ_BYTES = 1 << 20
 _GROWTH = 16
+_ALONE_BYTES = 32 << 20
 
 
 def hydrate(
@@ -93,6 +95,8 @@ class _Hydration:
         try:
             while batch := list(islice(source, _BATCH_FILES)):
                 reads = _Reads(self._plan(batch), self._next_packs, bytes_read=self.progress.bytes_moved)
+                if self._next_packs is not None:
+                    self._fetch(reads, most_bytes=_ALONE_BYTES)
                 _wait_for_all([pool.submit(self._fetch, reads) for _ in range(threads)])
         except BaseException:
             self._cancellation.cancel()
@@ -132,9 +136,9 @@ class _Hydration:
         self._source.announce(list(dict.fromkeys(span.pack for span in spans)))
         return spans
 
-    def _fetch(self, reads: "_Reads") -> None:
+    def _fetch(self, reads: "_Reads", *, most_bytes: float = math.inf) -> None:
         try:
-            while (span := reads.take()) is not None:
+            while reads.taken_bytes < most_bytes and (span := reads.take()) is not None:
                 self._write_pieces_of(span)
         except BaseException:
             self._cancellation.cancel()
@@ -201,7 +205,7 @@ class _Reads:
 
     def __init__(self, spans: Iterable[PackSpan], next_packs: NextPacks | None, *, bytes_read: int) -> None:
         self._next_packs = next_packs
-        self._taken_bytes = bytes_read
+        self.taken_bytes = bytes_read
         self._lock = threading.Lock()
         self._by_pack: defaultdict[str, deque[PackSpan]] = defaultdict(deque)
         for span in spans:
@@ -216,9 +220,9 @@ class _Reads:
             pack = wanted[0] if wanted else next(iter(self._by_pack))
             span = self._by_pack[pack].popleft()
             if self._next_packs is not None:
-                span, *rest = _cut(span, max(_FIRST_READ_BYTES, self._taken_bytes // _GROWTH))
+                span, *rest = _cut(span, max(_FIRST_READ_BYTES, self.taken_bytes // _GROWTH))
                 self._by_pack[pack].extendleft(rest)
-            self._taken_bytes += span.size
+            self.taken_bytes += span.size
             if not self._by_pack[pack]:
                 del self._by_pack[pack]
             return span
