@@ -113,19 +113,12 @@ def uncache(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
     return row
 
 
-def pin(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
-    """Keep a cached commit until it is unpinned, whoever needs space."""
-    return set_pinned(actor=actor, cached_commit_id=cached_commit_id, is_pinned=True)
-
-
-def unpin(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
-    """Let idleness and need of space decide again; the clock starts now."""
-    return set_pinned(actor=actor, cached_commit_id=cached_commit_id, is_pinned=False)
-
-
 @transaction.atomic
 def set_pinned(*, actor: Actor, cached_commit_id: str, is_pinned: bool) -> CachedCommit:
-    """Pin or unpin. Raises CacheNotReady for one that is leaving or gone."""
+    """Keep a cached commit whoever needs space, or let idleness and need of space decide again, from now on.
+
+    Raises CacheNotReady for one that is leaving or gone.
+    """
     row = _lock(actor, cached_commit_id)
     if row.state not in CURRENT:
         raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")

@@ -76,7 +76,7 @@ def _clear_copies() -> None:
 def _clear_copy(copy: CachedCommit) -> None:
     system = Actor.system("deleted datasets")
     if copy.is_pinned:
-        caches.unpin(actor=system, cached_commit_id=copy.pk)
+        caches.set_pinned(actor=system, cached_commit_id=copy.pk, is_pinned=False)
     try:
         caches.uncache(actor=system, cached_commit_id=copy.pk)
     except CacheInUse:

@@ -102,7 +102,7 @@ def test_a_site_admin_makes_and_changes_sites(site_admin, tmp_path):
 def test_a_full_site_answers_422_with_what_is_in_the_way(member, ready, commit, dataset, site_admin):
     from tests.factories.datasets import commit_files
 
-    caches.pin(actor=member, cached_commit_id=ready.pk)
+    caches.set_pinned(actor=member, cached_commit_id=ready.pk, is_pinned=True)
     call(site_admin, "PATCH", "/cache/sites/local", {"capacity_bytes": ready.bytes_total})
     commit_files(member, dataset, {"other": b"o" * 100})
 

@@ -101,11 +101,11 @@ def test_what_is_held_stays_until_a_day_after_its_release(ready, member, time):
 
 
 def test_what_is_pinned_stays(ready, member, time):
-    caches.pin(actor=member, cached_commit_id=ready.pk)
+    caches.set_pinned(actor=member, cached_commit_id=ready.pk, is_pinned=True)
     time(START + 99 * DAY)
     assert evictions.evict_idle() == 0
 
-    caches.unpin(actor=member, cached_commit_id=ready.pk)
+    caches.set_pinned(actor=member, cached_commit_id=ready.pk, is_pinned=False)
     assert evictions.evict_idle() == 0
     time(START + 100 * DAY)
     assert evictions.evict_idle() == 1
@@ -135,7 +135,7 @@ def test_clearing_takes_the_copy_out_of_sight_before_its_files_are_removed(ready
 
 
 def test_clearing_what_is_pinned_is_refused(ready, member):
-    caches.pin(actor=member, cached_commit_id=ready.pk)
+    caches.set_pinned(actor=member, cached_commit_id=ready.pk, is_pinned=True)
 
     with pytest.raises(CachePinned):
         caches.uncache(actor=member, cached_commit_id=ready.pk)
@@ -147,7 +147,7 @@ def test_a_viewer_can_neither_cache_nor_clear_nor_pin(ready, viewer, commit, sit
     for deed in (
         lambda: caches.request_cache(actor=viewer, commit=commit, site=site),
         lambda: caches.uncache(actor=viewer, cached_commit_id=ready.pk),
-        lambda: caches.pin(actor=viewer, cached_commit_id=ready.pk),
+        lambda: caches.set_pinned(actor=viewer, cached_commit_id=ready.pk, is_pinned=True),
         lambda: caches.scrub(actor=viewer, cached_commit_id=ready.pk),
         lambda: caches.hold(actor=viewer, cached_commit_id=ready.pk, holder="me", why="for fun"),
     ):

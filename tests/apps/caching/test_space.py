@@ -74,7 +74,7 @@ def test_a_touched_commit_outlives_an_untouched_one(member, small, worker, make_
 
 def test_without_room_the_error_names_every_obstacle_and_nothing_changes(member, small, worker, make_commit):
     pinned = cache(member, make_commit("pinned", 300), small, worker)
-    caches.pin(actor=member, cached_commit_id=pinned.pk)
+    caches.set_pinned(actor=member, cached_commit_id=pinned.pk, is_pinned=True)
     cache(member, make_commit("used", 300), small, worker, holder="j1", why="read by train-1")
     cache(member, make_commit("idle", 100), small, worker)
     commit = make_commit("new", 500)

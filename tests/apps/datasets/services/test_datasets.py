@@ -165,7 +165,7 @@ def test_copies_of_a_deleted_dataset_leave_first_pinned_ones_too(dataset, member
     commit = commit_files(member, dataset, {"a": b"1"})
     site = CacheSite.objects.create(name="local", root=str(tmp_path / "cache"), capacity_bytes=1 << 30)
     copy = caches.request_cache(actor=member, commit=commit, site=site)
-    caches.pin(actor=member, cached_commit_id=copy.pk)
+    caches.set_pinned(actor=member, cached_commit_id=copy.pk, is_pinned=True)
     datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
 
     before = purges.purge_deleted()
