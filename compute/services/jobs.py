@@ -219,7 +219,7 @@ def _lock(actor: Actor, job_ids: Collection[str]) -> list[Job]:
 
 
 def _cancel(job: Job, reason: str, now: datetime) -> journal.Step:
-    ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason}
+    ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason, "parts_running": 0}
     return journal.Step(job.pk, job.token, JobState.CANCELLED, reason, ending, {"finished_at": now})
 
 

@@ -27,7 +27,7 @@ def suspend_job(*, actor: Actor, job: Job) -> Job:
             each.token,
             JobState.SUSPENDED if each.state == JobState.PENDING else JobState.SUSPENDING,
             reason,
-            {"reason": reason},
+            {"reason": reason, "parts_running": 0},
         )
         for each in journal.lock_jobs(journal.lock_with_parts(job))
     ]

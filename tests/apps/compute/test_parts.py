@@ -133,8 +133,9 @@ def test_parts_wait_until_the_data_of_the_whole_is_ready(member, project, templa
 
 def test_suspending_resuming_and_cancelling_it_is_doing_so_to_all_of_its_parts(job, member):
     make.start(parts_of(job)[:1])
+    parts.advance_parts()
 
-    suspensions.suspend_job(actor=member, job=job)
+    suspensions.suspend_job(actor=member, job=now(job))
     assert [part.state for part in parts_of(job)] == ["suspending", "suspended"]
     with pytest.raises(JobNotSuspended, match="it is suspending"):
         suspensions.resume_job(actor=member, job=now(job))
@@ -142,7 +143,7 @@ def test_suspending_resuming_and_cancelling_it_is_doing_so_to_all_of_its_parts(j
     parts.advance_parts()
     assert (now(job).state, [part.state for part in parts_of(job)]) == ("suspended", ["suspended"] * 2)
 
-    suspensions.resume_job(actor=member, job=now(job))
+    assert suspensions.resume_job(actor=member, job=now(job)).present_state == "pending"
     assert {part.workload.state for part in parts_of(job)} == {"pending"}
     run(job)
     assert now(job).reason == "0 of 4 done, 2 running"
@@ -151,6 +152,7 @@ def test_suspending_resuming_and_cancelling_it_is_doing_so_to_all_of_its_parts(j
     stop(job)
     parts.advance_parts()
     assert (now(job).state, [part.state for part in parts_of(job)]) == ("cancelled", ["cancelled"] * 2)
+    assert (now(job).parts_running, now(job).gpu_held_milli) == (0, 0)
 
 
 def test_a_deleted_one_is_gone_with_its_parts_and_its_names_are_free(job, member, project):
