@@ -1,10 +1,12 @@
 """From a row of a store or a source to its adapter: which technology serves it, with which credentials."""
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from core import encryption
 from datasets.adapters.folder import FolderStore
@@ -34,24 +36,32 @@ def open_dataset_store(dataset: Dataset) -> ScopedStore:
 
     Packs that the dataset borrows are found where they lie, and those that were imported in place in their source.
     """
-    borrowed = dict(
-        Pack.objects.filter(dataset=dataset, lender__isnull=False).values_list("sha256", "lender__dataset_id")
-    )
+    lent = Pack.objects.filter(dataset=dataset, lender__isnull=False).values_list("sha256", "lender__dataset_id")
+    # One statement for both, since this is done for nearly every request.
+    rows = dict(lent.union(_list_origins(dataset), all=True))
+    borrowed = {sha256: place for sha256, place in rows.items() if place.startswith(f"{Dataset.id_prefix}_")}
+    origins = {sha256: place for sha256, place in rows.items() if sha256 not in borrowed}
     lenders = Dataset.objects.select_related("store").in_bulk(set(borrowed.values())) if borrowed else {}
     parts = {id_: open_manifests(lender) for id_, lender in lenders.items()}
     return ScopedStore(
         open_store(dataset.store),
         dataset_prefix(dataset.id),
         {pack_key(sha256): parts[lender] for sha256, lender in borrowed.items()},
-        open_mapped_packs(dataset),
+        _map_packs(dataset, origins),
     )
 
 
 def open_mapped_packs(dataset: Dataset) -> MappedPacks:
     """Return the packs of a dataset whose content lies in sources. Internal datasets, which lend packs, have none."""
-    origins = dict(
-        Pack.objects.filter(dataset=dataset, origin__isnull=False).values_list("sha256", "origin__source_id")
-    )
+    return _map_packs(dataset, dict(_list_origins(dataset)))
+
+
+def _list_origins(dataset: Dataset) -> "QuerySet[Pack, tuple[str, str]]":
+    mapped = Pack.objects.filter(dataset=dataset, origin__isnull=False)
+    return mapped.values_list("sha256", "origin__source_id")
+
+
+def _map_packs(dataset: Dataset, origins: Mapping[str, str]) -> MappedPacks:
     sources = FileSource.objects.in_bulk(set(origins.values())) if origins else {}
     return MappedPacks(
         dataset.id,
