@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,16 +29,22 @@ def main() -> int:
     if missing:
         print(f"`make services` needs {', '.join(missing)}; see CONTRIBUTING.md.", file=sys.stderr)  # noqa: T201
         return 1
-    with open_folder() as base, contextlib.ExitStack() as stack:
-        environment = {
-            **os.environ,
+    with open_folder() as base, started(tools, base) as names:
+        environment = {**os.environ, **names}
+        options = ["-q", "-p", "tests.on_services", "-n", "3", "--dist", "loadfile"]
+        command = [sys.executable, "-m", "pytest", *options, *(sys.argv[1:] or SUITES)]
+        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+@contextlib.contextmanager
+def started(tools: Mapping[str, Path | None], base: Path) -> Iterator[dict[str, str]]:
+    """All of them, below a folder; yield the variables that name them."""
+    with contextlib.ExitStack() as stack:
+        yield {
             **stack.enter_context(postgres(tools["postgres"].parent, base)),
             **stack.enter_context(redis(tools["redis-server"], base)),
             **stack.enter_context(s3(tools["versitygw"], base)),
         }
-        options = ["-q", "-p", "tests.on_services", "-n", "3", "--dist", "loadfile"]
-        command = [sys.executable, "-m", "pytest", *options, *(sys.argv[1:] or SUITES)]
-        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 def find_tools() -> dict[str, Path | None]:

@@ -29,6 +29,9 @@ def copy_run(run: Run, count: int) -> None:
     first = Run.objects.filter(flow=run.flow).count()
     numbers = _NUMBERS.format(first=first, last=first + count - 1)
     copied = {str(row.pk) for originals in rows.values() for row in originals}
+    if connection.vendor == "sqlite":  # whose small cache would be written out again and again
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA cache_size = -2000000")
     with transaction.atomic(), connection.cursor() as cursor:
         for model, originals in rows.items():
             columns = dict(_columns(model, originals, copied))
