@@ -65,6 +65,7 @@ def evict_jobs() -> None:
     "compute.resize",
     queue=Queue.WATCH,
     every_s=1.0,
+    # Only gangs are elastic, and most jobs are none: their starts are to cost nothing here.
     on=("scheduler.gang_placed", "scheduler.workload_evicted"),
     find_work=resizes.find_elastic,
     on_each_host=True,
