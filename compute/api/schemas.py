@@ -267,10 +267,10 @@ class ReplicaOut(Schema):
     reason: str = ""
 
 
-class PartOut(Schema):
+class JobPartOut(Schema):
     """One try of a part of a job: a job of its own."""
 
-    part_index: int
+    part_index: int = Field(description="Which part it is, from 0.")
     name: str
     state: str
     reason: str
@@ -307,7 +307,7 @@ class JobDetailOut(JobOut):
     data_wait: DataWait | None
     last_lines: str
     replicas: list[ReplicaOut]
-    parts: list[PartOut] = Field(description="The parts that it runs as, which have jobs of their own.")
+    parts: list[JobPartOut] = Field(description="The parts that it runs as, which have jobs of their own.")
     part_of: str = Field(description="The job of which it is a part; empty: of none.")
     jupyter_token: str = Field(
         description="The token of its Jupyter, for those who may run commands in it; empty: it has none for the reader."

@@ -245,9 +245,8 @@ def list_by_id(job_ids: Collection[str]) -> dict[str, Job]:
 
 def list_parts(*, actor: Actor, job: Job) -> QuerySet[Job]:
     """Return all tries of the parts of a job, by index, the last one of each first."""
-    require(actor, permissions.VIEW_JOBS, job.project_id)
-    parts = Job.objects.filter(part_of=job.pk).select_related("resource", "workload").defer("spec")
-    return parts.order_by("part_index", "-pk")
+    parts = list_jobs(actor=actor, with_parts=True).filter(part_of=job.pk)
+    return parts.defer("spec").order_by("part_index", "-pk")
 
 
 def require_whole(job: Job) -> None:

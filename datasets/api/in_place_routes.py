@@ -34,7 +34,9 @@ class SourceIn(BodySchema):
     )
     access_key: Name = Field(default="", description="The key of the bucket; empty: that of the store in it.")
     secret_key: Name = Field(default="", description="Its secret. Kept encrypted, and never told.")
-    projects: list[Name] | None = Field(default=None, description="The projects that may import from it.")
+    projects: Annotated[list[Name], Field(max_length=1000)] | None = Field(
+        default=None, description="The projects that may import from it."
+    )
 
 
 class SourceOut(Schema):
@@ -76,8 +78,8 @@ class ImportOut(Schema):
 
     id: str
     source: str
-    prefix: str
-    directory: str
+    prefix: str = Field(description="The folder in the source; empty: all of it.")
+    directory: str = Field(description="The folder in the dataset that it became; empty: the dataset itself.")
     branch: str
     state: str = Field(description="`queued`, `running`, `referenced`, `promoting`, `promoted` or `failed`.")
     commit: str | None = Field(description="The commit that it made, or that held all of it already.")
@@ -89,7 +91,7 @@ class ImportOut(Schema):
     skipped: list[str] = Field(description="Files that no dataset can carry, with the reason; the first hundred.")
     changed_files: int = Field(description="Files that are not in the source as they were, when it was checked last.")
     changed: list[str] = Field(description="The first hundred of these.")
-    checked_at: datetime | None
+    checked_at: datetime | None = Field(description="When the files were last compared with those of the source.")
     error: str = Field(description="Why it failed, or why it could not be promoted.")
     error_code: str
     created_at: datetime

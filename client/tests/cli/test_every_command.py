@@ -36,7 +36,7 @@ GROUPS = {
     },
     "experiment": {"list", "show", "compare"},
     "cache": {"add", "list", "plan"},
-    "compute": {"attach", "list", "sites"},
+    "compute": {"attach", "add-template", "list", "sites"},
     "pool": {"list", "create", "move", "delete"},
     "analytics": {"evictions", "consumption", "idle"},
     "demo": {"tr4858"},

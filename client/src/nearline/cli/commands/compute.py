@@ -165,7 +165,7 @@ def add_template(  # noqa: PLR0917 (each is an option of the command line)
         list[str] | None, typer.Option("--image-pull-secret", help="A Secret by which images are pulled.")
     ] = None,
 ) -> None:
-    """Add a template: a named size of jobs, and on a cluster what else their pods have."""
+    """Add a template: a named size of jobs, and options of their pods."""
     session = session_of(context)
     template = session.client().compute.add_template(
         name,

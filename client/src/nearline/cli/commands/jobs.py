@@ -258,7 +258,7 @@ def _gpu_part(job: "Job") -> str:
 
 @app.command("show")
 def show(context: typer.Context, name: Name) -> None:
-    """Show one job, and each replica of a gang, or each part: node and state."""
+    """Show one job, and its replicas or parts with node and state."""
     session = session_of(context)
     job = session.client().jobs.get(name)
     outlook = job.raw.get("outlook")
