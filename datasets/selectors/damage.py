@@ -27,6 +27,11 @@ class Damage:
     files: Sequence[bytes] = ()
 
     @property
+    def is_in_source(self) -> bool:
+        """Whether all of them were imported in place, and their files have changed where they lie."""
+        return all(pack.origin_id is not None for pack in self.packs)
+
+    @property
     def shown(self) -> Sequence[str]:
         """The first few files, for people."""
         return [path.decode("utf-8", "backslashreplace") for path in self.files[:_SHOWN]]

@@ -25,6 +25,7 @@ from datasets.errors import (
 )
 from datasets.models import Branch, Dataset, FileSource, ImportState, InPlaceImport, Pack, PackState
 from datasets.selectors import storage
+from datasets.selectors.damage import get_damage
 from datasets.selectors.trees import list_entries
 from datasets.services import downloads, in_place, sources, storage_limits
 from datasets.services.downloads import Wanted
@@ -163,6 +164,8 @@ def test_a_file_that_is_not_as_it_was_is_named_and_heals_when_it_is_back(harm, s
     # What is whole is served.
     assert open_dataset_store(dataset).get_range(pack_key(pack.sha256), 0, 3000) == FILES["a/one.bin"]
     assert promote(member, row).state == ImportState.REFERENCED
+    found = get_damage(member, dataset, row.commit)
+    assert (found.is_in_source, found.files) == (True, [b"a/two.bin"])
 
     path.unlink(missing_ok=True)
     path.write_bytes(FILES["a/two.bin"])
