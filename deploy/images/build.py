@@ -8,6 +8,7 @@ its built user interface. Needs root, debootstrap and git. The layer below our c
 """
 
 import argparse
+import fcntl
 import hashlib
 import inspect
 import os
@@ -77,7 +78,9 @@ def build(archive: Path, name: str) -> None:
     """Write the image's archive."""
     cache = Path(os.environ.get("NEARLINE_IMAGE_CACHE") or Path.home() / ".cache/nearline-image")
     cache.mkdir(parents=True, exist_ok=True)
-    base = prepare_base(cache)
+    with (cache / "lock").open("w") as lock:  # who builds beside us waits for the base, and takes it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        base = prepare_base(cache)
     revision, committed_at = _git("log", "-1", "--format=%H %ct").split()
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         code, code_layer, draft = (Path(folder) / name for name in ("code", "code.tar.gz", "image.tar"))
