@@ -27,7 +27,6 @@ from typing import Any
 
 from benchmarks.scheduler import philly
 from benchmarks.scheduler.philly_replay import CHECKPOINT_S, NODE_GPUS, Arrival
-from scheduler.services import pool_members
 
 LAST_WAITS = 50
 FORECAST_AFTER_S = float(os.environ.get("BENCH_FORECAST_AFTER", "5"))
@@ -112,7 +111,7 @@ class Replay:
         from compute.services import resources, templates
         from core.units import ONE_GPU
         from scheduler.models import Queue
-        from scheduler.services import queues
+        from scheduler.services import pool_members, queues
         from scheduler.workers import session_cache
 
         # A minute of the replay is none of its machine.

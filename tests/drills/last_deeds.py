@@ -15,8 +15,6 @@ from pathlib import Path
 
 import django
 
-from scheduler.selectors.workloads import find_unclaimed
-
 django.setup()
 
 from accounts.actor import Actor
@@ -32,6 +30,7 @@ from datasets.workers import cache_hydration
 from flows.models import Run
 from flows.services import flows, runs
 from flows.workers import advance
+from scheduler.selectors.workloads import find_unclaimed
 from scheduler.workers import cycle
 
 SYSTEM = Actor.system("drill")

@@ -17,8 +17,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from scheduler.selectors.workloads import list_terminating
-
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "platform"), str(ROOT / "client" / "src")]
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -34,6 +32,7 @@ from accounts.actor import Actor
 from accounts.services import projects
 from core import clock
 from scheduler.models import Placement, Workload
+from scheduler.selectors.workloads import list_terminating
 from scheduler.services import workloads
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes

@@ -24,6 +24,7 @@ from compute.engine.ports import (
     ReplicaReport,
     ReportState,
 )
+from core.taints import Taint
 
 Json = dict[str, Any]
 
@@ -85,7 +86,8 @@ def nodes_from_json(values: Sequence[Json]) -> list[NodeFacts]:
 def _node_from_json(value: Json) -> NodeFacts:
     gpus = tuple(GpuFacts(**gpu) for gpu in value["gpus"])
     foreign = ForeignUse(**{**value["foreign"], "holders": tuple(value["foreign"]["holders"])})
-    return NodeFacts(**{**value, "gpus": gpus, "foreign": foreign})
+    taints = tuple(Taint(*taint) for taint in value.get("taints", ()))
+    return NodeFacts(**{**value, "gpus": gpus, "foreign": foreign, "taints": taints})
 
 
 def report_to_json(report: JobReport) -> Json:

@@ -37,4 +37,4 @@ def make_simulated(name: str):
 
 
 def test_every_kind_that_a_row_can_have_is_in_the_registry_and_in_this_suite():
-    assert set(registry.KINDS) == set(CacheSiteKind) == {"folder", "nfs", "simulated", "volume"}
+    assert set(registry.KINDS) == set(CacheSiteKind) == {"existing", "folder", "nfs", "simulated", "volume"}
