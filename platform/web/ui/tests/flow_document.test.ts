@@ -189,7 +189,7 @@ test("an edit reaches into keys that are there but empty", () => {
     patches.setStep(document, "a", ["parameters", "lr"], 0.1);
   });
 
-  assert.deepEqual(flowOf(text).steps[0]?.data, [{ dataset: "p/d", name: "", cached: true }]);
+  assert.deepEqual(flowOf(text).steps[0]?.data, [{ dataset: "p/d", name: "", cached: true, start: "complete" }]);
   assert.deepEqual(flowOf(text).steps[0]?.parameters, { lr: 0.1 });
 });
 
