@@ -85,7 +85,7 @@ def postgres(binaries: Path, base: Path) -> Iterator[dict[str, str]]:
         "-c",
         "full_page_writes=off",
         "-c",
-        "max_connections=200",
+        "max_connections=600",
         "-c",
         "listen_addresses=127.0.0.1",
         "-c",
