@@ -67,8 +67,8 @@ SUBMISSIONS = [
         {"replicas": 2, "gpu_milli": 1000, "env": {"RUNAI_SLEEP_SECS": "60"}},
     ),
     (
-        f"submit hpo1 -i {QUICKSTART} -g 2 --parallelism 2 --completions 4 -v /root/runai-robin-test:/nfs -p team-a",
-        {"gpu_milli": 2000, "parallelism": 2, "completions": 4, "volumes": ["/root/runai-robin-test:/nfs"]},
+        f"submit hpo1 -i {QUICKSTART} -g 2 --parallelism 2 --completions 4 -v /home/robin/runai-test:/nfs -p team-a",
+        {"gpu_milli": 2000, "parallelism": 2, "completions": 4, "volumes": ["/home/robin/runai-test:/nfs"]},
     ),
     (f"submit memory1 -i {QUICKSTART} --gpu-memory 4G -p team-a", {"gpu_memory_bytes": 4 * 10**9}),
     (f"submit slice1 -i {QUICKSTART} --mig 2g.10gb -p team-a", {"mig_profile": "2g.10gb"}),
