@@ -285,14 +285,15 @@ class DockerDriver:
             return JobReport(name, token, ReportState.RUNNING, started_at=started_at)
         exit_code = int(facts["ExitCode"])
         cause, reason = self._explain_end(record["Id"], facts)
+        finished_at = _time(facts["FinishedAt"])
         return JobReport(
             name=name,
             token=token,
             state=ReportState.SUCCEEDED if exit_code == 0 else ReportState.FAILED,
             exit_code=exit_code,
             cause=cause,
-            started_at=started_at,
-            finished_at=_time(facts["FinishedAt"]),
+            started_at=min(started_at, finished_at),  # the daemon notes a quick start after its end
+            finished_at=finished_at,
             reason=reason,
         )
 
