@@ -15,6 +15,7 @@ from compute.workers import (
     releases,
     resizes,
     stops,
+    watch,
 )
 from core.tasks import Queue, task
 from scheduler.selectors.workloads import find_pending_with_data, find_terminating, find_unclaimed
@@ -34,13 +35,27 @@ def launch_jobs() -> None:
     launches.start_placed_jobs()
 
 
-@task("compute.observe", queue=Queue.WATCH, every_s=1.0, find_work=observe.find_started, on_each_host=True)
+@task(
+    "compute.observe",
+    queue=Queue.WATCH,
+    every_s=1.0,
+    find_work=observe.find_started,
+    # A resource may have jobs that no row tells of, and may have stopped to answer.
+    anyway_s=60.0,
+    on_each_host=True,
+)
 def observe_jobs(resource_id: str | None = None) -> None:
     """Compare what runs with the database, on one resource or on all."""
     if resource_id is None:
         observe.observe_all()
     else:
         observe.observe_each([resource_id])
+
+
+@task("compute.watch", queue=Queue.WATCH, every_s=2.0, find_work=watch.find_changed, on_each_host=True)
+def watch_resources() -> None:
+    """Watch the resources that were attached, and no longer those that were detached."""
+    watch.read_attached()
 
 
 @task("compute.stop", queue=Queue.WATCH)
@@ -99,7 +114,7 @@ def release_data() -> None:
     releases.release_data()
 
 
-@task("compute.store_logs", queue=Queue.NOTIFY, every_s=15.0, on_each_host=True)
+@task("compute.store_logs", queue=Queue.NOTIFY, every_s=15.0, find_work=logs.find_unstored, on_each_host=True)
 def store_logs() -> None:
     """Write what jobs have printed to the store."""
     logs.store_logs()

@@ -32,7 +32,7 @@ def sweep_stores() -> None:
     unfinished.sweep_unfinished()
 
 
-@task("datasets.purge_deleted", queue=Queue.TIDY, every_s=60)
+@task("datasets.purge_deleted", queue=Queue.TIDY, every_s=60, find_work=purges.find_deleted)
 def purge_deleted() -> None:
     """Remove the bytes of deleted datasets."""
     purges.purge_deleted()
@@ -68,7 +68,7 @@ def reap() -> None:
     cache_hydration.reap()
 
 
-@task("datasets.evict_idle", queue=Queue.WATCH, every_s=60)
+@task("datasets.evict_idle", queue=Queue.WATCH, every_s=60, find_work=evictions.find_current)
 def evict_idle() -> None:
     """Evict copies that were idle for too long."""
     evictions.evict_idle()
@@ -98,7 +98,7 @@ def work_on_import(*, import_id: str) -> None:
     in_place.work_on_each([import_id])
 
 
-@task("datasets.work_on_imports", queue=Queue.WATCH, every_s=60)
+@task("datasets.work_on_imports", queue=Queue.WATCH, every_s=60, find_work=in_place.find_due)
 def work_on_imports() -> None:
     """Enqueue the imports in place that need work."""
     in_place.enqueue_due()

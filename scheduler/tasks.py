@@ -16,13 +16,13 @@ def end_overdue() -> None:
     cycle.run_once(only_if_waiting=False)
 
 
-@task("scheduler.learn_packing", queue=Queue.TIDY, every_s=60.0)
+@task("scheduler.learn_packing", queue=Queue.TIDY, every_s=60.0, find_work=packing.find_due)
 def learn_packing() -> None:
     """Learn from recent requests how to pack future ones. In a queue that no cycle waits for."""
     packing.learn()
 
 
-@task("scheduler.requeue_strays", queue=Queue.TIDY, every_s=60.0)
+@task("scheduler.requeue_strays", queue=Queue.TIDY, every_s=60.0, find_work=strays.find_strays)
 def requeue_strays() -> None:
     """Put work into the pool of its resource, where it was enqueued while that moved."""
     strays.requeue_strays()
@@ -30,8 +30,9 @@ def requeue_strays() -> None:
 
 @task("scheduler.collect_receipts", queue=Queue.TIDY, every_s=3600.0)
 def collect_receipts() -> None:
-    """Delete receipts of evictions, and dumps of cycles, that are older than they are kept."""
+    """Delete receipts of evictions, dumps of cycles, and spans of nodes that are older than they are kept."""
     receipts.collect()
+    node_spans.collect()
 
 
 @task("scheduler.collect_changes", queue=Queue.TIDY, every_s=600.0)

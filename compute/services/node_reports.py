@@ -36,8 +36,7 @@ def write(resource: Resource, found: Sequence[NodeFacts]) -> None:
     foreign = {node.name: asdict(node.foreign) for node in sound if node.foreign != ForeignUse()}
     moment = clock.now().isoformat()
     resource.facts = {**resource.facts, "foreign": foreign, "faults": faults, "nodes_at": moment}
-    resource.save(update_fields=["unconfined_reason", "facts"])
-    write_contact(resource)
+    write_contact(resource, "unconfined_reason", "facts")
 
 
 def write_facts(resource: Resource, found: ClusterFacts) -> None:
@@ -46,10 +45,10 @@ def write_facts(resource: Resource, found: ClusterFacts) -> None:
     resource.save(update_fields=["facts", "facts_at"])
 
 
-def write_contact(resource: Resource) -> None:
-    """Note that a resource has answered now."""
+def write_contact(resource: Resource, *told: str) -> None:
+    """Note that a resource has answered now, and the columns of what it has told."""
     resource.state, resource.error, resource.last_contact_at = ResourceState.READY, "", clock.now()
-    resource.save(update_fields=["state", "error", "last_contact_at"])
+    resource.save(update_fields=["state", "error", "last_contact_at", *told])
 
 
 def _for_templates(node: NodeFacts, templates: Sequence[PodOptions]) -> NodeFacts:

@@ -49,13 +49,18 @@ class _Piece:
         return f"log:{self.job.pk}:{self.offset}"
 
 
-def store_logs(*, limit: int = _MOST_JOBS) -> None:
-    """Store what jobs have printed, of at most `limit` jobs of each project. The rest waits for the next run."""
+def find_unstored() -> list[QuerySet[Job]]:
+    """Return the jobs that have ended, and those that run, of whose logs not all is stored."""
     # A query of its own is answered from the index of just these jobs, whatever else is asked of them.
     unstored = Job.objects.filter(pk__in=Job.objects.filter(log_stored_at=None).order_by().values("pk"))
-    ended = unstored.filter(state__in=sorted(JOB_STATES.final))
+    return [unstored.filter(state__in=sorted(JOB_STATES.final)), unstored.filter(state__in=sorted(HOLDING))]
+
+
+def store_logs(*, limit: int = _MOST_JOBS) -> None:
+    """Store what jobs have printed, of at most `limit` jobs of each project. The rest waits for the next run."""
+    ended, running = find_unstored()
     ended.filter(starts=0, evictions=0).update(log_stored_at=clock.now())  # they never ran
-    for due in (ended, unstored.filter(state__in=sorted(HOLDING))):
+    for due in (ended, running):
         reachable = due.filter(resource__state=ResourceState.READY, resource__host__in=hosts.here())
         projects = Project.objects.filter(pk__in=reachable.order_by().values("project")).order_by("pk")
         isolation.for_each("compute.store_logs", projects, partial(_store_project, reachable, limit))

@@ -18,17 +18,19 @@ from scheduler.services import resource_nodes
 
 log = structlog.get_logger(__name__)
 
-_CONTACT_STEP = timedelta(seconds=10)
+_CONTACT_STEP = timedelta(seconds=30)
 _DESCRIBE_EVERY = timedelta(minutes=2)
 
 
 def probe_all() -> None:
     """Ask every resource of this host for its nodes, and note which others have a host that is away."""
-    attached = Resource.objects.filter(detached_at=None).order_by("pk")
-    ours = attached.filter(host__in=hosts.here())
+    attached = list(Resource.objects.filter(detached_at=None).order_by("pk"))
+    ours = [resource for resource in attached if hosts.is_here(resource.host)]
     isolation.for_each(failures.PROBE, ours, lambda resource: probe_resource(resource=resource))
-    present = [host.id for host in hosts.list_hosts().values() if not host.is_away]
-    away = attached.exclude(host__in=[*hosts.here(), *present])
+    if len(ours) == len(attached):
+        return
+    present = {host.id for host in hosts.list_hosts().values() if not host.is_away}
+    away = [resource for resource in attached if not hosts.is_here(resource.host) and resource.host not in present]
     isolation.for_each(
         failures.PROBE,
         away,

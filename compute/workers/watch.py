@@ -1,11 +1,15 @@
-"""Observes a resource as soon as its driver has news, so that a job's end is known within milliseconds."""
+"""Observes a resource as soon as its driver has news, so that a job's end is known within milliseconds.
+
+Each attached resource of this host has a thread of its own. Which ones are attached is read when the leader's question
+about work finds that it has changed (`find_changed`), so that watching asks the database nothing while nothing happens.
+"""
 
 import threading
 import time
-from collections.abc import Collection
 
 import structlog
 from django.db import Error as DatabaseError
+from django.db.models import QuerySet
 
 from compute.adapters import drivers
 from compute.engine.ports import ComputeDriver, ReportState
@@ -18,50 +22,81 @@ log = structlog.get_logger(__name__)
 
 _PATIENCE_S = 1.0
 _PAUSE_S = 1.0
-_ATTACHED_EVERY_S = 5.0
+_STEP_S = 1.0
 # That a job has begun can wait a moment: it may have ended by then.
 _BEGUN_AFTER_S = 0.1
 # So long news gathers for each job that runs, up to the most: a look costs about the same for one job as for fifty.
 _GATHER_S, _GATHER_MOST_S = 0.003, 0.03
 
+_watchers: dict[str, threading.Thread] = {}
+"""The threads of this process by the resource that they watch. One that is not among them any more ends."""
+
+_is_stale = threading.Event()
+"""Set while `_watchers` may not fit what is attached."""
+
+
+def find_changed() -> list[QuerySet[Resource]]:
+    """Return the resources of this host that nobody watches here, and those watched that are not attached any more."""
+    watched = sorted(_watchers)
+    ours = _find_attached()
+    return [ours.exclude(pk__in=watched), Resource.objects.filter(pk__in=watched).exclude(pk__in=ours.values("pk"))]
+
+
+def read_attached() -> None:
+    """Have `watch_forever` read within a second which resources are attached."""
+    _is_stale.set()
+
 
 def watch_forever(stop: threading.Event) -> None:
     """Watch the attached resources of this host, each in a thread, until `stop` is set; then return within a second."""
-    watchers: dict[str, threading.Thread] = {}
-    attached: set[str] = set()
+    _is_stale.set()
     while not stop.is_set():
-        try:
-            _start_missing(watchers, attached, stop)
-        except DatabaseError:
-            log.exception("watch.database_away")
-        stop.wait(_ATTACHED_EVERY_S)
+        if _is_stale.is_set():
+            _is_stale.clear()
+            try:
+                _start_missing(stop)
+            except DatabaseError:
+                log.exception("watch.database_away")
+                _is_stale.set()
+        stop.wait(_STEP_S)
     connections.close_all()
-    for thread in watchers.values():
+    for thread in list(_watchers.values()):
         thread.join(_PATIENCE_S * 2)
 
 
-def _start_missing(watchers: dict[str, threading.Thread], attached: set[str], stop: threading.Event) -> None:
-    """Update `attached`, and start a thread for each attached resource that has none or whose own has ended.
+def _find_attached() -> QuerySet[Resource]:
+    return Resource.objects.filter(detached_at=None, host__in=hosts.here())
 
-    The threads read `attached` too, and end when their resource is not in it any more.
-    """
+
+def _start_missing(stop: threading.Event) -> None:
+    """Start a thread for each attached resource that has none; have those of others end."""
     connections.keep_usable()
-    ours = Resource.objects.filter(detached_at=None, host__in=hosts.here())
-    present = set(ours.values_list("pk", flat=True))
-    attached.intersection_update(present)
-    attached.update(present)
-    for resource_id in sorted(present):
-        if resource_id not in watchers or not watchers[resource_id].is_alive():
-            name = f"watch-{resource_id}"
-            thread = threading.Thread(target=_watch, args=(resource_id, attached, stop), name=name, daemon=True)
-            thread.start()
-            watchers[resource_id] = thread
+    present = set(_find_attached().values_list("pk", flat=True))
+    for resource_id in _watchers.keys() - present:
+        _watchers.pop(resource_id, None)
+    for resource_id in sorted(present - _watchers.keys()):
+        name = f"watch-{resource_id}"
+        thread = threading.Thread(target=_watch, args=(resource_id, stop), name=name, daemon=True)
+        _watchers[resource_id] = thread
+        thread.start()
+    tasks.ask_anew()
 
 
-def _watch(resource_id: str, attached: Collection[str], stop: threading.Event) -> None:
+def _watch(resource_id: str, stop: threading.Event) -> None:
+    """Watch a resource until it is detached or `stop` is set. Another thread follows one that ends with an error."""
+    try:
+        _watch_on(resource_id, stop)
+    finally:
+        if _watchers.get(resource_id) is threading.current_thread():
+            del _watchers[resource_id]
+        tasks.ask_anew()
+        connections.close_all()
+
+
+def _watch_on(resource_id: str, stop: threading.Event) -> None:
     resource = Resource.objects.get(pk=resource_id)
     driver = drivers.driver_of(resource)
-    while resource_id in attached and not stop.is_set():
+    while _watchers.get(resource_id) is threading.current_thread() and not stop.is_set():
         try:
             if _wait_for_news(driver):
                 connections.keep_usable()
@@ -73,7 +108,6 @@ def _watch(resource_id: str, attached: Collection[str], stop: threading.Event) -
         except Exception:  # what nobody anticipated is logged once, and watching goes on
             log.exception("watch.failed", resource=resource.name)
             stop.wait(_PAUSE_S)
-    connections.close_all()
 
 
 def _wait_for_news(driver: ComputeDriver) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from core import clock, hosts, isolation, leases
 from core.tasks import enqueue, enqueue_on_commit
@@ -26,9 +26,15 @@ from datasets.workers.cache_leases import Heartbeat
 log = structlog.get_logger(__name__)
 
 
+def find_current() -> list[QuerySet[CachedCommit]]:
+    """Return the copies that may be idle, or whose dataset was deleted."""
+    return [CachedCommit.objects.filter(state__in=CURRENT)]
+
+
 def evict_idle() -> int:
     """Let go what nobody used for too long or whose dataset was deleted; return how many copies that were."""
-    sites = list(CacheSite.objects.order_by("pk").values_list("pk", flat=True))
+    (current,) = find_current()
+    sites = list(CacheSite.objects.filter(pk__in=current.values("site")).order_by("pk").values_list("pk", flat=True))
     return sum(isolation.for_each("datasets.evict_idle", sites, _evict_idle_on))
 
 

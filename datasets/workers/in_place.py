@@ -45,7 +45,7 @@ class _LeaseLost(Exception):
 
 
 def enqueue_due(*, limit: int = 20) -> None:
-    """Enqueue the work on imports that are under way, were asked to be checked, or are to be checked again."""
+    """Enqueue the work on imports that is due."""
     for row in isolation.take(WORK, _find_due().order_by("pk"), limit):
         enqueue_reliably("datasets.work_on_import", import_id=row.pk)
 
@@ -68,6 +68,11 @@ def work_on(import_id: str) -> None:
         log.warning("import.lease_lost", import_id=import_id)
     finally:
         leases.release_named(name, holder=token)
+
+
+def find_due() -> list[QuerySet[InPlaceImport]]:
+    """Return the imports that are under way, were asked to be checked, or are to be checked again."""
+    return [_find_due()]
 
 
 def _find_due() -> QuerySet[InPlaceImport]:

@@ -2,6 +2,7 @@
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts import audit
 from accounts.actor import Actor
@@ -21,6 +22,18 @@ END = "datasets.end_restore_time"
 _PURGED_AT_A_TIME = 10
 
 
+def find_deleted() -> tuple[QuerySet[CachedCommit], QuerySet[Dataset], QuerySet[Dataset]]:
+    """Return the copies of deleted datasets, the datasets that can be restored no more, and those to be purged."""
+    leaving = LIVE - {CacheState.EVICTING}
+    copies = CachedCommit.objects.filter(dataset__deleted_at__isnull=False, state__in=leaving, holds=None)
+    over = Dataset.objects.filter(restore_ends_at__lte=clock.now())
+    unreachable_since = clock.now() - SIGNED_LIFETIME
+    waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, restore_ends_at=None, purged_at=None)
+    held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
+    lending = Pack.objects.filter(lender__isnull=False).values("lender__dataset_id")
+    return copies, over, waiting.exclude(pk__in=held).exclude(pk__in=lending)
+
+
 def purge_deleted() -> int:
     """Let the cached copies of deleted datasets go, and remove the objects of those deleted for good.
 
@@ -29,12 +42,11 @@ def purge_deleted() -> int:
     was signed before the deletion is good any more, or what is sent to it would be left behind. Returns how many
     datasets are done.
     """
-    _clear_copies()
-    _end_restore_time()
-    unreachable_since = clock.now() - SIGNED_LIFETIME
-    waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, restore_ends_at=None, purged_at=None)
-    held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
-    lending = Pack.objects.filter(lender__isnull=False).values("lender__dataset_id")
+    copies, over, free = find_deleted()
+    isolation.for_each("datasets.clear_copy", copies.order_by("pk"), _clear_copy)
+    # Its own step: once it is committed nobody can restore the dataset, and only then its objects are deleted.
+    actor = Actor.system("deleted datasets")
+    isolation.for_each(END, over.order_by("pk"), lambda dataset: datasets.delete_for_good(actor=actor, dataset=dataset))
     done = 0
 
     def purge(dataset: Dataset) -> None:
@@ -43,16 +55,8 @@ def purge_deleted() -> int:
             _purge(dataset)
             done += 1
 
-    free = waiting.exclude(pk__in=held).exclude(pk__in=lending)
     isolation.for_each(PURGE, free.select_related("store").order_by("pk"), purge)
     return done
-
-
-def _end_restore_time() -> None:
-    # Its own step: once it is committed nobody can restore the dataset, and only then its objects are deleted.
-    actor = Actor.system("deleted datasets")
-    over = Dataset.objects.filter(restore_ends_at__lte=clock.now()).order_by("pk")
-    isolation.for_each(END, over, lambda dataset: datasets.delete_for_good(actor=actor, dataset=dataset))
 
 
 def _purge(dataset: Dataset) -> None:
@@ -66,11 +70,6 @@ def _purge(dataset: Dataset) -> None:
             dataset.imports.all().delete()
             audit.record(Actor.system("deleted datasets"), "datasets.purge", dataset)
     log.info("dataset.purged", dataset_id=dataset.id)
-
-
-def _clear_copies() -> None:
-    copies = CachedCommit.objects.filter(dataset__deleted_at__isnull=False, state__in=LIVE - {CacheState.EVICTING})
-    isolation.for_each("datasets.clear_copy", copies.filter(holds=None).order_by("pk"), _clear_copy)
 
 
 def _clear_copy(copy: CachedCommit) -> None:

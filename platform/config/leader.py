@@ -11,24 +11,27 @@ them, so an idle installation leaves its database alone.
 import os
 import socket
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
-from django.db.models import Exists
+from django.db.models import Exists, QuerySet
 
 from core import clock, hosts, leases, tasks
 from core.local_queue import LocalQueue
 from core.models import Lease
+from core.prepared import Repeated
 from core.tasks import Task
 
 log = structlog.get_logger(__name__)
 
 _LEASE = "leader"
 _LEASE_S = 10.0
+RENEW_S = 5.0
+"""Between renewals of leases that this process holds. One that fails is tried again before they have run out."""
 _STEP_S = 0.25
-_SURELY_EVERY_S = 60.0
+_MINUTE_S = 60.0
 
 
 def lead(
@@ -46,7 +49,7 @@ def lead(
         now = clock.monotonic()
         if now >= renew_at:
             was_leader, (is_leader, has_host) = is_leader, _take(holder)
-            renew_at = now + _LEASE_S / 3
+            renew_at = now + (RENEW_S if is_leader and has_host else _LEASE_S / 3)
             if is_leader and not was_leader:
                 log.info("leader.elected", holder=holder)
             if (is_leader or has_host) and on_lead is not None:
@@ -68,10 +71,17 @@ class Schedule:
     def __init__(self) -> None:
         self._tasks = [task for task in tasks.registered().values() if task.every_s]
         self._due_at = {task.name: 0.0 for task in self._tasks}
-        self._surely_at = dict(self._due_at)
+        self._anyway_at = dict(self._due_at)
+        self._questions: dict[tuple[int, frozenset[str]], _Question] = {}
+        # Runs without work, and those of long periods, are spread over their period, so that no minute has all of them.
+        self._first_anyway_s, self._phase_s = {}, {}
+        for number, task in enumerate(self._tasks, start=1):
+            assert task.every_s is not None  # noqa: S101 (only such tasks are here)
+            self._first_anyway_s[task.name] = task.anyway_s * number / len(self._tasks)
+            self._phase_s[task.name] = number * _MINUTE_S % task.every_s
 
     def take_due(self, now: float, *, is_leader: bool = True) -> list[Task]:
-        """Return the tasks to run now: those that are due and have work, and each of them once a minute anyway.
+        """Return the tasks to run now: those that are due and have work, or had none for long (`Task.anyway_s`).
 
         For who does not lead: those that run on each host.
         """
@@ -79,29 +89,53 @@ class Schedule:
         if not due:
             return []
         try:
-            idle = _find_idle([task for task in due if now < self._surely_at[task.name]])
+            idle = self._find_idle(due)
         except DatabaseError as error:
             log.warning("leader.database_away", reason=str(error))
             return []
         for task in due:
             assert task.every_s is not None  # noqa: S101 (only such tasks are here)
             # Whole periods keep tasks of several periods together, so that one statement asks about all of them.
-            self._due_at[task.name] = (now // task.every_s + 1) * task.every_s
+            phase_s = self._phase_s[task.name]
+            self._due_at[task.name] = ((now - phase_s) // task.every_s + 1) * task.every_s + phase_s
+            if now >= self._anyway_at[task.name]:
+                idle.discard(task.name)
             if task.name not in idle:
-                self._surely_at[task.name] = now + _SURELY_EVERY_S
+                self._anyway_at[task.name] = now + self._first_anyway_s.pop(task.name, task.anyway_s)
         return [task for task in due if task.name not in idle]
 
+    def _find_idle(self, due: Sequence[Task]) -> set[str]:
+        """Return the names of the tasks for which there is nothing to do, asking the database once."""
+        asked = [task for task in due if task.find_work is not None]
+        if not asked:
+            return set()
+        key = tasks.questions(), frozenset(task.name for task in asked)
+        if key not in self._questions:
+            # Periods are few, so due tasks are of few sets. What was asked before something changed is not asked again.
+            self._questions = {known: each for known, each in self._questions.items() if known[0] == key[0]}
+            self._questions[key] = _Question(asked)
+        return self._questions[key].find_idle()
 
-def _find_idle(due: Sequence[Task]) -> Collection[str]:
-    """Return the names of the tasks for which there is nothing to do, asking the database once."""
-    questions = [(task.name, query) for task in due if task.find_work is not None for query in task.find_work()]
-    if not questions:
-        return ()
-    answers = Lease.objects.filter(pk=_LEASE).values_list(*(Exists(query) for _, query in questions)).first()
-    if answers is None:
-        return ()
-    busy = {name for (name, _), has_rows in zip(questions, answers, strict=True) if has_rows}
-    return {name for name, _ in questions} - busy
+
+class _Question:
+    """One statement that asks whether there is work for any of some tasks. Its SQL takes long to make: it is kept."""
+
+    def __init__(self, asked: Sequence[Task]) -> None:
+        self._names: list[str] = []
+        self._query = Repeated(lambda: self._make(asked))
+
+    def _make(self, asked: Sequence[Task]) -> "QuerySet[Lease, tuple[bool, ...]]":
+        queries = [(task.name, query) for task in asked if task.find_work is not None for query in task.find_work()]
+        self._names = [name for name, _ in queries]
+        answers = {f"has_{number}": Exists(query) for number, (_, query) in enumerate(queries)}
+        return Lease.objects.filter(pk=_LEASE).annotate(**answers).values_list(*answers)
+
+    def find_idle(self) -> set[str]:
+        """Return the names of the tasks for which there is nothing to do; none where nobody has ever led."""
+        rows = self._query()
+        if not rows:
+            return set()
+        return set(self._names) - {name for name, has_rows in zip(self._names, rows[0], strict=True) if has_rows}
 
 
 def _take(holder: str) -> tuple[bool, bool]:

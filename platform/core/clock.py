@@ -1,5 +1,6 @@
 """The one place that reads the time, so that tests can hold it still."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +11,19 @@ def _system_time() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (this is the place where the clock is read)
 
 
+class _StandIn(threading.local):
+    """The moment that this thread takes for the present one."""
+
+    moment: datetime | None = None
+
+
 _source: Callable[[], datetime] = _system_time
+_stand_in = _StandIn()
 
 
 def now() -> datetime:
     """Return the present moment in UTC."""
-    return _source()
+    return _stand_in.moment or _source()
 
 
 def now_ms() -> int:
@@ -26,6 +34,16 @@ def now_ms() -> int:
 def monotonic() -> float:
     """Return seconds that never run backwards, for durations within one process."""
     return time.monotonic()
+
+
+@contextmanager
+def stood_in_for_by(moment: datetime) -> Iterator[None]:
+    """Have this thread take a moment for the present one, to find out where something depends on it."""
+    _stand_in.moment = moment
+    try:
+        yield
+    finally:
+        _stand_in.moment = None
 
 
 @contextmanager

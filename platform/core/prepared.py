@@ -30,11 +30,13 @@ from django.db.models.query import (
     get_related_populators,
 )
 
+from core import clock
 from core.orm import BATCH_ROWS
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_FARTHEST = timedelta(days=10_000)
 _TEXT, _NUMBER, _MOMENT = "\0slot {}", 2_000_000_000, datetime(9998, 1, 1, tzinfo=UTC)
 Values = list[object]
 Shape = list[Hashable]
@@ -121,6 +123,37 @@ class prepared(Generic[P, R]):  # noqa: N801 (a decorator)
         return self._make(*stand_ins), {value: place for place, value in enumerate(values)}
 
 
+class Repeated(Generic[R]):
+    """A query that is run again and again, and differs from time to time only in moments told from `clock.now()`."""
+
+    def __init__(self, make: Callable[[], "QuerySet[Any, R]"]) -> None:
+        with clock.stood_in_for_by(_MOMENT):
+            self._read = _Read(make(), {})
+        parameters = [each for _, each in self._read.statement.parameters]
+        self._parameters = [(_offset_of(each), each) for each in parameters]
+
+    def __call__(self) -> list[R]:
+        """Return the rows of the query."""
+        now, adapt = clock.now(), _database().ops.adapt_datetimefield_value
+        return self._read.fetch(
+            tuple(each if offset is None else adapt(now + offset) for offset, each in self._parameters)
+        )
+
+
+def _offset_of(parameter: object) -> timedelta | None:
+    """Return how long after the present moment a parameter is; None for one that has nothing to do with it."""
+    moment = parameter
+    if isinstance(parameter, str):
+        try:
+            moment = datetime.fromisoformat(parameter)
+        except ValueError:
+            return None
+    if not isinstance(moment, datetime):
+        return None
+    offset = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _MOMENT
+    return offset if abs(offset) < _FARTHEST else None
+
+
 class _Read:
     """A statement that reads, and what makes its rows what they are."""
 
@@ -129,15 +162,18 @@ class _Read:
             raise TypeError("A prepared query reads no related rows by statements of their own.")
         compiler: Any = queryset.query.get_compiler(queryset.db)
         text, parameters = compiler.as_sql()
-        self._statement = _Statement.of(text, parameters, places)
-        if len({place for place, _ in self._statement.parameters} - {None}) < len(places):
+        self.statement = _Statement.of(text, parameters, places)
+        if len({place for place, _ in self.statement.parameters} - {None}) < len(places):
             raise TypeError(f"A prepared query does not pass on all of its arguments as they are: {text}")
         self._converters = _flat(compiler.get_converters([column for column, *_ in compiler.select]))
         self._shape = _shape_of(queryset, compiler)
 
     def run(self, values: Values) -> list[Any]:
+        return self.fetch(self.statement.bind(values))
+
+    def fetch(self, parameters: tuple[Any, ...]) -> list[Any]:
         with _database().cursor() as cursor:
-            cursor.execute(self._statement.sql, self._statement.bind(values))
+            cursor.execute(self.statement.sql, parameters)
             rows = cursor.fetchall()
         return [self._shape(row) for row in _converted(rows, self._converters)] if rows else []
 

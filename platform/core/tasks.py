@@ -46,6 +46,7 @@ class Queue(StrEnum):
 
 
 _RECENT_S = 1.0
+_ANYWAY_S = 600.0
 Handler = Callable[..., None]
 FindWork = Callable[[], "Sequence[QuerySet[Any]]"]
 
@@ -55,9 +56,12 @@ class Task:
     """A registered task. `every_s` is the period of its runs in the leader in seconds; None means it has none.
 
     `on` names the events (`app.signal`) after which it is enqueued, without ids. `find_work` returns queries of the
-    rows that a periodic run would do something about; None: only the run itself can tell. `handover` is the place
-    of the task among those of a hand-over from job to job (see `hand_over`); None: it is not one of them. One that runs
-    `on_each_host` works on rows of a host (see `core.hosts`), so it runs there also where the leader is elsewhere.
+    rows that a periodic run would do something about; None: only the run itself can tell. They are made once, and
+    again after `ask_anew`: from time to time only moments told from `clock.now()` differ. Where these queries find
+    nothing, the task is run anyway after `anyway_s` seconds, so that no fault in them is for ever. `handover` is the
+    place of the task among those of a hand-over from job to job (see `hand_over`); None: it is not one of them. One
+    that runs `on_each_host` works on rows of a host (see `core.hosts`), so it runs there also where the leader is
+    elsewhere.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Task:
     every_s: float | None
     on: tuple[str, ...] = ()
     find_work: FindWork | None = None
+    anyway_s: float = _ANYWAY_S
     handover: int | None = None
     on_each_host: bool = False
 
@@ -97,6 +102,7 @@ class NullQueue:
 _tasks: dict[str, Task] = {}
 _queue: TaskQueue = NullQueue()
 _threads: TaskThreads | None = None
+_questions = 0
 
 
 class _Current(threading.local):
@@ -119,6 +125,7 @@ def task(
     every_s: float | None = None,
     on: Sequence[str] = (),
     find_work: FindWork | None = None,
+    anyway_s: float = _ANYWAY_S,
     handover: int | None = None,
     on_each_host: bool = False,
 ) -> Callable[[Handler], Handler]:
@@ -129,7 +136,7 @@ def task(
     """
 
     def register(handler: Handler) -> Handler:
-        _tasks[name] = Task(name, queue, handler, every_s, tuple(on), find_work, handover, on_each_host)
+        _tasks[name] = Task(name, queue, handler, every_s, tuple(on), find_work, anyway_s, handover, on_each_host)
         for event in on:
             _signal_of(event).connect(lambda **_: enqueue(name), weak=False, dispatch_uid=name)
         return handler
@@ -140,6 +147,17 @@ def task(
 def registered() -> dict[str, Task]:
     """Return every task by name."""
     return dict(_tasks)
+
+
+def questions() -> int:
+    """Return a number that is another one once `find_work` of any task returns other queries."""
+    return _questions
+
+
+def ask_anew() -> None:
+    """Have `find_work` be called again, because it depends on what has changed in this process."""
+    global _questions  # noqa: PLW0603 (a process has one set of tasks)
+    _questions += 1
 
 
 def run(name: str, ids: dict[str, str]) -> None:

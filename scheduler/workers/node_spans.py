@@ -16,7 +16,7 @@ _Shares = list[list[int | str]]
 
 @transaction.atomic
 def sample() -> None:
-    """End the spans of nodes that are held otherwise now, begin their new ones, and delete what is kept no longer."""
+    """End the spans of nodes that are held otherwise now, and begin their new ones."""
     now, current = clock.now(), _shares_by_node()
     open_spans = NodeSpan.objects.filter(ends_at=None)
     known = dict(open_spans.values_list("node", "shares"))
@@ -26,7 +26,11 @@ def sample() -> None:
     NodeSpan.objects.bulk_create(
         (NodeSpan(node_id=node, begins_at=now, shares=current[node]) for node in changed), ignore_conflicts=True
     )
-    NodeSpan.objects.filter(ends_at__lt=now - KEPT).delete()
+
+
+def collect() -> None:
+    """Delete what is kept no longer."""
+    NodeSpan.objects.filter(ends_at__lt=clock.now() - KEPT).delete()
 
 
 def _shares_by_node() -> dict[str, _Shares]:

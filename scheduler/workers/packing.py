@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import structlog
-from django.db.models import Count
+from django.db.models import Count, Exists, QuerySet
 
 from core import clock, ids, leases
+from core.models import Lease
 from scheduler.engine.rules import packing
 from scheduler.engine.snapshot import CapacityPrices, Fill
-from scheduler.models import Packing, Workload
+from scheduler.models import Packing, Queue, Workload
 from scheduler.selectors.packing import find_packing
 from scheduler.selectors.snapshots import request_of
 
@@ -32,6 +33,12 @@ _ROW = "packing_now"
 
 Shape = Sequence[int]
 """What a request asks for (thousandths of GPUs, millicores, bytes), and how many asked for that."""
+
+
+def find_due() -> list[QuerySet[Queue]]:
+    """Return the queues, unless somebody has looked in the last five minutes."""
+    recent = Lease.objects.filter(pk=_LEASE, lease_expires_at__gt=clock.now())
+    return [Queue.objects.filter(~Exists(recent))]
 
 
 def learn() -> None:

@@ -4,18 +4,21 @@ A sample costs as much as what holds or waits for capacity, and what ended since
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Max, Q, QuerySet, Sum
+from django.db.models import Count, DateTimeField, Max, Min, Q, QuerySet, Sum, Value
+from django.db.models.functions import Cast
 
 from core import clock
 from core.units import ONE_GPU
 from scheduler.engine.spans import LEVELS, Level
 from scheduler.engine.states import HOLDING, WorkloadState
-from scheduler.models import Gpu, PastPlacement, Placement, Pool, PoolSample, Queue, QueueSample, Workload
+from scheduler.models import PastPlacement, Placement, Pool, PoolSample, Queue, QueueSample, Workload
 
 _HOUR_S = 3600
 _HOLDING = sorted(HOLDING)
@@ -33,24 +36,23 @@ class _Used:
         self.price += price_per_hour / _HOUR_S * seconds
 
 
+@transaction.atomic
 def sample() -> None:
-    """Store what has been held since the last sample, and sum up the spans that are over."""
+    """Store what has been held since the last sample, and sum up the spans that have ended since, or do nothing."""
     now = clock.now()
     since = _last_end(LEVELS[0]) or now - LEVELS[0].span
     if since >= now:
         return
     _sample(since, now)
     for level in LEVELS[1:]:
-        _sum_up(level, now)
+        if level.begin_of(since) < level.begin_of(now):
+            _sum_up(level, now)
 
 
-@transaction.atomic
 def _sample(since: datetime, now: datetime) -> None:
     seconds = (now - since).total_seconds()
     span = {"level": 0, "begins_at": since, "ends_at": now}
-    used = _used_between(since, now)
-    waiting = Workload.objects.filter(state=WorkloadState.PENDING).order_by()
-    pending = dict(waiting.values_list("queue").annotate(Sum("gpu_milli")))
+    used, pending = _used_between(since, now)
     quotas = dict(Queue.objects.filter(pk__in=used.keys() | pending.keys()).values_list("pk", "gpu_quota_milli"))
     QueueSample.objects.bulk_create(
         (
@@ -66,47 +68,65 @@ def _sample(since: datetime, now: datetime) -> None:
         ),
         ignore_conflicts=True,
     )
-    ready = Gpu.objects.filter(node__is_ready=True).order_by()
-    devices = dict(ready.values_list("node__pool").annotate(Count("pk")))
+    pools = Pool.objects.annotate(devices=Count("nodes__gpus", filter=Q(nodes__is_ready=True))).order_by("pk")
     PoolSample.objects.bulk_create(
         (
-            PoolSample(pool_id=pk, seconds=seconds, capacity_gpu_s=devices.get(pk, 0) * seconds, **span)
-            for pk in Pool.objects.order_by("pk").values_list("pk", flat=True)
+            PoolSample(pool_id=pk, seconds=seconds, capacity_gpu_s=devices * seconds, **span)
+            for pk, devices in pools.values_list("pk", "devices")
         ),
         ignore_conflicts=True,
     )
 
 
-def _used_between(since: datetime, now: datetime) -> dict[str, _Used]:
+def _used_between(since: datetime, now: datetime) -> tuple[Mapping[str, _Used], Mapping[str, int]]:
+    """Return what queues held, and what they wait for."""
     used: dict[str, _Used] = defaultdict(_Used)
-    held = Workload.objects.filter(state__in=_HOLDING, has_many_pods=False).order_by()
-    whole = held.filter(placed_at__lte=since).values_list("queue")
-    for queue_id, gpu_milli, price in whole.annotate(Sum("gpu_milli"), Sum("price_per_hour")):
-        used[queue_id].add(gpu_milli, price, (now - since).total_seconds())
-    for queue_id, gpu_milli, price, placed_at, released_at in _parts(held, since):
+    pending: dict[str, int] = {}
+    for queue_id, gpu_milli, price, placed_at, released_at in chain(_sums_and_parts(since), _pods_of_gangs()):
+        if placed_at is None:
+            pending[queue_id] = gpu_milli
+            continue
         begin, end = max(placed_at, since), min(released_at or now, now)
         if begin < end:
             used[queue_id].add(gpu_milli, price, (end - begin).total_seconds())
-    return used
+    return used, pending
 
 
-_Part = tuple[str, int, float, datetime, datetime | None]
+_Part = tuple[str, int, float, datetime | None, datetime | None]
+"""What a queue holds, at what price, and from when until when; from None: it waits for that."""
 
 
-def _parts(held: QuerySet[Workload], since: datetime) -> Iterator[_Part]:
-    """Yield what did not hold all the time what it holds: what began or ended since, and the pods of gangs."""
+def _sums_and_parts(since: datetime) -> QuerySet[Any, _Part]:
+    """Return, in one statement, what queues held all the time and wait for, and what began or ended since.
+
+    Of what waits and what held all the time the database makes one row for each queue.
+    """
+    held = Workload.objects.filter(state__in=_HOLDING, has_many_pods=False).order_by()
+    ended = Workload.objects.filter(released_at__gt=since, has_many_pods=False, placed_at__isnull=False).order_by()
+    past = PastPlacement.objects.filter(released_at__gt=since).order_by()
+    pending = Workload.objects.filter(state=WorkloadState.PENDING).order_by()
+    never = Cast(Value(None), DateTimeField())
     fields = "queue_id", "gpu_milli", "price_per_hour", "placed_at"
-    for row in held.filter(placed_at__gt=since).values_list(*fields):
-        yield *row, None
-    ended = Workload.objects.filter(released_at__gt=since, has_many_pods=False, placed_at__isnull=False)
-    yield from ended.order_by().values_list(*fields, "released_at")
-    yield from PastPlacement.objects.filter(released_at__gt=since).order_by().values_list(*fields, "released_at")
+    sums = Sum("gpu_milli"), Sum("price_per_hour")
+    return (
+        held.filter(placed_at__lte=since)
+        .values_list("queue_id", *sums, Min("placed_at"), never)
+        .union(
+            held.filter(placed_at__gt=since).values_list(*fields, never),
+            ended.values_list(*fields, "released_at"),
+            past.values_list(*fields, "released_at"),
+            pending.values_list("queue_id", *sums, never, never),
+            all=True,
+        )
+    )
+
+
+def _pods_of_gangs() -> Iterator[_Part]:
     for pod in Placement.objects.filter(workload__has_many_pods=True).select_related("workload").order_by("pk"):
         gpu_milli = sum(milli for _, milli in pod.gpus)
         yield pod.workload.queue_id, gpu_milli, pod.workload.price_per_pod_hour, pod.created_at, None
 
 
-@transaction.atomic
 def _sum_up(level: Level, now: datetime) -> None:
     """Sum up the samples of the level below over the spans that are over, and delete what is kept no longer."""
     until = level.begin_of(now)

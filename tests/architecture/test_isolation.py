@@ -10,6 +10,7 @@ OTHER_ROOTS = {"compute.workers.watch:watch_forever"}
 
 # What does not loop over items at all.
 TASKS_OF_ONE_ITEM = {
+    "compute.tasks:watch_resources": "tells a thread to look",
     "datasets.tasks:expire_uploads": "is one statement",
     "datasets.tasks:reap": "only enqueues; what it enqueues is isolated",
     "datasets.tasks:schedule_scrubs": "only enqueues; what it enqueues is isolated",

@@ -1,5 +1,8 @@
 """The leader runs periodic tasks that have work, and asks about all of them in one statement."""
 
+from collections import Counter
+from itertools import pairwise
+
 import pytest
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
@@ -53,10 +56,23 @@ def test_a_task_with_work_is_run(schedule, project):
     assert names(schedule.take_due(1.0)) & ASKED == {"scheduler.cycle"}
 
 
-def test_once_a_minute_a_task_is_run_whether_it_has_work_or_not(schedule):
-    before = names(schedule.take_due(59.0))
+def test_in_ten_minutes_each_task_is_run_whether_it_has_work_or_not_and_few_of_them_in_any_minute(schedule):
+    runs = Counter()
+    most = 0
+    for minute in range(10):
+        due = [task for second in range(1, 61) for task in schedule.take_due(60.0 * minute + second)]
+        at_rest = [task.name for task in due if task.name in ASKED - {"compute.observe"}]
+        most = max(most, len(at_rest))
+        runs.update(at_rest)
 
-    assert (before & ASKED, names(schedule.take_due(65.0)) & ASKED) == (set(), ASKED)
+    assert (runs, most) == (Counter(ASKED - {"compute.observe"}), 5)
+
+
+def test_resources_are_observed_once_a_minute_also_where_no_job_is_known(schedule):
+    seconds = [second for second in range(1, 181) if "compute.observe" in names(schedule.take_due(float(second)))]
+
+    assert len(seconds) in {3, 4}
+    assert all(later - earlier <= 60 for earlier, later in pairwise([0, *seconds]))
 
 
 def test_while_the_database_is_away_nothing_is_run_and_nothing_is_forgotten(schedule, project):

@@ -53,7 +53,7 @@ def test_each_device_is_read_as_stretches_of_equal_moments(held, project, member
 
 def test_spans_that_ended_long_ago_are_deleted_and_the_last_one_stays(held, move):
     move(NOON + node_spans.KEPT + 4 * MINUTE)
-    node_spans.sample()
+    node_spans.collect()
 
     assert [span.begins_at for span in NodeSpan.objects.all()] == [NOON + 3 * MINUTE]
 
