@@ -13,3 +13,4 @@ class ComputeConfig(AppConfig):
         """Register background tasks and answers to other hosts, and join the shell."""
         from compute import receivers, tasks  # noqa: F401
         from compute.web import live_topics, navigation, running_work, site_readers  # noqa: F401
+        from compute.workers import project_contents  # noqa: F401

@@ -14,3 +14,4 @@ class FlowsConfig(AppConfig):
         from flows import receivers, tasks  # noqa: F401
         from flows.selectors import experiment_source  # noqa: F401
         from flows.web import live_topics, navigation, running_work  # noqa: F401
+        from flows.workers import project_contents  # noqa: F401

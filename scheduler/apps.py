@@ -13,3 +13,4 @@ class SchedulerConfig(AppConfig):
         """Register background work, connect receivers and join the shell."""
         from scheduler import receivers, tasks  # noqa: F401 (imported for their registrations)
         from scheduler.web import navigation  # noqa: F401
+        from scheduler.workers import project_contents  # noqa: F401

@@ -39,6 +39,9 @@ MAX_LOG_BYTES = 1 << 20
 SUBMITTED = "job"
 """The kind of the jobs that people submit by themselves."""
 
+HOLDER = "job:"
+"""The holder of the commits that a job reads: this, and its id."""
+
 
 _STATUS_COLUMNS = (
     *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),

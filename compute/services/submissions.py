@@ -42,12 +42,10 @@ from datasets.services.trees import StoredTree
 from scheduler.selectors import pools
 
 KIND = job_selectors.SUBMITTED
+HOLDER = job_selectors.HOLDER
 MOST_NAME = 63
 DEFAULT_RETRIES = 6
 """So often parts of a job run again, in all, where its submission says nothing of it; as Kubernetes does."""
-
-HOLDER = "job:"
-"""The holder of the commits that a job reads: this, and its id."""
 
 CODE_HOLDER = "job-code:"
 """The holder of the code of a job: this, and its id. It stays as long as the job can be submitted once more."""

@@ -14,6 +14,7 @@ from compute.engine.states import JobState
 from compute.models import Checkpoint, Job, Resource
 from compute.selectors import failures
 from compute.workers import outputs
+from compute.workers.cleaning import OF_PROJECT_WITHOUT_RETURN
 from core import clock, hosts, isolation, tasks
 from core.models import Failure
 from datasets.services import trees
@@ -107,12 +108,13 @@ def holder_of(checkpoint_id: str) -> str:
 
 
 def find_due() -> list[QuerySet[Checkpoint]]:
-    """Return the folders that no job needs any more."""
+    """Return the folders that no job needs any more. Those of a deleted project stay while it can be restored."""
     jobs = Job.objects.filter(checkpoint=OuterRef("pk"))
     idle = Checkpoint.objects.filter(deleted_at=None).exclude(Exists(jobs.filter(is_live=True)))
     ended = idle.annotate(ended_at=Max("jobs__finished_at"))
     has_succeeded = Exists(jobs.filter(state=JobState.SUCCEEDED))
-    return [ended.filter(Q(has_succeeded) | Q(ended_at=None) | Q(ended_at__lt=clock.now() - KEEP))]
+    is_over = Q(has_succeeded) | Q(ended_at=None) | Q(ended_at__lt=clock.now() - KEEP) | OF_PROJECT_WITHOUT_RETURN
+    return [ended.filter(is_over, project__restore_ends_at=None)]
 
 
 def delete_due() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from compute import signals
 from compute.adapters import drivers
@@ -27,20 +28,24 @@ log = structlog.get_logger(__name__)
 
 KEEP_TREES = timedelta(days=2)
 _AT_ONCE = 1000
+OF_PROJECT_WITHOUT_RETURN = Q(project__deleted_at__isnull=False, project__restore_ends_at=None)
+"""The condition that the project of a job or a checkpoint was deleted for good."""
 
 
 def delete_old_files(*, keep: timedelta | None = None) -> int:
     """Delete the files of jobs that ended longer ago than `keep` and that nobody needs any more; return how many.
 
-    None: as long as the kind of their resource keeps them. One whose log is not in the store yet stays.
+    None: as long as the kind of their resource keeps them. One whose log is not in the store yet stays. Those of a
+    project that was deleted for good go at once.
     """
     return sum(_delete_of_kind(kind.name, kind.keep_ended if keep is None else keep) for kind in drivers.KINDS.values())
 
 
 def _delete_of_kind(kind: str, keep: timedelta) -> int:
     now = clock.now()
-    ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), finished_at__lt=now - keep, files_deleted_at=None)
-    ended = ended.filter(log_stored_at__isnull=False, resource__kind=kind, resource__host__in=hosts.here())
+    ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), files_deleted_at=None)
+    is_old = Q(finished_at__lt=now - keep, log_stored_at__isnull=False)
+    ended = ended.filter(is_old | OF_PROJECT_WITHOUT_RETURN, resource__kind=kind, resource__host__in=hosts.here())
     count = 0
 
     def delete(job_id: str) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from accounts.actor import Actor
 from accounts.models import Project
@@ -62,7 +62,8 @@ def store_logs(*, limit: int = _MOST_JOBS) -> None:
     ended.filter(starts=0, evictions=0).update(log_stored_at=clock.now())  # they never ran
     for due in (ended, running):
         reachable = due.filter(resource__state=ResourceState.READY, resource__host__in=hosts.here())
-        projects = Project.objects.filter(pk__in=reachable.order_by().values("project")).order_by("pk")
+        kept = Project.objects.filter(Q(deleted_at=None) | Q(restore_ends_at__isnull=False))
+        projects = kept.filter(pk__in=reachable.order_by().values("project")).order_by("pk")
         isolation.for_each("compute.store_logs", projects, partial(_store_project, reachable, limit))
 
 

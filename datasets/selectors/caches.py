@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Max, QuerySet, Sum
+from django.db.models import Max, Q, QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -71,6 +71,12 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
     return held
 
 
+def of_deleted() -> QuerySet[CachedCommit]:
+    """Return the cached commits of deleted datasets, and those of the datasets of deleted projects."""
+    of_project = Q(dataset__project__deleted_at__isnull=False)
+    return CachedCommit.objects.filter(Q(dataset__deleted_at__isnull=False) | of_project)
+
+
 def sign_reader(cached_commit_id: str) -> str:
     """Return the token by which a job reads a copy that it holds while that is filled. For the app that runs it."""
     return copy_tokens.sign_reader(cached_commit_id)
@@ -86,12 +92,14 @@ def find_holds(*, prefix: str) -> QuerySet[CacheHold]:
     return CacheHold.objects.filter(holder__startswith=prefix)
 
 
-def list_holders(*, prefix: str, before: datetime | None = None) -> list[str]:
+def list_holders(*, prefix: str, before: datetime | None = None, project_id: str | None = None) -> list[str]:
     """Return who holds cached commits, among the holders whose name begins so. For the app that gave the names.
 
-    With `before` only those who have held something since before that time.
+    With `before` only those who have held something since before that time; with a project, something of its datasets.
     """
     holds = find_holds(prefix=prefix)
+    if project_id is not None:
+        holds = holds.filter(cached_commit__dataset__project=project_id)
     if before is not None:
         holds = holds.filter(created_at__lt=before)
     return sorted(set(holds.values_list("holder", flat=True)))

@@ -10,7 +10,7 @@ from datasets.models import Dataset, FileSource
 def list_sources(*, actor: Actor) -> QuerySet[FileSource]:
     """Return the sources that a project of the actor may import from."""
     sources = FileSource.objects.prefetch_related("projects").order_by("pk")
-    return sources if actor.sees_everything else sources.filter(projects__in=actor.project_ids).distinct()
+    return sources if actor.is_site_admin else sources.filter(projects__in=actor.project_ids).distinct()
 
 
 def get_source(*, actor: Actor, name: str) -> FileSource:

@@ -45,17 +45,13 @@ def _evict_idle_on(site_id: str) -> int:
     cache_space.lock_copies(site)
     copies = caches.list_copies(site)
     idle = eviction.plan_idle_eviction(copies, now=clock.now())
-    deleted = set(
-        CachedCommit.objects.filter(site=site, state__in=CURRENT, dataset__deleted_at__isnull=False).values_list(
-            "pk", flat=True
-        )
-    )
+    deleted = set(caches.of_deleted().filter(site=site, state__in=CURRENT).values_list("pk", flat=True))
     unwanted = [copy.id for copy in copies if copy.id in deleted and not copy.users and copy.id not in idle]
     rows = CachedCommit.objects.in_bulk([*idle, *unwanted])
 
     @transaction.atomic
     def evict(id_: str) -> bool:
-        message = "The dataset was deleted." if id_ in deleted else "Not used for too long."
+        message = "The dataset or its project was deleted." if id_ in deleted else "Not used for too long."
         is_evicted = change_state(
             rows[id_], CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None
         )

@@ -82,7 +82,7 @@ def _find_due() -> QuerySet[InPlaceImport]:
     is_bad = Q(damaged) | ~Q(error="")
     is_old = Q(checked_at__lt=late) | Q(checked_at=None) | Q(is_bad, checked_at__lt=clock.now() - _HEAL_EVERY)
     due = Q(state__in=WORKING) | Q(asked | is_old, state=ImportState.REFERENCED)
-    return InPlaceImport.objects.filter(due, dataset__deleted_at=None)
+    return InPlaceImport.objects.filter(due, dataset__deleted_at=None, dataset__project__deleted_at=None)
 
 
 class _Work:

@@ -12,6 +12,7 @@ from datasets.engine.cache_states import LIVE, CacheState
 from datasets.engine.ports import SIGNED_LIFETIME
 from datasets.errors import CacheInUse
 from datasets.models import CachedCommit, Dataset, Pack
+from datasets.selectors import caches as cache_selectors
 from datasets.services import caches, datasets
 
 log = structlog.get_logger(__name__)
@@ -25,7 +26,7 @@ _PURGED_AT_A_TIME = 10
 def find_deleted() -> tuple[QuerySet[CachedCommit], QuerySet[Dataset], QuerySet[Dataset]]:
     """Return the copies of deleted datasets, the datasets that can be restored no more, and those to be purged."""
     leaving = LIVE - {CacheState.EVICTING}
-    copies = CachedCommit.objects.filter(dataset__deleted_at__isnull=False, state__in=leaving, holds=None)
+    copies = cache_selectors.of_deleted().filter(state__in=leaving, holds=None)
     over = Dataset.objects.filter(restore_ends_at__lte=clock.now())
     unreachable_since = clock.now() - SIGNED_LIFETIME
     waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, restore_ends_at=None, purged_at=None)

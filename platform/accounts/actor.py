@@ -10,13 +10,15 @@ from accounts.permissions import Level
 class Actor:
     """The identity behind a call, with the level it holds in each of its projects.
 
-    `user_id` is None for the platform itself. `name` is what audit entries and pages show.
+    `user_id` is None for the platform itself. `name` is what audit entries and pages show. `hidden_project_ids` are
+    deleted projects, which not even a site admin sees; with any, `levels` of a site admin are those in all others.
     """
 
     user_id: int | None
     name: str
     is_site_admin: bool = False
     levels: Mapping[str, Level] = field(default_factory=dict)
+    hidden_project_ids: frozenset[str] = frozenset()
 
     @classmethod
     def system(cls, reason: str) -> "Actor":
@@ -25,7 +27,9 @@ class Actor:
 
     def level_in(self, project_id: str) -> Level | None:
         """Return the level held in a project; None for someone who is not a member."""
-        return Level.ADMIN if self.is_site_admin else self.levels.get(project_id)
+        if self.is_site_admin:
+            return None if project_id in self.hidden_project_ids else Level.ADMIN
+        return self.levels.get(project_id)
 
     @property
     def may_write_somewhere(self) -> bool:
@@ -35,9 +39,9 @@ class Actor:
     @property
     def sees_everything(self) -> bool:
         """Whether lists need no limit to the actor's own projects."""
-        return self.is_site_admin
+        return self.is_site_admin and not self.hidden_project_ids
 
     @property
     def project_ids(self) -> list[str]:
-        """The projects that the actor is a member of."""
+        """The projects to which lists are limited, unless the actor sees everything."""
         return list(self.levels)

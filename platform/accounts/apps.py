@@ -8,3 +8,7 @@ class AccountsConfig(AppConfig):
 
     name = "accounts"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register background tasks."""
+        from accounts import tasks  # noqa: F401

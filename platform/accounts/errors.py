@@ -33,6 +33,20 @@ class ProjectNotFound(NotFound):
     code = "accounts.project_not_found"
 
 
+class ProjectDeleted(NotFound):
+    """The project is deleted. Only those who may restore it are told so."""
+
+    code = "accounts.project_deleted"
+    hint = "`nearline project deleted` says until when it can be restored, `nearline project restore NAME` does."
+
+
+class DeletedProjectNotFound(NotFound):
+    """No deleted project has that name, or the caller may not restore it, or its time to be restored is over."""
+
+    code = "accounts.deleted_project_not_found"
+    hint = "`nearline project deleted` lists those that you may restore."
+
+
 class ProjectExists(Conflict):
     """The project's name is taken."""
 

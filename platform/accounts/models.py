@@ -22,11 +22,16 @@ class User(AbstractUser):
 
 
 class Project(BaseModel):
-    """A team: owns datasets, flows and jobs, and holds a GPU quota."""
+    """A team: owns datasets, flows and jobs, and holds a GPU quota.
+
+    A deleted project is hidden at once, and its work is stopped. It keeps its name and can be restored until
+    `restore_ends_at`, which is null once it was deleted for good. Then what it has is removed; `waits_for` says what
+    holds that up. From `removed_at` on the row is only a record, which others' history names, and the name is free.
+    """
 
     id_prefix = "proj"
 
-    name = models.CharField(max_length=63, unique=True)
+    name = models.CharField(max_length=127, unique=True)
     description = models.CharField(max_length=500, blank=True)
     secret_users = models.CharField(
         max_length=10,
@@ -34,6 +39,19 @@ class Project(BaseModel):
         default=Role.MEMBER.value,
         help_text="The lowest role that may start what uses the project's secrets.",
     )
+    deleted_at = models.DateTimeField(null=True)
+    deleted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    restore_ends_at = models.DateTimeField(null=True)
+    waits_for = models.TextField(blank=True)
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(restore_ends_at=None) | models.Q(deleted_at__isnull=False),
+                name="only_deleted_projects_are_restorable",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -50,6 +50,7 @@ class Permission:
 
 VIEW_PROJECT = Permission("view the project", Level.READ)
 MANAGE_MEMBERS = Permission("manage members", Level.ADMIN)
+DELETE_PROJECT = Permission("delete the project", Level.ADMIN)
 MANAGE_SECRETS = Permission("manage secrets", Level.ADMIN)
 USE_SECRETS = Permission("use its secrets", Level.WRITE)
 """A project may keep it to its admins: see `services.secrets.require_use`."""

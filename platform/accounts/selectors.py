@@ -4,19 +4,33 @@ from django.db.models import Count, QuerySet
 
 from accounts import permissions
 from accounts.actor import Actor
-from accounts.errors import ProjectNotFound, SecretNotFound, UserNotFound
+from accounts.errors import (
+    DeletedProjectNotFound,
+    ProjectDeleted,
+    ProjectNotFound,
+    SecretNotFound,
+    UserNotFound,
+)
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role, require
 
 
 def actor_of(user: User) -> Actor:
     """Return the actor that a signed-in person is."""
-    roles = Membership.objects.filter(user=user).values_list("project_id", "role")
+    roles = Membership.objects.filter(user=user, project__deleted_at=None).values_list("project_id", "role")
+    levels = {project_id: Role(role).level for project_id, role in roles}
+    hidden: frozenset[str] = frozenset()
+    if user.is_superuser:
+        hidden = frozenset(_hidden_projects().values_list("pk", flat=True))
+    if hidden:
+        present = Project.objects.filter(deleted_at=None).values_list("pk", flat=True)
+        levels = dict.fromkeys(present, permissions.Level.ADMIN)
     return Actor(
         user_id=user.pk,
         name=user.username,
         is_site_admin=user.is_superuser,
-        levels={project_id: Role(role).level for project_id, role in roles},
+        levels=levels,
+        hidden_project_ids=hidden,
     )
 
 
@@ -34,16 +48,58 @@ def is_site_admin(name: str) -> bool:
 
 def list_projects(*, actor: Actor) -> QuerySet[Project]:
     """Return the projects that the actor is a member of; all of them to a site admin."""
-    projects = Project.objects.order_by("name")
+    projects = Project.objects.filter(deleted_at=None).order_by("name")
     return projects if actor.sees_everything else projects.filter(pk__in=actor.project_ids)
 
 
+def list_joined(*, actor: Actor) -> QuerySet[Project]:
+    """Return the projects that the actor is a member of, also where a site admin sees more."""
+    return list_projects(actor=actor).filter(memberships__user=actor.user_id)
+
+
 def get_project(*, actor: Actor, name: str) -> Project:
-    """Return a project by name. Raises ProjectNotFound, also to those who are not members."""
+    """Return a project by name.
+
+    Raises ProjectNotFound, also to those who are not members, and ProjectDeleted to those who may restore it.
+    """
     project = list_projects(actor=actor).filter(name=name).first()
+    if project is not None:
+        return project
+    if (deleted := find_deleted(actor=actor, name=name)) is not None:
+        raise ProjectDeleted(f"The project '{name}' is deleted. {describe_restore_time(deleted)}")
+    raise ProjectNotFound(f"There is no project called '{name}', or you are not a member of it.")
+
+
+def list_deleted(*, actor: Actor) -> QuerySet[Project]:
+    """Return the deleted projects that the actor may restore, or might have, by name, until all of each is removed."""
+    projects = _hidden_projects().select_related("deleted_by").order_by("name")
+    if actor.is_site_admin:
+        return projects
+    return projects.filter(memberships__user=actor.user_id or 0, memberships__role=Role.ADMIN)
+
+
+def find_deleted(*, actor: Actor, name: str) -> Project | None:
+    """Return a deleted project that the actor may restore, or might have; None where there is none."""
+    return list_deleted(actor=actor).filter(name=name).first()
+
+
+def get_deleted(*, actor: Actor, name: str) -> Project:
+    """Return a deleted project that the actor may restore, or might have. Raises DeletedProjectNotFound."""
+    project = find_deleted(actor=actor, name=name)
     if project is None:
-        raise ProjectNotFound(f"There is no project called '{name}', or you are not a member of it.")
+        raise DeletedProjectNotFound(f"There is no deleted project called '{name}' that you may restore.")
     return project
+
+
+def describe_restore_time(project: Project) -> str:
+    """Return until when a deleted project can be restored, and what its removal waits for, in words."""
+    if project.restore_ends_at is not None:
+        return f"It can be restored until {project.restore_ends_at:%Y-%m-%d %H:%M} UTC."
+    return f"It cannot be restored any more. {project.waits_for}".rstrip()
+
+
+def _hidden_projects() -> QuerySet[Project]:
+    return Project.objects.filter(deleted_at__isnull=False, removed_at=None)
 
 
 def list_members(*, actor: Actor, project: Project) -> QuerySet[Membership]:
@@ -91,7 +147,7 @@ def list_audit_entries(
     if project is not None:
         require(actor, permissions.VIEW_AUDIT_LOG, project.id)
         entries = entries.filter(project_id=project.id)
-    elif not actor.sees_everything:
+    elif not actor.is_site_admin:
         own = [project_id for project_id, level in actor.levels.items() if level >= permissions.VIEW_AUDIT_LOG.level]
         entries = entries.filter(project_id__in=own)
     if area:

@@ -96,7 +96,7 @@ class Settings:
     restore_days: int = setting(
         "NEARLINE_RESTORE_DAYS",
         "7",
-        "Days that a deleted dataset can be restored; its bytes stay in the store so long. 0: it is deleted for good.",
+        "Days that a deleted dataset or project can be restored; its bytes stay in the store so long. 0: not at all.",
     )
     max_grace_period_s: int = setting(
         "NEARLINE_MAX_GRACE_PERIOD_S",

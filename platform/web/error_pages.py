@@ -6,7 +6,8 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from accounts.selectors import actor_of
+from accounts.errors import ProjectDeleted, ProjectNotFound
+from accounts.selectors import actor_of, get_project
 from core.errors import ErrorKind, InvalidInput, NotFound, PlatformError
 from core.storage import find_full
 from web.problems import STATUS, is_for_program, problem_of, problem_of_fault, problem_of_request
@@ -58,6 +59,8 @@ def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
     if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
         return problem_of(error)
     error = find_full(error) or error
+    if error.kind == ErrorKind.NOT_FOUND:
+        error = _find_deletion(request) or error
     status = STATUS[error.kind]
     context = {"error": error, "title": _TITLES[error.kind]}
     if not getattr(request, "htmx", False):
@@ -66,6 +69,21 @@ def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
     response["HX-Retarget"] = "#toasts"
     response["HX-Reswap"] = "innerHTML"
     return response
+
+
+def _find_deletion(request: HttpRequest) -> PlatformError | None:
+    """Return that the project in an address is deleted, to those who may restore it."""
+    actor = getattr(request, "actor", None)
+    kwargs = request.resolver_match.kwargs if request.resolver_match else {}
+    name = kwargs.get("project") or request.GET.get("project") or kwargs.get("name")
+    try:
+        if actor is not None and name:
+            get_project(actor=actor, name=name)
+    except ProjectDeleted as error:
+        return error
+    except ProjectNotFound:
+        pass
+    return None
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 (Django's signature)

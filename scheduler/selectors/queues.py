@@ -27,7 +27,11 @@ def list_queues(*, actor: Actor, pool: str | None = DEFAULT) -> QuerySet[Queue]:
 
     With None they are those of all pools.
     """
-    queues = Queue.objects.filter(project__isnull=False).select_related("project", "pool", "parent").order_by("-pk")
+    queues = (
+        Queue.objects.filter(project__isnull=False, project__removed_at=None)
+        .select_related("project", "pool", "parent")
+        .order_by("-pk")
+    )
     if pool is not None:
         queues = queues.filter(pool__name=pool)
     if not actor.sees_everything:
@@ -54,7 +58,7 @@ def get_queue(*, actor: Actor, project: str, pool: str = DEFAULT) -> Queue:
 def list_departments(*, actor: Actor, pool: str = DEFAULT) -> list[Queue]:
     """Return the departments of a pool by name, with the one above each; of these an actor sees those above them."""
     found = {queue.pk: queue for queue in Queue.objects.filter(pool__name=pool, project=None).select_related("parent")}
-    if actor.sees_everything:
+    if actor.is_site_admin:
         visible = set(found)
     else:
         own = Queue.objects.filter(pool__name=pool, project_id__in=actor.project_ids)
@@ -139,6 +143,6 @@ def _queue_in_pool_of(resource_id: str, project_id: str) -> QuerySet[Queue, str]
 
 
 def list_project_ids() -> list[str]:
-    """Return the projects that have queues, which are all."""
-    of_projects = Queue.objects.filter(project__isnull=False)
+    """Return the projects that have queues, which are all but those that were deleted and removed."""
+    of_projects = Queue.objects.filter(project__isnull=False, project__removed_at=None)
     return sorted(set(of_projects.values_list("project_id", flat=True)))

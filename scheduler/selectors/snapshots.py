@@ -379,7 +379,7 @@ def _reserved(pod: PodView, row: Reservation) -> PodView:
 
 @prepared
 def _queues() -> QuerySet[Queue]:
-    return Queue.objects.select_related("project").order_by("pk")
+    return Queue.objects.filter(project__removed_at=None).select_related("project").order_by("pk")
 
 
 def _all_nodes() -> QuerySet[Node]:
@@ -413,17 +413,19 @@ def view_nodes(nodes: QuerySet[Node]) -> list[NodeView]:
 def view_queue(queue: Queue) -> QueueView:
     """Return a queue as the engine sees it. The project should be loaded.
 
-    Without a weight of its own it gets GPUs beyond the quotas as its quota is.
+    Without a weight of its own it gets GPUs beyond the quotas as its quota is. That of a deleted project has no quota.
     """
     own = queue.over_quota_weight
+    is_closed = queue.project is not None and queue.project.deleted_at is not None
+    gpu_quota_milli = 0 if is_closed else queue.gpu_quota_milli
     return QueueView(
         id=queue.pk,
         name=queue.label,
         parent_id=queue.parent_id,
         rank=(queue.created_at,),
-        quota=Quota(queue.gpu_quota_milli, queue.cpu_quota_millicores, queue.memory_quota_bytes),
+        quota=Quota(gpu_quota_milli, queue.cpu_quota_millicores, queue.memory_quota_bytes),
         limit=Quota(queue.gpu_limit_milli, queue.cpu_limit_millicores, queue.memory_limit_bytes),
-        weights=(max(queue.gpu_quota_milli or 0, ONE_GPU) / ONE_GPU if own is None else own, 1, 1),
+        weights=(max(gpu_quota_milli or 0, ONE_GPU) / ONE_GPU if own is None else own, 1, 1),
         reclaim_min_runtime_s=queue.reclaim_min_runtime_s,
         preempt_min_runtime_s=queue.preempt_min_runtime_s,
         training=_rules(queue.training_node_labels, queue.training_run_at_most_s),

@@ -102,12 +102,13 @@ def list_consumption(
     """
     now = clock.now()
     level = level_for(now - since)
-    visible = list_queues(actor=actor, pool=None).order_by()
+    # What deleted projects consumed stays in the sums of site admins.
+    visible = Queue.objects.filter(project__isnull=False)
+    if not actor.is_site_admin:
+        visible = visible.filter(project_id__in=actor.project_ids)
     names = {
         pk: (name, pool_name)
-        for pk, name, pool_name in Queue.objects.filter(pk__in=visible.values("pk")).values_list(
-            "pk", "project__name", "pool__name"
-        )
+        for pk, name, pool_name in visible.values_list("pk", "project__name", "pool__name")
         if project in {None, name}
     }
     totals: dict[str, tuple[float, float]] = {}

@@ -16,6 +16,11 @@ PATCH  /me                                                    401      200    20
 GET    /projects                                              401      200    200    200   200  200
 POST   /projects                                              401      403    403    403   403  201
 PATCH  /projects/{project}                                    401      404    403    403   200  200
+GET    /projects/{project}/deletion                           401      404    403    403   200  200
+DELETE /projects/{project}                                    401      404    403    403   200  200
+GET    /deleted-projects                                      401      200    200    200   200  200
+POST   /deleted-projects/{project}/restore                    401      404    404    404   200  200
+DELETE /deleted-projects/{project}                            401      404    404    404   204  204
 GET    /projects/{project}/members                            401      404    200    200   200  200
 GET    /projects/{project}/members/{username}                 401      404    200    200   200  200
 PUT    /projects/{project}/members/{username}                 401      404    403    403   200  200
@@ -233,6 +238,11 @@ POST   /settings/projects/                                  login      403    40
 POST   /settings/projects/{name}/roles/                     login      404    403    403   302  302
 POST   /settings/projects/{name}/remove/                    login      404    403    403   302  302
 POST   /settings/projects/{name}/secrets/                   login      404    403    403   302  302
+GET    /settings/projects/{name}/delete/                    login      404    403    403   200  200
+POST   /settings/projects/{name}/delete/                    login      404    403    403   302  302
+GET    /settings/deleted-projects/                          login      200    200    200   200  200
+POST   /settings/deleted-projects/{name}/restore/           login      404    404    404   302  302
+POST   /settings/deleted-projects/{name}/for-good/          login      404    404    404   302  302
 
 GET    /datasets/                                           login      200    200    200   200  200
 POST   /datasets/new/                                       login      404    403    302   302  302
@@ -353,6 +363,8 @@ GET    /metrics                                               200      200    20
 
 PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/projects/{project}/secrets", {"name": "secret"}),
+    ("/deleted-projects", {"project": "deleted_project"}),
+    ("/settings/deleted-projects", {"name": "deleted_project"}),
     ("/settings/projects", {"name": "project"}),
     ("POST /datasets/{project}/{name}/commits/{ref}/cache", {"name": "dataset", "ref": "first"}),
     ("POST /datasets/{project}/{name}/commits/{commit_id}/cache/start/", {"name": "dataset", "commit_id": "first"}),
@@ -560,6 +572,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /settings/projects/{name}/roles/": {"username": "newcomer", "role": "viewer"},
         "POST /settings/projects/{name}/secrets/": {"secret_users": "admin"},
         "POST /settings/projects/{name}/remove/": {"username": "viewer"},
+        "POST /settings/projects/{name}/delete/": {"confirmed": "team-a"},
         "POST /datasets/new/": {"project": "team-a", "name": "more"},
         "POST /datasets/{project}/{name}/names/create/": {"kind": "branch", "label": "new", "at": "latest"},
         "POST /datasets/{project}/{name}/names/delete/": {"kind": "branch", "label": "side"},

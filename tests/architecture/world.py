@@ -12,7 +12,7 @@ from accounts.actor import Actor
 from accounts.models import Membership, Project, User
 from accounts.permissions import Role
 from accounts.selectors import actor_of
-from accounts.services import projects, secrets, tokens
+from accounts.services import deletions, projects, secrets, tokens
 from compute.models import Job
 from core import clock, tasks
 from core.encryption import encrypt
@@ -66,11 +66,15 @@ def build(folder: Path) -> World:
         _person(str(role), project=project, role=role)
     _person("stranger")
     _person("newcomer")
+    bygone = projects.create_project(actor=root, name="bygone")
+    for member_role in Role:
+        projects.set_role(actor=root, project=bygone, username=str(member_role), role=member_role)
+    deletions.delete_project(actor=root, project=bygone)
     askers = {"nobody": Asker(None)} | {name: _asker(name) for name in ROLES[1:]}
     member = askers["member"].actor
     assert member is not None
     secrets.set_secret(actor=root, project=project, name="API_KEY", value="hidden")
-    values = {"project": project.name, "username": "viewer", "secret": "API_KEY"}
+    values = {"project": project.name, "deleted_project": bygone.name, "username": "viewer", "secret": "API_KEY"}
     return World(askers, values | _datasets(member, project, folder) | _flows(member, project, folder))
 
 

@@ -109,6 +109,50 @@ class DeletedDataset(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeletionItem(Record):
+    """A thing that the deletion of a project concerns."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletionEffect(Record):
+    """What the deletion of a project does to things of one kind: how many, and what becomes of them as a sentence."""
+
+    nested: ClassVar[Mapping[str, type[Record]]] = {"items": DeletionItem}
+
+    kind: str
+    count: int
+    text: str
+    size_bytes: int
+    items: tuple[DeletionItem, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletionForecast(Record):
+    """What the deletion of a project would do. `restore_days` 0: it cannot be restored."""
+
+    nested: ClassVar[Mapping[str, type[Record]]] = {"effects": DeletionEffect}
+
+    project: str
+    restore_days: int
+    effects: tuple[DeletionEffect, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletedProject(Record):
+    """A project that was deleted; `restore_ends_at` is None where it was for good, then `waits_for` may say more."""
+
+    id: str
+    name: str
+    deleted_at: datetime
+    deleted_by: str | None
+    restore_ends_at: datetime | None
+    waits_for: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Branch(Record):
     """A name that moves with each commit made on it."""
 

@@ -41,7 +41,7 @@ GROUPS = {
     "analytics": {"evictions", "consumption", "idle"},
     "demo": {"tr4858"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},
-    "project": {"list", "create", "set", "storage"},
+    "project": {"list", "create", "set", "storage", "delete", "deleted", "restore"},
     "source": {"list", "set", "remove"},
     "user": {"list", "disable", "enable", "sign-out"},
     "token": {"list", "create", "revoke"},

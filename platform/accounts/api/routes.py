@@ -9,7 +9,8 @@ from accounts.api import schemas
 from accounts.api.auth import ApiRequest, authenticate_or_check_password
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role
-from accounts.services import access, people, projects, secrets, tokens
+from accounts.services import access, deletions, people, projects, secrets, tokens
+from accounts.services.deletions import DeletionForecast
 from core.pagination import Cursor, Limit, Page, paginate
 
 router = Router()
@@ -19,7 +20,7 @@ router = Router()
 def get_me(request: ApiRequest) -> schemas.MeOut:
     """Say who the caller is, and the projects they are a member of."""
     actor = request.actor
-    joined = selectors.list_projects(actor=actor).filter(pk__in=actor.project_ids)
+    joined = selectors.list_joined(actor=actor)
     roles = [schemas.ProjectRoleOut(name=project.name, role=_role(actor, project)) for project in joined]
     return schemas.MeOut(name=actor.name, is_site_admin=actor.is_site_admin, projects=roles)
 
@@ -52,6 +53,45 @@ def update_project(request: ApiRequest, project: str, body: schemas.ProjectPatch
     found = selectors.get_project(actor=request.actor, name=project)
     changed = secrets.set_secret_users(actor=request.actor, project=found, role=body.secret_users)
     return _project_out(request.actor, changed)
+
+
+@router.get(
+    "/projects/{project}/deletion", response=schemas.DeletionForecastOut, operation_id="accounts_foresee_deletion"
+)
+def foresee_deletion(request: ApiRequest, project: str) -> DeletionForecast:
+    """Say what the deletion of a project would do to its work, its data and its members. Nothing changes."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    return deletions.foresee_deletion(actor=request.actor, project=found)
+
+
+@router.delete("/projects/{project}", response=schemas.DeletedProjectOut, operation_id="accounts_delete_project")
+def delete_project(request: ApiRequest, project: str, *, for_good: bool = False) -> Project:
+    """Delete a project: its work is stopped; the answer says until when it can be restored."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    return deletions.delete_project(actor=request.actor, project=found, for_good=for_good)
+
+
+@router.get("/deleted-projects", response=schemas.DeletedProjectsOut, operation_id="accounts_list_deleted_projects")
+def list_deleted_projects(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> Page[Project]:
+    """List the deleted projects that you may restore, and those whose removal goes on."""
+    return paginate(selectors.list_deleted(actor=request.actor), cursor=cursor, limit=limit)
+
+
+@router.post(
+    "/deleted-projects/{project}/restore", response=schemas.ProjectOut, operation_id="accounts_restore_project"
+)
+def restore_project(request: ApiRequest, project: str) -> schemas.ProjectOut:
+    """Bring back a deleted project with all that it had. What was stopped stays stopped."""
+    deleted = selectors.get_deleted(actor=request.actor, name=project)
+    return _project_out(request.actor, deletions.restore_project(actor=request.actor, project=deleted))
+
+
+@router.delete("/deleted-projects/{project}", response={204: None}, operation_id="accounts_delete_project_for_good")
+def delete_project_for_good(request: ApiRequest, project: str) -> Status[None]:
+    """Delete a project for good that could still be restored."""
+    deleted = selectors.get_deleted(actor=request.actor, name=project)
+    deletions.delete_for_good(actor=request.actor, project=deleted)
+    return Status(204, None)
 
 
 @router.get("/projects/{project}/members", response=schemas.MembersOut, operation_id="accounts_list_members")

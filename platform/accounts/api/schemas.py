@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import Field
 
-from accounts.models import Membership
+from accounts.models import Membership, Project
 from accounts.permissions import Role
 from core import bounds
 from core.bodies import BodySchema
@@ -64,6 +64,54 @@ class ProjectsOut(Schema):
     """A page of projects."""
 
     items: list[ProjectOut]
+    next_cursor: str | None
+
+
+class EffectItemOut(Schema):
+    """A thing that a deletion concerns."""
+
+    name: str
+    text: str = Field(description="What there is to say of it, such as by whom it was started.")
+
+
+class EffectOut(Schema):
+    """What a deletion does to the things of one kind."""
+
+    kind: str = Field(description="What they are, such as `running_jobs`.")
+    count: int = Field(description="How many there are.")
+    text: str = Field(description="How many there are and what becomes of them, as a sentence.")
+    size_bytes: int = Field(description="What they take in the store or on cache sites; 0: nothing.")
+    items: list[EffectItemOut] = Field(description="The first of them, where their names help.")
+
+
+class DeletionForecastOut(Schema):
+    """What the deletion of a project would do."""
+
+    project: str = Field(description="The project's name.")
+    restore_days: int = Field(description="Days that it can be restored; 0: it cannot.")
+    effects: list[EffectOut] = Field(description="What becomes of what it has; what there is none of is left out.")
+
+
+class DeletedProjectOut(Schema):
+    """A deleted project. Its name is free once all that it has is removed."""
+
+    id: str
+    name: str
+    deleted_at: datetime
+    deleted_by: str | None = Field(description="Who deleted it.")
+    restore_ends_at: datetime | None = Field(description="Until when it can be restored; null: it cannot.")
+    waits_for: str = Field(description="What its removal waits for; empty: for nothing, or it can be restored.")
+
+    @staticmethod
+    def resolve_deleted_by(project: Project) -> str | None:
+        """Return the person's name."""
+        return project.deleted_by.username if project.deleted_by else None
+
+
+class DeletedProjectsOut(Schema):
+    """A page of deleted projects."""
+
+    items: list[DeletedProjectOut]
     next_cursor: str | None
 
 

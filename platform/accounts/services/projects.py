@@ -36,8 +36,9 @@ def create_project(*, actor: Actor, name: str, description: str = "") -> Project
     if not may_create_projects(actor):
         require_site_admin(actor, "create projects")
     check_name(name)
-    if Project.objects.filter(name=name).exists():
-        raise ProjectExists(f"There is a project called '{name}' already.")
+    if (other := Project.objects.filter(name=name).first()) is not None:
+        keeps = "There is a project" if other.deleted_at is None else "A deleted project that is not yet removed is"
+        raise ProjectExists(f"{keeps} called '{name}' already.")
     project = Project.objects.create(name=name, description=description)
     if actor.user_id is not None:
         Membership.objects.create(project=project, user_id=actor.user_id, role=Role.ADMIN)

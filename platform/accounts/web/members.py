@@ -43,7 +43,11 @@ def members_page(request: PageRequest) -> HttpResponse:
     names = [project.name for project in visible]
     chosen = request.session.get("project")
     name = text(request, "project") or (chosen if chosen in names else next(iter(names), None))
-    context: dict[str, object] = {"projects": visible, "roles": _ROLES}
+    context: dict[str, object] = {
+        "projects": visible,
+        "roles": _ROLES,
+        "has_deleted": selectors.list_deleted(actor=request.actor).exists(),
+    }
     if projects.may_create_projects(request.actor):
         context["project_form"] = ProjectForm()
     if name is not None:

@@ -28,6 +28,6 @@ def profile_page(request: PageRequest) -> HttpResponse:
         people.set_own_name(actor=actor, **form.cleaned_data)
         messages.success(request, "Your name is changed.")
         return redirect("accounts:profile")
-    joined = selectors.list_projects(actor=actor).filter(pk__in=actor.project_ids)
+    joined = selectors.list_joined(actor=actor)
     roles = [(project, Role.of(actor.levels[project.pk])) for project in joined]
     return render(request, "accounts/profile.html", {"person": person, "form": form, "roles": roles})

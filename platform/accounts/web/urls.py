@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from accounts.web import audit_log, members, people, profile, sign_in, tokens
+from accounts.web import audit_log, deletions, members, people, profile, sign_in, tokens
 
 app_name = "accounts"
 urlpatterns = [
@@ -15,6 +15,10 @@ urlpatterns = [
     path("settings/projects/<str:name>/roles/", members.set_role, name="set_role"),
     path("settings/projects/<str:name>/remove/", members.remove, name="remove_member"),
     path("settings/projects/<str:name>/secrets/", members.set_secret_users, name="set_secret_users"),
+    path("settings/projects/<str:name>/delete/", deletions.delete_page, name="delete_project"),
+    path("settings/deleted-projects/", deletions.deleted_page, name="deleted_projects"),
+    path("settings/deleted-projects/<str:name>/restore/", deletions.restore, name="restore_project"),
+    path("settings/deleted-projects/<str:name>/for-good/", deletions.delete_for_good, name="delete_project_for_good"),
     path("settings/people/", people.people_page, name="people"),
     path("settings/people/new/", people.add_person, name="add_person"),
     path("settings/people/<str:username>/link/", people.make_link, name="make_link"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nearline._http import Http, quoted
-from nearline.models import Project, ProjectStorage
+from nearline.models import DeletedProject, DeletionForecast, Project, ProjectStorage
 
 
 class Projects:
@@ -19,6 +19,26 @@ class Projects:
     def create(self, name: str, *, description: str = "") -> Project:
         """Make a project whose first admin is the caller. Raises Conflict when the name is taken."""
         return Project.read(self._http.post("/projects", {"name": name, "description": description}))
+
+    def foresee_deletion(self, name: str) -> DeletionForecast:
+        """Return what the deletion of a project would do. Raises NotFound and Forbidden."""
+        return DeletionForecast.read(self._http.get("/projects" + quoted(name) + "/deletion"))
+
+    def delete(self, name: str, *, for_good: bool = False) -> DeletedProject:
+        """Delete a project and have its work stopped; the answer says until when it can be restored."""
+        return DeletedProject.read(self._http.delete("/projects" + quoted(name), for_good=for_good or None))
+
+    def list_deleted(self) -> Iterator[DeletedProject]:
+        """Yield the deleted projects that you may restore, and those whose removal goes on."""
+        return map(DeletedProject.read, self._http.list_items("/deleted-projects"))
+
+    def restore(self, name: str) -> Project:
+        """Bring back a deleted project; what was stopped stays stopped. Raises NotFound when its time is over."""
+        return Project.read(self._http.post("/deleted-projects" + quoted(name) + "/restore"))
+
+    def delete_for_good(self, name: str) -> None:
+        """Delete a project for good that could still be restored. Raises NotFound."""
+        self._http.delete("/deleted-projects" + quoted(name))
 
     def storage(self, name: str) -> ProjectStorage:
         """Return what a project stores, its limit, and what takes most. Raises NotFound."""

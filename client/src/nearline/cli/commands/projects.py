@@ -1,20 +1,30 @@
 """Teams and what they own."""
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearline.cli import formats
+from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
+from nearline.cli.options import Yes
 from nearline.cli.quantities import read_bytes
 from nearline.cli.session import Session, session_of
 from nearline.errors import NotFound
 from nearline.settings import read_profile, write_profile
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from nearline.models import DeletedProject, DeletionEffect
+
 app = CommandGroup(help="Teams and what they own.")
 
 _NONE = "none"
+_NAMED = 5
 
 
 @app.command("list")
@@ -37,6 +47,90 @@ def create_project(
     session = session_of(context)
     project = session.client().projects.create(name, description=description)
     session.out.record(project, [("Project", project.name)])
+
+
+@app.command("delete")
+def delete_project(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A project that you are an admin of.")],
+    *,
+    for_good: Annotated[
+        bool, typer.Option("--for-good", help="It cannot be restored; what it has is removed at once.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete a project with its jobs and data.
+
+    What happens to them is told first. Then its work is stopped, and it is hidden.
+
+    It can be restored for some days, which the answer says; then all that it has is removed. Only an admin of it, or a
+    site admin, may. With --for-good, where it is deleted already, its time to be restored ends.
+    """
+    session = session_of(context)
+    projects = session.client().projects
+    deleted = next((item for item in projects.list_deleted() if item.name == name), None) if for_good else None
+    if deleted is not None:
+        confirm(f"Delete {name} for good?", yes=yes)
+        projects.delete_for_good(name)
+        _show_deleted(session, replace(deleted, restore_ends_at=None))
+        return
+    forecast = projects.foresee_deletion(name)
+    can_return = forecast.restore_days and not for_good
+    lines = [f"{name} will be deleted.", *chain.from_iterable(map(_describe, forecast.effects))]
+    lines.append(f"It can be restored for {forecast.restore_days} days." if can_return else "It cannot be restored.")
+    session.out.warn("\n".join(lines))
+    confirm(f"Delete {name}{' for good' * for_good}?", yes=yes)
+    _show_deleted(session, projects.delete(name, for_good=for_good))
+
+
+@app.command("deleted")
+def list_deleted(context: typer.Context) -> None:
+    """List the deleted projects that you may restore.
+
+    So are those that are being removed, with what that waits for.
+    """
+    session = session_of(context)
+    found = list(session.client().projects.list_deleted())
+    rows = [
+        (item.name, formats.ago(item.deleted_at), item.deleted_by or "-", _moment(item.restore_ends_at), item.waits_for)
+        for item in found
+    ]
+    headings = ("PROJECT", "DELETED", "BY", "RESTORABLE UNTIL", "REMOVAL")
+    session.out.table(found, headings, rows, empty="There is no deleted project that you may restore.")
+
+
+@app.command("restore")
+def restore_project(
+    context: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME", help="The deleted project.")]
+) -> None:
+    """Restore a deleted project with all that it had.
+
+    What was stopped stays stopped. Its commits can be cached again.
+    """
+    session = session_of(context)
+    project = session.client().projects.restore(name)
+    session.out.record(project, [("Restored", project.name)])
+
+
+def _describe(effect: "DeletionEffect") -> Iterator[str]:
+    yield f"  {effect.text}"
+    named = effect.items[:_NAMED]
+    yield from (f"    {item.name}  {item.text}".rstrip() for item in named)
+    if named and effect.count > len(named):
+        yield f"    and {effect.count - len(named)} more"
+
+
+def _show_deleted(session: Session, deleted: "DeletedProject") -> None:
+    until = deleted.restore_ends_at
+    session.out.record(
+        deleted, [("Deleted", deleted.name), ("Restorable until", _moment(until)) if until else ("Restorable", "no")]
+    )
+    if until:
+        session.out.note(f"`nearline project restore {deleted.name}` brings it back.")
+
+
+def _moment(moment: "datetime | None") -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-"
 
 
 @app.command("storage")
