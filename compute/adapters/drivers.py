@@ -13,6 +13,7 @@ from compute.adapters.kubernetes.driver import KubernetesDriver
 from compute.adapters.kubernetes.kind import KIND as KUBERNETES
 from compute.adapters.local.kind import KIND as LOCAL
 from compute.adapters.simulated.kind import KIND as SIMULATED
+from compute.adapters.ssh.driver import SshDriver
 from compute.adapters.ssh.kind import KIND as SSH
 from compute.engine.ports import ComputeDriver
 from compute.errors import InvalidResource, ResourceUnreachable
@@ -20,6 +21,7 @@ from compute.models import Resource
 from core import encryption, hosts
 from core.encryption import CredentialsUnreadable
 from core.kubernetes.connections import ClusterConnection, ClusterNotAttached
+from core.remote_hosts import HostNotAttached, RemoteHost
 
 KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL, KUBERNETES, SSH, DOCKER)}
 
@@ -73,6 +75,22 @@ def connection_by(driver: ComputeDriver, resource: Resource) -> ClusterConnectio
     if not isinstance(driver, KubernetesDriver):
         raise ClusterNotAttached(f"{resource.name} is no cluster: its kind is {resource.kind}.")
     return driver.connection
+
+
+def connect_host(resource: str) -> RemoteHost:
+    """Return an attached host, by the id or name of its resource. Raises HostNotAttached."""
+    found = Resource.objects.filter(pk=resource).first()
+    found = found or Resource.objects.filter(name=resource, detached_at=None).first()
+    if found is None or found.kind != SSH.name:
+        attached = Resource.objects.filter(detached_at=None, kind=SSH.name).order_by("name")
+        names = ", ".join(attached.values_list("name", flat=True)) or "none"
+        raise HostNotAttached(f"No host is attached by SSH as '{resource}'. Attached hosts: {names}.")
+    try:
+        driver = driver_of(found)
+    except (InvalidResource, ResourceUnreachable, CredentialsUnreadable) as error:
+        raise HostNotAttached(f"{found.name} cannot be reached: {error.message}") from error
+    assert isinstance(driver, SshDriver)  # noqa: S101 (its kind opens no other)
+    return RemoteHost(found.pk, found.name, driver.ask_about_copies)
 
 
 def install(resource: Resource, driver: ComputeDriver) -> None:

@@ -46,6 +46,15 @@ class ConfigForm(forms.Form):
 
 
 @dataclass(frozen=True)
+class OwnSite:
+    """The cache site that comes with a resource: its kind, and what that needs."""
+
+    kind: str
+    config: Config
+    root: str = ""
+
+
+@dataclass(frozen=True)
 class ResourceKind:
     """A technology behind compute resources.
 
@@ -57,7 +66,7 @@ class ResourceKind:
     - `has_host` says whether a resource is one host's machine: it is attached once on each host, as two would give the
       same cores away twice, and that host's controller drives it. One of a kind that `may_be_elsewhere` and has none
       mounts no folders of a host.
-    - `site_of` returns the config of the cache site on volumes that comes with a resource; None: none does.
+    - `site_of` returns the cache site that comes with a resource; None: none does.
     - `keep_ended` is how long the files of an ended job stay on the resource, if nobody needs them.
     - Jobs of a kind that `ignores_images` run without the image that they name.
     - One that `runs_gangs` starts several replicas of a job, on as many nodes.
@@ -78,7 +87,7 @@ class ResourceKind:
     open: Callable[[Resource, Path, Credentials], ComputeDriver]
     form: type[ConfigForm] = ConfigForm
     mountable: frozenset[SourceKind] = frozenset()
-    site_of: Callable[[Resource], Config | None] = lambda _: None
+    site_of: Callable[[Resource], OwnSite | None] = lambda _: None
     hint: str = ""
     is_simulated: bool = False
     has_host: Callable[[Config], bool] = lambda _: False

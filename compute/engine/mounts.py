@@ -1,7 +1,8 @@
 """What a job finds in its folders, and where each of it comes from: the vocabulary of every driver.
 
 A source is known by a place that a driver can mount, never by a path that only one machine understands: a folder of the
-platform's host, a claim of a cluster, an export of a file server, or a tree in the store that is written to the job.
+platform's host or of one that is reached by SSH, a claim of a cluster, an export of a file server, or a tree in the
+store that is written to the job.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,6 +19,7 @@ class SourceKind(StrEnum):
     HOST_FOLDER = "host_folder"
     VOLUME = "volume"
     NFS_EXPORT = "nfs_export"
+    REMOTE_FOLDER = "remote_folder"
     TREE = "tree"
 
 
@@ -25,6 +27,7 @@ _WORDS = {
     SourceKind.HOST_FOLDER: "folders of the platform's host",
     SourceKind.VOLUME: "volumes of a cluster",
     SourceKind.NFS_EXPORT: "NFS exports",
+    SourceKind.REMOTE_FOLDER: "folders of a host that is reached by SSH",
     SourceKind.TREE: "trees of the store",
 }
 
@@ -57,6 +60,15 @@ class NfsExport:
 
 
 @dataclass(frozen=True)
+class RemoteFolder:
+    """A folder of the host that is attached as a resource, given by id."""
+
+    resource: str
+    path: str
+    kind: ClassVar = SourceKind.REMOTE_FOLDER
+
+
+@dataclass(frozen=True)
 class Tree:
     """The files under a root in the store of a dataset. Whoever mounts it reads them from there."""
 
@@ -65,8 +77,10 @@ class Tree:
     kind: ClassVar = SourceKind.TREE
 
 
-Source = HostFolder | Volume | NfsExport | Tree
-_SOURCES: Mapping[str, type[Source]] = {source.kind: source for source in (HostFolder, Volume, NfsExport, Tree)}
+Source = HostFolder | Volume | NfsExport | RemoteFolder | Tree
+_SOURCES: Mapping[str, type[Source]] = {
+    source.kind: source for source in (HostFolder, Volume, NfsExport, RemoteFolder, Tree)
+}
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from compute.adapters.kinds import ResourceKind
 from compute.engine.mounts import SourceKind
 from compute.engine.states import IDLE
 from compute.errors import ResourceNotFound
-from compute.models import Job, Resource, ResourceSite
+from compute.models import Job, Resource, ResourceSite, ResourceState
 from core import tasks
 from core.prepared import prepared
 from datasets.selectors import caches
 
-_SOURCES = {"volume": SourceKind.VOLUME, "nfs": SourceKind.NFS_EXPORT}
+_SOURCES = {"volume": SourceKind.VOLUME, "nfs": SourceKind.NFS_EXPORT, "ssh": SourceKind.REMOTE_FOLDER}
 """What jobs mount of sites of these kinds; of the others it is a folder of a host."""
 
 
@@ -47,6 +47,12 @@ def list_readers(sites: Collection[str]) -> dict[str, list[str]]:
     for site, resource in links.values_list("site", "resource__name"):
         found[site].append(resource)
     return found
+
+
+def list_faults() -> Mapping[str, str]:
+    """Return why attached resources do not answer, by the names of those that do not. Everybody may see them."""
+    away = Resource.objects.filter(detached_at=None, state=ResourceState.UNREACHABLE)
+    return dict(away.values_list("name", "error"))
 
 
 def list_readable_sites(resource: Resource, mountable: Collection[SourceKind] | None = None) -> list[Any]:

@@ -119,7 +119,8 @@ def attach_resource(
         resource.facts = {"storage_probe": storage_probe} if storage_probe else {}
         own = drivers.get_kind(kind).site_of(resource)
         if own is not None:
-            sites = [cache_sites.have_volume_site(actor=actor, name=name, config=own).name, *sites]
+            site = cache_sites.have_site(actor=actor, name=name, kind=own.kind, root=own.root, config=own.config)
+            sites = [site.name, *sites]
         if sites:
             _link_sites(actor, resource, sites)
         if hosts.is_here(resource.host):
@@ -138,11 +139,11 @@ def _require_free(name: str) -> None:
 def _probe_storage(actor: Actor, candidate: Resource, credentials: Credentials) -> Mapping[str, Any] | None:
     """Return how long each step of trying a storage class took, and when it was; None: there is none to try."""
     site = drivers.get_kind(candidate.kind).site_of(candidate)
-    if site is None or candidate.config.get("skip_storage_probe"):
+    if site is None or "storage_class" not in site.config or candidate.config.get("skip_storage_probe"):
         return None
     _require_free(candidate.name)
     connection = drivers.connection_by(drivers.open_driver(candidate, credentials), candidate)
-    storage_class = str(site["storage_class"])
+    storage_class = str(site.config["storage_class"])
     steps = cache_sites.probe_storage(actor=actor, connection=connection, storage_class=storage_class)
     return {"storage_class": storage_class, "at": clock.now().isoformat(), "steps": [asdict(step) for step in steps]}
 
@@ -261,7 +262,7 @@ def _link_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
     for name in sites:
         site = cache_selectors.get_site(actor=actor, name=name)
         if site.cluster not in {"", resource.pk}:
-            raise InvalidResource(f"The cache site {name} is on volumes of another cluster.", field="sites")
+            raise InvalidResource(f"The cache site {name} is on another cluster or host.", field="sites")
         if site.is_simulated and not resource.is_simulated:
             raise InvalidResource(
                 f"The cache site {name} does not exist, so jobs that run cannot read it.", field="sites"

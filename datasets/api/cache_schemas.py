@@ -9,7 +9,7 @@ from core import bounds
 from core.bodies import BodySchema
 from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, SiteArray
-from datasets.selectors import caches
+from datasets.selectors import caches, site_readers
 
 
 class CacheSiteIn(BodySchema):
@@ -18,8 +18,9 @@ class CacheSiteIn(BodySchema):
     Where there are several hosts, it needs their `host` too, and a capacity unless that is the host which answers.
     Kind `simulated` does not exist; its `config` needs `size_bytes` and `rate_bytes_s`. On an attached cluster,
     `volume` needs the `resource` (an id), `storage_class` and `size_bytes`, and `sharing` of `pool` for one volume for
-    all; `nfs` needs `resource`, `server`, `path` and `size_bytes`. Without a capacity a folder may fill four fifths of
-    what is free there, and any other site all of its size.
+    all; `nfs` needs `resource`, `server`, `path` and `size_bytes`. On a host that is attached by SSH, `ssh` needs its
+    `resource`, and a folder there as `root`. Without a capacity a folder may fill four fifths of what is free there,
+    and any other site all of its size.
     """
 
     name: bounds.Name
@@ -51,6 +52,7 @@ class CacheSiteOut(Schema):
     committed_bytes: int
     used_bytes: int
     free_bytes: int
+    error: str = Field(description="Why the cluster or host that it is on does not answer; empty: it does.")
     created_at: datetime
 
     @classmethod
@@ -68,6 +70,7 @@ class CacheSiteOut(Schema):
             committed_bytes=capacity.committed_bytes,
             used_bytes=capacity.used_bytes,
             free_bytes=capacity.free_bytes,
+            error=site_readers.find_fault(row, site_readers.list_readers([row.name])[row.name]),
             created_at=row.created_at,
         )
 

@@ -23,9 +23,10 @@ class CacheSiteKind(StrEnum):
     VOLUME = "volume"
     NFS = "nfs"
     EXISTING = "existing"
+    SSH = "ssh"
 
 
-_ON_CLUSTERS = frozenset({CacheSiteKind.VOLUME, CacheSiteKind.NFS, CacheSiteKind.EXISTING})
+_OF_RESOURCES = frozenset({CacheSiteKind.VOLUME, CacheSiteKind.NFS, CacheSiteKind.EXISTING, CacheSiteKind.SSH})
 
 
 class CacheSite(BaseModel):
@@ -58,8 +59,8 @@ class CacheSite(BaseModel):
 
     @property
     def cluster(self) -> str:
-        """The id of the attached cluster whose jobs alone can read it; empty: it is on none."""
-        return str(self.config["resource"]) if self.kind in _ON_CLUSTERS else ""
+        """The id of the attached cluster or host whose jobs alone can read it; empty: it is on none."""
+        return str(self.config["resource"]) if self.kind in _OF_RESOURCES else ""
 
     @property
     def is_simulated(self) -> bool:
@@ -167,7 +168,11 @@ class CachedCommit(Leased, BaseModel):
     @property
     def path(self) -> str | None:
         """The folder that holds the files; None while it is not ready. Needs the site at hand."""
-        return f"{self.site.root}/{self.location}" if self.state == CacheState.READY else None
+        if self.state != CacheState.READY:
+            return None
+        if self.site.kind == CacheSiteKind.SSH:
+            return f"{self.site.root}/{self.pk}/{volumes.FILES}"
+        return f"{self.site.root}/{self.location}"
 
     @property
     def source(self) -> dict[str, str] | None:
@@ -183,7 +188,9 @@ class CachedCommit(Leased, BaseModel):
         if self.site.kind == CacheSiteKind.VOLUME:
             is_pool = volumes.is_pool(self.site.config)
             return volumes.pool_source_of(self.pk, self.site_id) if is_pool else volumes.source_of(self.pk)
-        return {"kind": "host_folder", "path": self.path}
+        is_remote = self.site.kind == CacheSiteKind.SSH
+        where = {"kind": "remote_folder", "resource": self.site.cluster} if is_remote else {"kind": "host_folder"}
+        return where | {"path": self.path}
 
     @property
     def early_source(self) -> dict[str, str] | None:

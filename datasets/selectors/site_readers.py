@@ -3,13 +3,16 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from datasets.models import CacheSite
+
 
 @dataclass(frozen=True)
 class SiteReader:
-    """A place whose jobs read a cache site, such as a compute resource."""
+    """A place whose jobs read a cache site, such as a compute resource; `error` says why it does not answer."""
 
     name: str
     url: str
+    error: str = ""
 
 
 Find = Callable[[Collection[str]], Mapping[str, Sequence[SiteReader]]]
@@ -21,6 +24,14 @@ _sources: list[Find] = []
 def add_source(find: Find) -> None:
     """Let the pages of cache sites show what an app knows."""
     _sources.append(find)
+
+
+def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
+    """Say why the cluster or host that a site is on does not answer; empty: it does, or the site is on none.
+
+    No other one reads it.
+    """
+    return next((reader.error for reader in readers if reader.error), "") if site.cluster else ""
 
 
 def list_readers(sites: Collection[str]) -> dict[str, list[SiteReader]]:

@@ -83,19 +83,21 @@ def create_site(
     return site
 
 
-def have_volume_site(*, actor: Actor, name: str, config: Mapping[str, object]) -> CacheSite:
-    """Return the site of this name on volumes of a cluster, made if it is not there.
+def have_site(*, actor: Actor, name: str, kind: str, root: str, config: Mapping[str, object]) -> CacheSite:
+    """Return the site of this name and kind that a cluster or host has, made if it is not there.
 
-    One that is there is that of the cluster's earlier attachment; its copies are found again. Raises what `create_site`
-    raises.
+    One that is there is that of its earlier attachment; its copies are found again. Raises what `create_site` raises.
     """
     require_manage(actor=actor)
-    found = CacheSite.objects.filter(name=name, kind=CacheSiteKind.VOLUME).first()
+    found = CacheSite.objects.filter(name=name, kind=kind).first()
     if found is None:
-        return create_site(actor=actor, name=name, kind=CacheSiteKind.VOLUME, config=config)
-    if is_pool(found.config) != is_pool(config) and CachedCommit.objects.filter(site=found, state__in=LIVE).exists():
-        raise InvalidCacheSite(f"The copies on {name} lie in the other way of sharing volumes. Clear them first.")
-    found.config, found.root = dict(config), ""
+        return create_site(actor=actor, name=name, kind=kind, root=root, config=config)
+    if CachedCommit.objects.filter(site=found, state__in=LIVE).exists():
+        if is_pool(found.config) != is_pool(config):
+            raise InvalidCacheSite(f"The copies on {name} lie in the other way of sharing volumes. Clear them first.")
+        if root and root.rstrip("/") != found.root:
+            raise InvalidCacheSite(f"The copies on {name} lie in {found.root}. Give that folder, or clear them first.")
+    found.config, found.root = dict(config), root
     get_kind(found.kind).check(found)
     found.save(update_fields=["config", "root"])
     audit.record(actor, "datasets.move_cache_site", found)

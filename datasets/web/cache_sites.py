@@ -44,12 +44,14 @@ class Row:
 class SiteView:
     """A site. `rows` are those of this page, up to the number `last`; `segments` all of them, which make the bar.
 
-    `others_width` is the part of the bar that other projects take, of 1000.
+    `others_width` is the part of the bar that other projects take, of 1000. `fault` says why the site is lost; empty:
+    it is not.
     """
 
     site: CacheSite
     capacity: Capacity
     readers: list[SiteReader]
+    fault: str
     rows: list[Row]
     segments: list[Row]
     last: int
@@ -112,6 +114,7 @@ def _view_of(
         site=site,
         capacity=capacity,
         readers=readers,
+        fault=site_readers.find_fault(site, readers),
         rows=rows[first : first + _ROWS],
         segments=rows,
         last=min(first + _ROWS, len(rows)),

@@ -5,14 +5,15 @@ from django.utils.module_loading import import_string
 
 from compute.adapters import drivers
 from config.host_calls import RedisHostCalls
-from core import host_calls, tasks
+from core import host_calls, remote_hosts, tasks
 from core.kubernetes import connections
 from core.local_queue import LocalQueue
 
 
 def wire() -> None:
-    """Install the task queue, which needs a broker or `manage.py up`, and what opens connections to clusters."""
+    """Install the task queue, which needs a broker or `manage.py up`, and what reaches clusters and hosts."""
     connections.install(drivers.connect)
+    remote_hosts.install(drivers.connect_host)
     if settings.NEARLINE.broker_url:
         tasks.install(import_string(settings.TASK_QUEUES["broker"])())
         host_calls.install(RedisHostCalls(settings.NEARLINE.broker_url))

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import HostFolder, Mount, NfsExport, SourceKind, Tree, Volume
+from compute.engine.mounts import HostFolder, Mount, NfsExport, RemoteFolder, SourceKind, Tree, Volume
 from compute.engine.ports import (
     CheckpointFolder,
     ComputeDriver,
@@ -36,6 +36,7 @@ SOURCES = {
     SourceKind.HOST_FOLDER: HostFolder("/"),
     SourceKind.VOLUME: Volume("claim"),
     SourceKind.NFS_EXPORT: NfsExport("server", "/export"),
+    SourceKind.REMOTE_FOLDER: RemoteFolder("res_1", "/data"),
     SourceKind.TREE: Tree("ds_1", "root"),
 }
 

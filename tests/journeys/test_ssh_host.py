@@ -1,5 +1,7 @@
 """The product with a host that it reaches by SSH, from the command line: jobs run there, and it goes away and comes back."""
 
+import os
+
 import pytest
 
 from tests.contracts.compute.ssh.sshd import USER, Sshd
@@ -18,6 +20,16 @@ steps:
     compute: [gpu-7.small]
 """
 TRAIN = "cat $NEARLINE_INPUT/prepare/seed $NEARLINE_DATA/digits/labels > $NEARLINE_OUTPUT/model; echo trained\n"
+
+
+READING = """
+flow: reading
+steps:
+  - name: read
+    command: cat $NEARLINE_DATA/scans/labels
+    data: [{dataset: demo/scans@main}]
+    compute: [gpu-7.small]
+"""
 
 
 @pytest.fixture
@@ -122,3 +134,46 @@ def test_a_job_goes_on_while_host_and_platform_are_away_and_is_known_again(sshd,
     log = product.wait_for(lambda: log_of(product, "long"), lambda log: log["is_complete"])
     assert log["text"] == "went\n"
     assert resource_of(product)["state"] == "ready"
+
+
+def test_a_commit_is_cached_on_a_host_while_the_platform_is_killed_read_by_a_step_there_and_evicted(
+    sshd, attached, tmp_path
+):
+    product = attached
+    data, flow, cache = tmp_path / "scans", tmp_path / "flow", sshd.folder / "cache"
+    for folder in (data, flow):
+        folder.mkdir()
+    (data / "labels").write_text("zero one two\n")
+    for number in range(8):
+        (data / f"{number}.bin").write_bytes(os.urandom(8_000_000))
+    (flow / "flow.yaml").write_text(READING)
+    product.cli("data", "init", "--project", "demo", cwd=data)
+    product.cli("data", "sync", cwd=data)
+
+    settings = ["--set", "resource=gpu-7", "--set", f"root={cache}"]
+    product.cli("cache", "add", "near-gpu-7", "--kind", "ssh", *settings, cwd=data)
+    product.cli("compute", "sites", "gpu-7", "near-gpu-7", cwd=data)
+    product.cli("data", "cache", "demo/scans", "--site", "near-gpu-7", cwd=data)
+    product.wait_for(lambda: list(cache.glob(".filling/*/files/*")), bool)
+    product.kill()
+    assert list(cache.glob("cc_*")) == []
+    product.start()
+    copy = product.wait_for(lambda: copy_of(product), lambda copy: copy["state"] in {"ready", "failed"})
+    run = product.cli_json("flow", "run", "flow.yaml", "--project", "demo", "--wait", cwd=flow)
+    (job,) = product.api("GET", "/compute/jobs?project=demo")["items"]
+    log = product.wait_for(lambda: log_of(product, job["name"]), lambda log: log["is_complete"])
+
+    assert (copy["state"], copy["files_done"], copy["site"]) == ("ready", 9, "near-gpu-7")
+    assert {path.name for path in (cache / copy["id"] / "files").iterdir()} == {
+        path.name for path in data.iterdir()
+    } - {".nearline"}
+    assert (run["state"], log["text"]) == ("succeeded", "zero one two\n")
+    assert list((sshd.folder / "nearline").glob("*/trees/*")) == []
+    product.wait_for(lambda: copy_of(product), lambda copy: not copy["users"])
+    product.cli("data", "uncache", "demo/scans", "--site", "near-gpu-7", "--yes", cwd=data)
+    product.wait_for(lambda: list(cache.glob("cc_*")), lambda copies: not copies)
+
+
+def copy_of(product):
+    (copy,) = product.api("GET", "/cache/commits?site=near-gpu-7")["items"]
+    return copy

@@ -731,6 +731,7 @@ class CacheSite(Record):
     free_bytes: int | None
     idle_days: float | None
     is_simulated: bool = False
+    error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 
 from compute.adapters.attempt_tokens import sign_attempt
 from compute.adapters.form_fields import SecretField
-from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
+from compute.adapters.kinds import Config, ConfigForm, Credentials, OwnSite, ResourceKind
 from compute.adapters.kubernetes import checks
 from compute.adapters.kubernetes.driver import KubernetesDriver, unreachable_as_ours
 from compute.adapters.kubernetes.manifests import KEEP_ENDED, MOUNTABLE, NVIDIA_GPU, PodSettings
@@ -158,14 +158,15 @@ def check(config: Config, credentials: Credentials) -> None:
         raise InvalidResource(" ".join(problems))
 
 
-def site_of(resource: Resource) -> Mapping[str, object] | None:
-    """Return the config of the cache site on volumes of a cluster; None where no storage class was chosen."""
+def site_of(resource: Resource) -> OwnSite | None:
+    """Return the cache site on volumes of a cluster; None where no storage class was chosen."""
     storage_class = resource.config.get("storage_class")
     if not storage_class:
         return None
     size_bytes = resource.config.get("cache_bytes") or _DEFAULT_CACHE_BYTES
     sharing = {"sharing": resource.config["cache_sharing"]} if resource.config.get("cache_sharing") else {}
-    return {"resource": resource.pk, "storage_class": storage_class, "size_bytes": size_bytes, **sharing}
+    config = {"resource": resource.pk, "storage_class": storage_class, "size_bytes": size_bytes, **sharing}
+    return OwnSite("volume", config)
 
 
 def open_driver(resource: Resource, home: Path, credentials: Credentials) -> KubernetesDriver:

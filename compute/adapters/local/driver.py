@@ -87,6 +87,10 @@ class LocalDriver:
         self._spawner = ShimSpawner(self._jobs, shim_module)
         self._cores: dict[str, list[int]] | None = None
 
+    def set_views(self, views: Views) -> None:
+        """Let jobs that start from now on see something else."""
+        self._views = views
+
     def probe(self) -> Sequence[NodeFacts]:
         """Return this machine."""
         return [replace(describe_machine(), unconfined_reason=self._unconfined_reason)]
@@ -366,7 +370,12 @@ def _facts(launch: Launch, cores: Sequence[int]) -> Mapping[str, object]:
     """Return what is written down of a launch: no environment and no secrets."""
     roots = sorted(tree.root for tree in _trees_of(launch))
     facts = {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": launch.spec.argv()}
-    return facts | {"roots": roots, "checkpoint": launch.checkpoint and launch.checkpoint.name}
+    folders = sorted({mount.source.path for mount in launch.spec.mounts if isinstance(mount.source, HostFolder)})
+    return facts | {
+        "roots": roots,
+        "folders": folders,
+        "checkpoint": launch.checkpoint and launch.checkpoint.name,
+    }
 
 
 def _trees_of(launch: Launch) -> set[Tree]:

@@ -4,19 +4,27 @@ Our program there (see host) does the work of the local driver. Code and inputs 
 there, by the platform's address and a token for that run of the job alone.
 """
 
+import base64
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from compute.adapters.local import questions
 from compute.adapters.ssh import wire
 from compute.adapters.ssh.checkpoint_files import HostFolderReader
 from compute.adapters.ssh.connection import HostConnection
+from compute.adapters.ssh.program import build_packages
 from compute.adapters.stored_outputs import SentOutput, StoredOutputs
-from compute.engine.mounts import SourceKind, describe_kinds
+from compute.engine.job_spec import JobSpec
+from compute.engine.mounts import HostFolder, Mount, RemoteFolder, SourceKind, describe_kinds
 from compute.engine.ports import JobReport, Launch, LogChunk, NodeFacts, OutputReader, UsageSample
-from compute.errors import StartRefused
+from compute.errors import ResourceUnreachable, StartRefused
+from core.remote_hosts import HostUnreachable
 
-MOUNTABLE = frozenset({SourceKind.TREE})
+MOUNTABLE = frozenset({SourceKind.REMOTE_FOLDER, SourceKind.TREE})
+_WITH_PLATFORM = {"ensure_copy", "verify_copy", "remove_copy"}
+_WITH_PACKAGES = {"check_copies", *_WITH_PLATFORM}
 _NEWS_S = 10.0
 # A folder may hold very many files.
 _PATIENCE_S = 60.0
@@ -31,12 +39,14 @@ class SshDriver:
         self,
         connection: HostConnection,
         *,
+        resource_id: str,
         platform_url: str,
         outputs: StoredOutputs,
         sign_attempt: Callable[[Launch], str],
     ) -> None:
         """Take what speaks with the host. `sign_attempt` returns the token that a launch shows to the platform."""
         self._connection = connection
+        self._resource_id = resource_id
         self._platform_url = platform_url
         self._outputs = outputs
         self._sign_attempt = sign_attempt
@@ -59,9 +69,22 @@ class SshDriver:
                 f"The job asks for the working directory {launch.spec.working_directory} of the platform's machine, "
                 "which this host does not have."
             )
+        on_host = replace(launch, spec=self._with_folders(launch.spec))
         self._connection.call(
-            "start", launch=wire.launch_to_json(launch), url=self._platform_url, token=self._sign_attempt(launch)
+            "start", launch=wire.launch_to_json(on_host), url=self._platform_url, token=self._sign_attempt(launch)
         )
+
+    def _with_folders(self, spec: JobSpec) -> JobSpec:
+        """Return the spec as the host reads it: what lies there are folders of its own."""
+
+        def on_host(mount: Mount) -> Mount:
+            if not isinstance(mount.source, RemoteFolder):
+                return mount
+            if mount.source.resource != self._resource_id:
+                raise StartRefused(f"'{mount.name}' is a folder of another host.")
+            return replace(mount, source=HostFolder(mount.source.path))
+
+        return replace(spec, data=tuple(map(on_host, spec.data)), inputs=tuple(map(on_host, spec.inputs)))
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what the host says."""
@@ -108,6 +131,24 @@ class SshDriver:
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait for the host to have news."""
         return bool(self._connection.call("wait_for_news", patience_s=timeout_s + _NEWS_S, timeout_s=timeout_s))
+
+    def ask_about_copies(self, method: str, *, patience_s: float = 10.0, **arguments: Any) -> Any:
+        """Ask about cached commits on the host, to which the packages are sent that their processes need.
+
+        Raises HostUnreachable.
+        """
+        packages = build_packages()
+        try:
+            if method in _WITH_PACKAGES:
+                arguments["packages"] = packages.digest
+                if not self._connection.call("have_packages", digest=packages.digest):
+                    data = base64.b64encode(packages.data).decode()
+                    self._connection.call("bring_packages", digest=packages.digest, data=data, patience_s=_PATIENCE_S)
+            if method in _WITH_PLATFORM:
+                arguments["url"] = self._platform_url
+            return self._connection.call(method, patience_s=patience_s, **arguments)
+        except (ResourceUnreachable, StartRefused) as error:
+            raise HostUnreachable(error.message) from error
 
     def _find_output(self, name: str) -> OutputReader | None:
         output = self._connection.call("describe_output", name=name)

@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 
 from compute.adapters.attempt_tokens import sign_attempt
 from compute.adapters.form_fields import SecretField
-from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
+from compute.adapters.kinds import Config, ConfigForm, Credentials, OwnSite, ResourceKind
 from compute.adapters.ssh.connection import SSH_PORT, Host, HostConnection, find_host_key
 from compute.adapters.ssh.driver import MOUNTABLE, SshDriver
 from compute.adapters.stored_outputs import StoredTreeOutputs
@@ -56,6 +56,12 @@ class SshForm(ConfigForm):
         required=False,
         label="Folder on the host",
         help_text="For files of jobs, code and inputs. Empty: ~/.nearline.",
+    )
+    cache_folder = forms.CharField(
+        max_length=1000,
+        required=False,
+        label="Folder for cached commits",
+        help_text="On the host, like /data/cache: its jobs read datasets there. Empty: they are brought for each job.",
     )
     host_python = forms.CharField(
         max_length=1000, required=False, label="Python on the host", help_text="3.11 or newer. Empty: python3."
@@ -106,10 +112,17 @@ def check(config: Config, credentials: Credentials) -> None:
         raise InvalidResource(f"{host} has only {free} left in {host.folder}.", field="host_folder")
 
 
+def site_of(resource: Resource) -> OwnSite | None:
+    """Return the cache site in a folder of a host; None where none was chosen."""
+    folder = resource.config.get("cache_folder")
+    return OwnSite("ssh", {"resource": resource.pk}, root=folder) if folder else None
+
+
 def open_driver(resource: Resource, _home: Path, credentials: Credentials) -> SshDriver:
     """Return the driver."""
     return SshDriver(
         HostConnection(_read_host(resource.config, credentials, resource.pk), is_attended=True),
+        resource_id=resource.pk,
         platform_url=_platform_url(resource.config),
         outputs=StoredTreeOutputs(),
         sign_attempt=sign_attempt,
@@ -182,6 +195,7 @@ KIND = ResourceKind(
     form=SshForm,
     check=check,
     open=open_driver,
+    site_of=site_of,
     mountable=MOUNTABLE,
     ignores_images=True,
     keeps_checkpoints=True,

@@ -1,20 +1,27 @@
 """The program that the platform sends to hosts: a zip file with those of our modules that it needs, and no others.
 
-A host needs only Python; a test starts the program without anybody's packages.
+A host needs only Python; a test starts the program without anybody's packages. Processes that fill cached copies need
+packages of others, for HTTP and for hashes: they are sent once a host is to hold copies, as they are installed here.
 """
 
 import ast
 import functools
 import hashlib
+import importlib.util
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from compute.adapters.ssh.host.packages import AFTER, BEFORE
+
 _ROOT = Path(__file__).parents[3]
 _PLACES = (_ROOT, _ROOT / "platform", _ROOT / "client" / "src")
-_ENTRY = "compute.adapters.ssh.host.serve"
+_ENTRY, _SHIM = "compute.adapters.ssh.host.serve", "compute.adapters.ssh.host.shim"
+_COPIES = "nearline.pod.copies"
+_HTTP, _COMPILED = ("httpx", "httpcore", "h11", "anyio", "idna", "certifi", "typing_extensions"), ("blake3",)
+_NEEDED_FILES = {".py", ".pem", ".so"}
 OLDEST = (3, 11)
 # Python older than that reads this file too.
 _MAIN = f"""import sys
@@ -37,20 +44,46 @@ class Program:
 @functools.cache
 def build_program() -> Program:
     """Return the program, the same bytes for the same code."""
+    return _pack({"__main__.py": _MAIN.encode(), **dict(_read_modules(_ENTRY, _SHIM))})
+
+
+@functools.cache
+def build_packages() -> Program:
+    """Return an archive with what processes need that fill copies, as `host.packages` lays it out."""
+    ours = {f"{BEFORE}/{place}": content for place, content in _read_modules(_COPIES)}
+    others = {f"{BEFORE}/{place}": content for name in _HTTP for place, content in _read_package(name)}
+    compiled = {f"{AFTER}/{place}": content for name in _COMPILED for place, content in _read_package(name)}
+    return _pack(ours | others | compiled)
+
+
+def _pack(files: Mapping[str, bytes]) -> Program:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo("__main__.py", _LONG_AGO), _MAIN, zipfile.ZIP_DEFLATED)
-        for name, path in sorted(_list_modules().items()):
-            place = name.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py")
-            archive.writestr(zipfile.ZipInfo(place, _LONG_AGO), path.read_bytes(), zipfile.ZIP_DEFLATED)
+        for place, content in files.items():
+            archive.writestr(zipfile.ZipInfo(place, _LONG_AGO), content, zipfile.ZIP_DEFLATED)
     data = file.getvalue()
     return Program(data, hashlib.sha256(data).hexdigest())
 
 
-def _list_modules() -> dict[str, Path]:
-    """Return our modules that the entry needs, and theirs, with the packages around them."""
+def _read_modules(*entries: str) -> Iterator[tuple[str, bytes]]:
+    for name, path in sorted(_list_modules(entries).items()):
+        yield name.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py"), path.read_bytes()
+
+
+def _read_package(name: str) -> Iterator[tuple[str, bytes]]:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None  # noqa: S101, PT018 (the platform itself needs it)
+    origin = Path(spec.origin)
+    top = origin.parent if spec.submodule_search_locations else origin
+    for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+        if path.suffix in _NEEDED_FILES:
+            yield str(path.relative_to(top.parent)), path.read_bytes()
+
+
+def _list_modules(entries: Sequence[str]) -> dict[str, Path]:
+    """Return our modules that the entries need, and theirs, with the packages around them."""
     found: dict[str, Path] = {}
-    missing = [_ENTRY, "compute.adapters.ssh.host.shim"]
+    missing = [*entries]
     while missing:
         name = missing.pop()
         path = _find(name)

@@ -7,12 +7,13 @@ from datasets.adapters.sites.folder.kind import KIND as FOLDER
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.nfs.kind import KIND as NFS
 from datasets.adapters.sites.simulated.kind import KIND as SIMULATED
+from datasets.adapters.sites.ssh.kind import KIND as SSH
 from datasets.adapters.sites.volume.kind import KIND as VOLUME
 from datasets.engine.cache_ports import CacheSiteDriver
 from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite
 
-KINDS: Mapping[str, SiteKind] = {kind.name: kind for kind in (FOLDER, NFS, SIMULATED, VOLUME, EXISTING)}
+KINDS: Mapping[str, SiteKind] = {kind.name: kind for kind in (FOLDER, NFS, SIMULATED, VOLUME, EXISTING, SSH)}
 
 
 def get_kind(name: str) -> SiteKind:

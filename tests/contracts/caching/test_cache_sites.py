@@ -1,4 +1,4 @@
-"""Every kind of cache site passes the contract of its driver; tests/kubernetes has that of volumes."""
+"""Every kind of cache site passes the contract of its driver; test_ssh_site has that of hosts, tests/kubernetes that of volumes."""
 
 import pytest
 
@@ -37,4 +37,4 @@ def make_simulated(name: str):
 
 
 def test_every_kind_that_a_row_can_have_is_in_the_registry_and_in_this_suite():
-    assert set(registry.KINDS) == set(CacheSiteKind) == {"existing", "folder", "nfs", "simulated", "volume"}
+    assert set(registry.KINDS) == set(CacheSiteKind) == {"existing", "folder", "nfs", "simulated", "ssh", "volume"}

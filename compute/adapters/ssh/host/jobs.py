@@ -17,6 +17,7 @@ from compute.adapters.ssh.host.attempt_calls import AttemptCalls
 from compute.engine.mounts import Mount, Tree
 from compute.engine.ports import EndCause, JobReport, Launch, NodeFacts, ReportState
 
+_LIVE = {ReportState.STARTING, ReportState.RUNNING}
 # A tree that no job reads stays so long, in case that the next one does; on a host without jobs only as long as a job
 # may take from finding it to mounting it.
 _KEEP_TREES_S, _KEEP_TREES_WITHOUT_JOBS_S = 2 * 86_400.0, 600.0
@@ -40,16 +41,18 @@ class HostJobs:
     def __init__(self, folder: Path, readable: Sequence[Path] = ()) -> None:
         """Keep jobs and trees in a folder. Jobs that are confined can read the paths besides, within the home too."""
         (folder / "jobs").mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._jobs = folder / "jobs"
+        self._jobs, self._hidden_list = folder / "jobs", folder / "hidden"
+        self._hidden, self._readable = self._read_hidden(), readable
         self._trees = TreeFolders(folder / "trees", self._open_tree)
         refusal = find_refusal()
         self.driver = LocalDriver(
             self._jobs,
-            None if refusal else Views(hidden=[folder], readable=readable),
+            None if refusal else self._make_views(),
             unconfined_reason=refusal,
             trees=self._trees,
             shim_module=shim.__name__,
         )
+        self._is_confining = not refusal
 
     def probe(self) -> Sequence[NodeFacts]:
         """Return this machine. What no job needs any more is deleted."""
@@ -71,14 +74,32 @@ class HostJobs:
             return False
         return any(report.state is ReportState.STARTING for report in self.driver.list_jobs())
 
+    def hide(self, folder: Path) -> None:
+        """Let jobs that start from now on see only so much of a folder as they mount."""
+        if (path := str(folder)) not in self._read_hidden():
+            with self._hidden_list.open("a") as file:
+                file.write(f"{path}\n")
+
     def start(self, launch: Launch, calls: AttemptCalls) -> None:
         """Start a job that speaks with the platform by these calls. Raises what the local driver raises."""
+        if self._is_confining and (hidden := self._read_hidden()) != self._hidden:
+            self._hidden = hidden
+            self.driver.set_views(self._make_views())
         folder = self._folder(launch.name)
         if not (folder.has_begun() or folder.is_locked()):
             folder.path.mkdir(exist_ok=True)
             (folder.path / shim.ATTEMPT).touch(0o600)
             write_json(folder.path / shim.ATTEMPT, {"url": calls.url, "token": calls.token})
         self.driver.start(launch)
+
+    def _read_hidden(self) -> Sequence[str]:
+        try:
+            return self._hidden_list.read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def _make_views(self) -> Views:
+        return Views(hidden=[self._jobs.parent, *map(Path, self._hidden)], readable=self._readable)
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what the local driver says, and that a job whose output was not stored has not succeeded."""
@@ -103,6 +124,15 @@ class HostJobs:
             return {"job_id": launch["job_id"], "root": None}
         output = folder.read(shim.OUTPUT) or {"error": "The job ended before its output was sent."}
         return {"job_id": launch["job_id"], "root": None, **output}
+
+    def find_reader(self, folder: Path) -> str:
+        """Return a job that has not ended and reads files below a folder; empty: there is none."""
+        live = (report for report in self.driver.list_jobs() if report.state in _LIVE)
+        read = ((report.name, self._folder(report.name).read("launch.json") or {}) for report in live)
+        return next(
+            (name for name, launch in read if any(folder in Path(path).parents for path in launch.get("folders", ()))),
+            "",
+        )
 
     def delete(self, name: str) -> None:
         """Delete what a job left; with the last job what was kept for the next ones."""

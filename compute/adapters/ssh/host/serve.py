@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 
 from compute.adapters.local import questions
 from compute.adapters.ssh import wire
-from compute.adapters.ssh.host import attempt_calls
+from compute.adapters.ssh.host import attempt_calls, packages
 from compute.adapters.ssh.host.attempt_calls import AttemptCalls
+from compute.adapters.ssh.host.copies import Caller, CopyFolder
 from compute.adapters.ssh.host.jobs import HostJobs
 from core.errors import PlatformError
 
@@ -36,8 +37,9 @@ log = logging.getLogger(__name__)
 class Answers:
     """What can be asked, by name, with JSON types on both sides."""
 
-    def __init__(self, jobs: HostJobs) -> None:
+    def __init__(self, jobs: HostJobs, folder: Path) -> None:
         self._jobs = jobs
+        self._folder = folder
         self._driver = jobs.driver
         self.methods: Mapping[str, Callable[..., Any]] = {
             "probe": lambda: wire.nodes_to_json(jobs.probe()),
@@ -55,6 +57,14 @@ class Answers:
             "read_checkpoint_file": self._read_checkpoint_file,
             "delete_checkpoint": self._driver.delete_checkpoint,
             "wait_for_news": self._driver.wait_for_news,
+            "have_packages": packages.are_here,
+            "bring_packages": packages.bring,
+            "check_copies": self._check_copies,
+            "measure_copies": lambda root, site: CopyFolder(Path(root), site).measure(),
+            "list_copies": lambda root, site: CopyFolder(Path(root), site).list_copies(),
+            "ensure_copy": self._ensure_copy,
+            "verify_copy": self._verify_copy,
+            "remove_copy": self._remove_copy,
         }
 
     def _check(self, url: str) -> dict[str, Any]:
@@ -85,6 +95,24 @@ class Answers:
                 return base64.b64encode(file.read(limit)).decode()
         except OSError:
             return None
+
+    def _check_copies(self, root: str, site: str, packages: str) -> wire.Json:
+        copies = CopyFolder(Path(root), site)
+        if fault := copies.find_fault(packages, self._folder):
+            return {"fault": fault}
+        return {"fault": "", "hard_links": copies.makes_hard_links()}
+
+    def _ensure_copy(
+        self, *, root: str, site: str, copy: str, location: str, options: list[str], is_known: bool, **caller: str
+    ) -> wire.Json:
+        self._jobs.hide(Path(root))
+        return CopyFolder(Path(root), site).ensure(copy, location, options, Caller(**caller), is_known=is_known)
+
+    def _verify_copy(self, root: str, site: str, copy: str, options: list[str], **caller: str) -> wire.Json:
+        return CopyFolder(Path(root), site).verify(copy, options, Caller(**caller))
+
+    def _remove_copy(self, root: str, site: str, copy: str, **caller: str) -> wire.Json:
+        return CopyFolder(Path(root), site).remove(copy, Caller(**caller), find_reader=self._jobs.find_reader)
 
 
 class Connection:
@@ -142,8 +170,9 @@ def main() -> None:
     answers_file = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything else prints must not get between the frames
     os.umask(0o077)
-    jobs = HostJobs(folder.absolute(), readable)
+    folder = folder.absolute()
+    jobs = HostJobs(folder, readable)
     # Unbuffered, as a select on the descriptor must see all that is to be read.
-    Connection(open(0, "rb", buffering=0), answers_file, Answers(jobs)).serve()  # noqa: SIM115
+    Connection(open(0, "rb", buffering=0), answers_file, Answers(jobs, folder)).serve()  # noqa: SIM115
     while jobs.is_bringing:
         time.sleep(_POLL_S)

@@ -21,7 +21,7 @@ class FolderForm(forms.Form):
     """Where the copies lie."""
 
     root = forms.CharField(
-        max_length=1000, required=False, label="Folder", help_text="On this server, an absolute path."
+        max_length=1000, required=False, label="Folder", help_text="On this server, or on the host; an absolute path."
     )
 
 

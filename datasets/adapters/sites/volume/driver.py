@@ -13,9 +13,10 @@ from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
 from core.units import parse_bytes
 from datasets.adapters.sites import charges
+from datasets.adapters.sites.copy_work import ready, wait_until_gone
 from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage
-from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors, ready
+from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors
 from datasets.engine.cache_ports import CopyProgress, CopyRequest, Sharing, SiteUsage
 from datasets.engine.volumes import claim_bytes, claim_name
 from datasets.errors import RemovalHeldUp
@@ -64,7 +65,7 @@ class VolumeSite(ClusterSite):
                 )
             for duty in ("", READS_ALL, READS_PART):
                 self._end_job(name + duty)
-            return self._wait_until_gone(lambda: self._go_on_removing(name), keep_going)
+            return wait_until_gone(lambda: self._go_on_removing(name), keep_going)
 
     def list(self) -> Mapping[str, str]:
         """Return the copies of which there is a claim."""

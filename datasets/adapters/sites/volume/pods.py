@@ -4,10 +4,8 @@ All that is known of a copy is in objects that are named after it, so any proces
 the others: deleted with it, they leave nothing behind.
 """
 
-import errno
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -17,6 +15,8 @@ from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
 from datasets.adapters.copy_tokens import LIFETIME, sign_copy
+from datasets.adapters.sites import copy_work
+from datasets.adapters.sites.copy_work import COUNTS, ready
 from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage
 from datasets.engine.cache_ports import (
@@ -24,32 +24,18 @@ from datasets.engine.cache_ports import (
     CopyLease,
     CopyProgress,
     CopyRequest,
-    Damage,
-    DamageKind,
     Findings,
 )
 from datasets.engine.cache_states import LIVE
 from datasets.engine.volumes import claim_name
-from datasets.errors import (
-    CacheSiteFull,
-    CacheSiteUnavailable,
-    ContentCorrupt,
-    CopyDiffers,
-    RemovalHeldUp,
-    VolumeRefused,
-)
+from datasets.errors import CacheSiteUnavailable, VolumeRefused
 from datasets.models import CachedCommit, CacheSite
-from nearline.content.paths import to_bytes
 
 Json = dict[str, Any]
 
-# So long one call waits for something to go; the next call goes on.
-_REMOVAL_S, _PAUSE_S = 20.0, 0.2
 # What the names of Jobs that verify a copy end with.
 READS_ALL, READS_PART = "-verify", "-verify-part"
 ENDED = {"Succeeded", "Failed"}
-COUNTS = ("files_done", "bytes_done", "bytes_shared", "bytes_copied", "bytes_moved")
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class ClusterSite(ABC):
@@ -135,11 +121,7 @@ class ClusterSite(ABC):
             self._end_job(name)
         if end == "Failed":
             raise _failure(result)
-        named = [
-            Damage(to_bytes(path), DamageKind(kind), also=tuple((copy, to_bytes(name)) for copy, name in also))
-            for path, kind, also in result.get("files", [])
-        ]
-        return Findings(result.get("damaged", 0), named)
+        return copy_work.read_findings(result)
 
     def _fill(self, copy: CopyRequest, owner: Json, options: tuple[str, ...] = ()) -> CopyProgress:
         """Have the Job that fills a copy, and return how far its pods are."""
@@ -207,20 +189,6 @@ class ClusterSite(ABC):
         self._end_job(name)
         return ready(made)
 
-    def _wait_until_gone(self, step: Callable[[], str], keep_going: Callable[[], bool]) -> bool:
-        """Repeat the next step of a removal, which says what it waits for, until it says nothing; False: told to stop.
-
-        Raises RemovalHeldUp where that takes long.
-        """
-        give_up_at = time.monotonic() + _REMOVAL_S
-        while held_by := step():
-            if not keep_going():
-                return False
-            if time.monotonic() > give_up_at:
-                raise RemovalHeldUp(held_by)
-            time.sleep(_PAUSE_S)
-        return True
-
     def _find_claim_reason(self, claim: Json) -> str:
         """Return why a claim cannot be filled yet; empty: it can. Raises VolumeRefused where waiting does not help."""
         phase = claim.get("status", {}).get("phase")
@@ -255,8 +223,7 @@ class ClusterSite(ABC):
 
     def _progress(self, copy: CopyRequest, waits_for: str) -> CopyProgress:
         """Return what the pods of a copy have told the platform last."""
-        row = self._copies.filter(pk=copy.id).values(*COUNTS, "rate_bytes_s").first() or {}
-        return CopyProgress(**row, waits_for=waits_for[:300])
+        return copy_work.read_progress(self._copies, copy.id, waits_for)
 
     def copy_at(self, location: str) -> str:
         """Return the id of the copy at a location."""
@@ -286,21 +253,8 @@ def as_site_errors(*, unreachable: bool = False) -> Iterator[None]:
 
 def _failure(result: Json) -> Exception:
     """Return the error for a Job that failed, from what its last pod wrote."""
-    message = str(result.get("error") or "The pods that fill it ended without saying why; look at their events.")
-    if result.get("errno") in _FULL:
-        return CacheSiteFull(message)
-    if result.get("code") == "client.not_the_commit":
-        return CopyDiffers(message)
-    details = result.get("details") or {}
-    if result.get("code") == "client.damaged":
-        pack = {"pack": details["id"]} if details.get("kind") == "pack" else {}
-        return ContentCorrupt(message, **pack)
-    return VolumeRefused(message)
-
-
-def ready(made: Mapping[str, Any]) -> CopyProgress:
-    """Return how far a copy is whose mark tells what was made."""
-    return CopyProgress(**{key: made[key] for key in COUNTS}, is_ready=True)
+    unexplained = "The pods that fill it ended without saying why; look at their events."
+    return copy_work.find_failure(result, kind=VolumeRefused, unexplained=unexplained)
 
 
 def _storage_of_donor(copy: CopyRequest) -> Storage | None:

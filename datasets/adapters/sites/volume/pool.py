@@ -14,9 +14,10 @@ from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
 from datasets.adapters.sites import charges
+from datasets.adapters.sites.copy_work import ready, wait_until_gone
 from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage
-from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors, ready
+from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors
 from datasets.engine.cache_ports import CopyProgress, CopyRequest, Sharing, SiteUsage
 from datasets.engine.volumes import claim_name, pool_claim_name
 from datasets.errors import RemovalHeldUp, VolumeRefused
@@ -70,9 +71,7 @@ class PoolSite(ClusterSite):
                 return True
             if user := self._find_user(copy_id):
                 raise RemovalHeldUp(f"the end of the pod {user}, which mounts the folder {copy_id}")
-            if self._has_files() and not self._wait_until_gone(
-                lambda: self._go_on_removing(copy_id, record), keep_going
-            ):
+            if self._has_files() and not wait_until_gone(lambda: self._go_on_removing(copy_id, record), keep_going):
                 return False
             self._end_job(name + _REMOVE)
             self._forget(name)

@@ -97,6 +97,7 @@ class SshPlace(Place):
         self.connection = HostConnection(self.host, **options)
         self.driver = SshDriver(
             self.connection,
+            resource_id="res_1",
             platform_url=self.platform.url,
             outputs=self.platform,
             sign_attempt=lambda launch: f"token of {launch.name}",

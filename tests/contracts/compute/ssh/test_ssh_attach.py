@@ -10,6 +10,8 @@ from compute.adapters import drivers
 from compute.errors import InvalidResource, ResourceUnreachable, UnknownHostKey
 from compute.models import Resource
 from compute.services import resources
+from core.errors import InvalidInput
+from datasets.selectors import caches
 from scheduler.models import Node
 from tests.contracts.compute.ssh.sshd import USER
 from tests.kubernetes.stand_in_platform import StandInPlatform
@@ -136,6 +138,31 @@ def test_a_host_that_cannot_reach_the_platform_is_refused(site_admin, sshd, fiel
 
     assert not (sshd.folder / "nearline").exists()
     assert not Resource.objects.exists()
+
+
+def test_a_host_can_bring_a_folder_for_cached_commits_which_is_found_again_when_it_is_attached_anew(
+    site_admin, sshd, fields
+):
+    fields |= {"cache_folder": str(sshd.folder / "cache")}
+    first = attach(site_admin, fields)
+    resources.detach_resource(actor=site_admin, resource=first)
+
+    second = attach(site_admin, fields)
+
+    site = caches.get_site(actor=site_admin, name="gpu-7")
+    assert (site.kind, site.root, site.cluster) == ("ssh", str(sshd.folder / "cache"), second.pk)
+    assert second.sites == ["gpu-7"]
+    assert site.capacity_bytes > 0
+
+
+def test_a_host_whose_folder_for_cached_commits_cannot_be_used_is_not_attached(site_admin, sshd, fields):
+    (sshd.folder / "file").write_text("")
+
+    with pytest.raises(InvalidInput, match=r"File exists\. Make it there for"):
+        attach(site_admin, fields | {"cache_folder": str(sshd.folder / "file")})
+
+    assert not Resource.objects.exists()
+    assert list(caches.list_sites(actor=site_admin)) == []
 
 
 def test_a_key_is_replaced_by_one_that_the_host_lets_in(site_admin, sshd, fields):

@@ -39,13 +39,15 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
             if site in (None, place.name):
                 name = f"{place.name} (simulated)" if place.is_simulated else place.name
                 session.out.note(_room(name, place.committed_bytes, place.free_bytes, place.capacity_bytes))
+                if place.error:
+                    session.out.note(f"{name} is lost: {printable(place.error)}")
 
 
 @app.command("add")
 def add_site(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="What the site is to be called.")],
-    kind: Annotated[str, typer.Option("--kind", help="folder, volume, nfs, existing or simulated.")] = "folder",
+    kind: Annotated[str, typer.Option("--kind", help="folder, ssh, volume, nfs, existing or simulated.")] = "folder",
     capacity: Annotated[str, typer.Option("--capacity", help="How much of it may be filled, as 2TB.")] = "",
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the kind, such as root.")

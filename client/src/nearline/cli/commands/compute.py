@@ -82,6 +82,7 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
     storage_class: Annotated[str, typer.Option("--storage-class", help="For cached commits and checkpoints.")] = "",
     cache_size: Annotated[str, typer.Option("--cache-size", help="Of all volumes together, as 2TB.")] = "",
     ssh: Annotated[str, typer.Option("--ssh", metavar="USER@HOST[:PORT]", help="A Linux host, and as whom.")] = "",
+    cache_folder: Annotated[str, typer.Option("--cache-folder", help="On the host, for cached commits.")] = "",
     docker: Annotated[
         str, typer.Option("--docker", metavar="URL", help="A Docker daemon: unix:///var/run/docker.sock, or https.")
     ] = "",
@@ -121,7 +122,7 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
         return
     if key is None:
         raise InvalidRequest("A host lets nobody in without a key.", hint="Give --key FILE.")
-    given |= {"address": ssh, "private_key": _read_file(key)}
+    given |= {"address": ssh, "private_key": _read_file(key), "cache_folder": cache_folder}
     if known_host is not None:
         given["known_host"] = _read_file(known_host)
     try:

@@ -1,0 +1,296 @@
+"""Cached commits in a folder of a host that is reached by a real sshd: the contract, and what is special to hosts."""
+
+import json
+import os
+import signal
+import sys
+import time as real_time
+from pathlib import Path
+
+import pytest
+
+from accounts.actor import Actor
+from compute.adapters.ssh.connection import HostConnection
+from compute.adapters.ssh.driver import SshDriver
+from compute.engine.mounts import Mount, RemoteFolder
+from core import clock, remote_hosts
+from core.remote_hosts import HostNotAttached, RemoteHost
+from datasets.adapters.sites import registry
+from datasets.engine.cache_states import CacheState
+from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
+from datasets.models import CachedCommit, CachedCommitEvent, CacheSite
+from datasets.services import cache_sites
+from datasets.workers import cache_hydration, evictions, scrubs
+from tests.contracts.cache_site import FIRST, CacheSiteContract, new_row
+from tests.contracts.compute.ssh.sshd import Sshd
+from tests.contracts.compute_driver import make_launch
+from tests.factories.datasets import commit_files, make_dataset, make_store
+
+SYSTEM = Actor.system("test")
+_SETTLE_S = 120
+
+
+class Place:
+    """A host that sites have their folders on. What is opened there finds all processes at their end."""
+
+    def __init__(self, sshd: Sshd, url: str) -> None:
+        self.sshd = sshd
+        # Without anybody's packages, but for what the platform brings.
+        self.connection = HostConnection(sshd.describe(python=sys._base_executable))
+        self.driver = SshDriver(
+            self.connection, resource_id="lab", platform_url=url, outputs=None, sign_attempt=lambda _: "token"
+        )
+        self.waits = True
+
+    def open(self, resource: str) -> RemoteHost:
+        if resource != "lab":
+            raise HostNotAttached(f"No host is attached by SSH as '{resource}'. Attached hosts: lab.")
+        if self.waits:
+            self.settle()
+        return RemoteHost("lab", "lab", self.driver.ask_about_copies)
+
+    def folder(self, name: str) -> Path:
+        return self.sshd.folder / name
+
+    def settle(self) -> None:
+        """Return when no process works on a copy."""
+        deadline = real_time.monotonic() + _SETTLE_S
+        while self.list_pids():
+            assert real_time.monotonic() < deadline
+            real_time.sleep(0.02)
+
+    def list_pids(self) -> list[int]:
+        """Return the processes that work on copies in a folder of this host."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if entry.name.isdecimal() and b"nearline.pod.copies" in words and os.fsencode(self.sshd.folder) in words:
+                found.append(int(entry.name))
+        return found
+
+
+@pytest.fixture
+def place(tmp_path, live_server, settings):
+    settings.ALLOWED_HOSTS = ["*"]
+    sshd = Sshd(tmp_path / "host")
+    place = Place(sshd, live_server.url)
+    before = remote_hosts.install(place.open)
+    yield place
+    remote_hosts.install(before)
+    place.settle()
+    place.connection.close()
+    sshd.kill()
+
+
+def make_site(place: Place, name: str, **changes) -> CacheSite:
+    values = {"root": place.folder(name), "config": {"resource": "lab"}, **changes}
+    return cache_sites.create_site(actor=SYSTEM, name=name, kind="ssh", **values)
+
+
+@pytest.fixture
+def site(place):
+    return make_site(place, "near")
+
+
+@pytest.fixture
+def other_site(place):
+    return make_site(place, "far")
+
+
+class TestSshSite(CacheSiteContract):
+    pass
+
+
+@pytest.fixture
+def dataset(transactional_db, tmp_path, member, project):
+    make_store(tmp_path / "store")
+    return make_dataset(member, project, "xrays")
+
+
+@pytest.fixture
+def commit(dataset, member):
+    return commit_files(member, dataset, FIRST)
+
+
+def make_row(site, commit, **columns) -> CachedCommit:
+    """Keep the row of a copy that somebody has asked for."""
+    row = new_row(site, commit)
+    CachedCommit.objects.filter(pk=row.pk).update(state=CacheState.QUEUED, started_at=None, **columns)
+    return row
+
+
+def work(row, times: int = 8) -> CachedCommit:
+    """Look after a copy as the periodic task does, until it is ready or has failed."""
+    for _ in range(times):
+        cache_hydration.hydrate_cached_commit(cached_commit_id=row.pk)
+        row.refresh_from_db()
+        if row.state in {CacheState.READY, CacheState.FAILED}:
+            break
+    return row
+
+
+def remove(row) -> CachedCommit:
+    """Remove a copy, whoever was at it before."""
+    CachedCommit.objects.filter(pk=row.pk).update(state=CacheState.EVICTING, lease_expires_at=None)
+    evictions.remove_copy(cached_commit_id=row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_ready_copy_is_a_read_only_folder_of_the_host_with_a_marker_that_names_its_root(site, place, commit):
+    row = work(make_row(site, commit))
+
+    assert (row.state, row.error) == (CacheState.READY, "")
+    copy = place.folder("near") / row.pk
+    assert row.source == {"kind": "remote_folder", "resource": "lab", "path": str(copy / "files")}
+    assert files_in(copy / "files") == FIRST
+    assert json.loads((copy / "READY").read_text())["root"] == commit.root
+    assert {path.stat().st_mode & 0o222 for path in (copy / "files").rglob("*")} == {0}
+    assert list((place.folder("near") / ".work").iterdir()) == []
+
+
+def test_a_filling_whose_process_is_killed_goes_on(site, place, commit):
+    place.waits = False
+    row = work(make_row(site, commit), times=1)
+    for pid in place.list_pids():
+        os.kill(pid, signal.SIGKILL)
+    place.waits = True
+
+    assert work(row).state == CacheState.READY
+    assert files_in(place.folder("near") / row.pk / "files") == FIRST
+
+
+def test_a_host_that_does_not_answer_makes_nothing_fail_and_is_adopted_when_it_is_back(site, place, commit, member):
+    ready = work(make_row(site, commit))
+    other = make_row(site, commit_files(member, commit.dataset, {"b": b"new" * 1000}))
+    place.sshd.kill()
+
+    lost = work(other, times=2)
+    assert (lost.state, lost.error) == (CacheState.HYDRATING, "")
+    assert lost.waits_for.startswith("the host: ")
+    assert registry.open_site(site).usage().free_bytes == site.capacity_bytes - ready.reserved_bytes
+    with pytest.raises(CacheSiteUnavailable):
+        remove(ready)
+    place.sshd.start()
+
+    wait_until(lambda: work(lost).state == CacheState.READY)
+    assert remove(ready).state == CacheState.GONE
+    assert list(registry.open_site(site).list()) == [lost.pk]
+
+
+def test_a_copy_is_not_removed_while_a_job_on_the_host_reads_it(site, place, commit):
+    row = work(make_row(site, commit))
+    files = RemoteFolder("lab", str(place.folder("near") / row.pk / "files"))
+    command = "cat $NEARLINE_DATA/xrays/a/one; exec sleep 600"
+    place.driver.start(make_launch("reader", command, data=[Mount("xrays", files)]))
+    wait_until(lambda: place.driver.read_log("reader", 0, 10_000).data == FIRST["a/one"])
+
+    held = remove(row)
+    assert (held.state, held.waits_for) == (CacheState.EVICTING, "the end of the job reader, which reads it")
+    assert files_in(place.folder("near") / row.pk / "files") == FIRST
+    place.driver.stop("reader", 0)
+    wait_until(lambda: place.driver.list_jobs()[0].state not in {"starting", "running"})
+
+    assert remove(row).state == CacheState.GONE
+    assert [path.name for path in place.folder("near").glob("[!.]*")] == []
+
+
+def test_jobs_see_only_those_copies_of_the_folder_that_they_mount(place, commit):
+    folder = place.sshd.programs / "cache"  # jobs see what lies in a folder of programs
+    (folder / "lost+found").mkdir(parents=True)
+    before = run_job(place, "before", f"ls {folder}")
+    row = work(make_row(make_site(place, "near", root=folder), commit))
+
+    after = run_job(place, "later", f"ls {folder}")
+
+    assert (before, row.state, after) == (b"lost+found\n", CacheState.READY, b"")
+
+
+def run_job(place, name: str, command: str) -> bytes:
+    place.driver.start(make_launch(name, command))
+    wait_until(lambda: place.driver.list_jobs()[-1].state in {"succeeded", "failed"})
+    return place.driver.read_log(name, 0, 10_000).data
+
+
+def test_a_flipped_bit_is_found_named_and_healed(site, place, commit):
+    row = work(make_row(site, commit))
+    damaged = place.folder("near") / row.pk / "files" / "a" / "one"
+    status = damaged.stat()
+    damaged.chmod(0o644)
+    damaged.write_bytes(b"0" + FIRST["a/one"][1:])
+    damaged.chmod(0o444)
+    os.utime(damaged, ns=(status.st_atime_ns, status.st_mtime_ns))
+    CachedCommit.objects.filter(pk=row.pk).update(scrub_requested_at=clock.now())
+
+    for _ in range(2):
+        scrubs.scrub_cached_commit(cached_commit_id=row.pk)
+
+    assert files_in(place.folder("near") / row.pk / "files") == FIRST
+    told = CachedCommitEvent.objects.filter(cached_commit=row, kind__in=("damaged", "healed")).order_by("pk")
+    assert [event.message for event in told] == ["Not as the commit says: a/one (changed).", "Healed from the store."]
+
+
+def test_what_no_row_wants_is_swept_away(site, place, commit):
+    row = work(make_row(site, commit))
+    CachedCommit.objects.filter(pk=row.pk).delete()
+
+    evictions.sweep_leftovers()
+
+    assert registry.open_site(site).list() == {}
+
+
+def test_a_disk_that_is_not_mounted_is_waited_for_and_nothing_is_written_in_its_place(site, place, commit, member):
+    work(make_row(site, commit))
+    place.folder("near").rename(place.folder("elsewhere"))
+
+    row = work(make_row(site, commit_files(member, commit.dataset, {"b": b"new"})), times=2)
+
+    assert (row.state, "Is its disk mounted?" in row.waits_for) == (CacheState.HYDRATING, True)
+    assert not place.folder("near").exists()
+
+
+def test_a_folder_that_cannot_be_the_sites_is_refused_with_what_to_do(site, place):
+    place.folder("link").symlink_to(place.folder("real"))
+    (place.folder("full") / "photos").mkdir(parents=True)
+    (place.folder("file")).write_text("")
+    (place.folder("foreign") / "in").mkdir(parents=True)
+    (place.folder("foreign") / ".nearline-site").write_text("site_2")
+    words = {
+        "../up": "without '..'",
+        "near/in": "of the site 'near' lie in each other",
+        "link": f"leads to {place.folder('real')} by a symbolic link. Give",
+        "nearline": "where jobs of the host have their files, lie in each other",
+        "full": "holds other files, such as photos. Choose an empty folder",
+        "file/in": "Not a directory. Make it there",
+        "foreign": "holds the copies of another cache site",
+    }
+
+    for name, fault in words.items():
+        with pytest.raises(InvalidCacheSite, match=fault):
+            make_site(place, "bad", root=f"{place.sshd.folder}/{name}")
+    with pytest.raises(InvalidCacheSite, match="No host is attached by SSH as 'nowhere'"):
+        make_site(place, "bad", config={"resource": "nowhere"})
+    assert list(CacheSite.objects.values_list("name", flat=True)) == ["near"]
+
+
+def test_a_python_that_lacks_a_package_is_told_with_what_to_install(place):
+    found = place.connection.call("check_copies", root=str(place.folder("near")), site="site_1", packages="none")
+
+    assert "does not run with Python" in found["fault"]
+    assert "No module named 'httpx'" in found["fault"]
+    assert "-m pip install blake3" in found["fault"]
+    assert not place.folder("near").exists()
+
+
+def wait_until(holds) -> None:
+    deadline = real_time.monotonic() + _SETTLE_S
+    while not holds():
+        assert real_time.monotonic() < deadline
+        real_time.sleep(0.02)
