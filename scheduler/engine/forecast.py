@@ -1,6 +1,7 @@
 """How many pods could be placed if certain others terminated: an upper bound, so that a "no" needs no simulation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from core.units import ONE_GPU
 from scheduler.engine.jobs import Pod
@@ -15,12 +16,15 @@ _Freed = list[int]
 class Forecast:
     """Counts, node by node, how many pods of one kind fit after others terminate.
 
+    Claims in one go are counted as if each were as large as the largest: there a "no" only means to try fewer of them.
     Slices of devices that are cut as requests come are bounded by the capacity they take, wherever it lies. Pods of
     several kinds, shares, and slices that were cut once are not bounded: for them every answer is "maybe".
     """
 
     def __init__(self, session: Session, pods: Sequence[Pod], terminating: Sequence[Unit]) -> None:
         shapes = {pod.shape for pod in pods}
+        if len({pod.job for pod in pods}) > 1:
+            shapes = {_largest(session, shapes)}
         self._needed = len(pods)
         self._shape = next(iter(shapes))
         request = self._shape.request
@@ -87,6 +91,14 @@ class Forecast:
         count = max(0, min(count, UNLIMITED)) if node.view.is_open and node.view.serves(request) else 0
         self._total += count - self._counts.get(node, 0)
         self._counts[node] = count
+
+
+def _largest(session: Session, shapes: Iterable[Shape]) -> Shape:
+    """Return the shape that stands for several that claim in one go."""
+    requests = [shape.request for shape in shapes]
+    cpu = max(request.cpu_millicores for request in requests)
+    memory = max(request.memory_bytes for request in requests)
+    return session.shape_of(replace(requests[0], cpu_millicores=cpu, memory_bytes=memory, missing_bytes=()))
 
 
 def _part_of(node: NodeLedger, shape: Shape) -> int:

@@ -45,6 +45,9 @@ class Capacity(NamedTuple):
     whole_now: Numbers
 
 
+_GPUS = Capacity._fields.index("gpus")
+
+
 class NodeTable:
     """The capacity of the nodes of a session. `changes` collects the indexes of nodes that changed."""
 
@@ -127,6 +130,12 @@ class NodeTable:
         """Return what some nodes have free."""
         self._refresh()
         return Capacity(*self._rows[:, at])
+
+    def with_gpus(self, gpus: int, *, fewer_than: int) -> list[NodeLedger] | None:
+        """Return the nodes with so many whole devices free now or soon, None if they are not fewer."""
+        self._refresh()
+        found = np.flatnonzero(self._rows[_GPUS] >= gpus)
+        return [self.nodes[index] for index in found.tolist()] if len(found) < fewer_than else None
 
     def parts(self, at: Where) -> tuple[Numbers, Numbers]:
         """Return what is free for shares on the devices in shared use of some nodes, and what nobody uses there yet.

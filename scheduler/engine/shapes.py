@@ -5,6 +5,8 @@ last asked, so placing a pod costs the same on ten nodes and on ten thousand. A 
 a few operations on the columns of the node table.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from core.units import ONE_GPU
@@ -27,7 +29,18 @@ _ALL = slice(None)
 class Shape:
     """One request, what it counts against quotas, and where it fits best. `usual` and `least` say as where it waits."""
 
-    __slots__ = ("_best", "_charges", "_keys", "_seen", "least", "request", "usual", "wants_gpu")
+    __slots__ = (
+        "_best",
+        "_charges",
+        "_claim",
+        "_keys",
+        "_looked_at",
+        "_seen",
+        "least",
+        "request",
+        "usual",
+        "wants_gpu",
+    )
 
     def __init__(self, request: Request, usual: Kind, least: Kind) -> None:
         self.request = request
@@ -35,9 +48,11 @@ class Shape:
         self.least = least
         self.wants_gpu = request.wants_gpu
         self._charges: dict[Kind, tuple[int, int, int]] = {}
+        self._claim: Request | None = None
         self._keys: Numbers | None = None
         self._best: int | None = None
         self._seen = 0
+        self._looked_at = 0
 
     def charge(self, kind: Kind = 0) -> tuple[int, int, int]:
         """Return what counts against quotas on devices of a kind; 0 stands for the usual one."""
@@ -47,6 +62,16 @@ class Shape:
             request = self.request
             known = self._charges[kind] = (request.charge_milli(kind), request.cpu_millicores, request.memory_bytes)
         return known
+
+    @property
+    def claim(self) -> Request:
+        """What requests have in common that claim in one go: all of it but the cores, memory and data of whole GPUs."""
+        if self._claim is None:
+            request = self.request
+            self._claim = (
+                replace(request, cpu_millicores=0, memory_bytes=0, missing_bytes=()) if request.gpus else request
+            )
+        return self._claim
 
     @property
     def counts_slices(self) -> bool:
@@ -61,6 +86,8 @@ class Shape:
 
     def best(self, table: NodeTable, policy: Policy) -> NodeLedger | None:
         """Return the best node with capacity now or soon, of equals the first; None when there is none."""
+        if (few := self._look_at_few(table, policy)) is not None:
+            return max(few, key=few.__getitem__) if few else None
         keys = self._ranking(table, policy)
         if self._best is None:
             index = int(keys.argmax()) if len(keys) else 0
@@ -69,7 +96,23 @@ class Shape:
 
     def fitting(self, table: NodeTable, policy: Policy) -> list[NodeLedger]:
         """Return all nodes with capacity now or soon."""
+        if (few := self._look_at_few(table, policy)) is not None:
+            return list(few)
         return [table.nodes[index] for index in np.flatnonzero(self._ranking(table, policy) >= 0).tolist()]
+
+    def _look_at_few(self, table: NodeTable, policy: Policy) -> dict[NodeLedger, int] | None:
+        """Return the nodes with capacity and how good they are, for a request that is new where few have GPUs for it.
+
+        None where a ranking of all nodes is there or costs less: after so many looks.
+        """
+        if self._keys is not None or not self.request.gpus:
+            return None
+        nodes = table.with_gpus(self.request.gpus, fewer_than=_MANY - self._looked_at)
+        if nodes is None:
+            return None
+        self._looked_at += len(nodes)
+        keys = {node: rank_key(node, self.request, policy) for node in nodes}
+        return {node: key for node, key in keys.items() if key >= 0}
 
     def _ranking(self, table: NodeTable, policy: Policy) -> Numbers:
         keys, changes = self._keys, table.changes

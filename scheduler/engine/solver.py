@@ -40,8 +40,8 @@ Judge = Callable[[Sequence[Pod], Sequence[Unit]], Callable[[Sequence[Unit]], boo
 def solve(session: Session, jobs: Sequence[Job], candidates: Callable[[], VictimQueue], judge: Judge) -> bool:
     """Place the next pods of a job by evicting others; return whether it worked. Nothing is changed if not.
 
-    Several jobs must ask for the same, one pod each: they are served in one go, with the first victims that might be
-    enough.
+    Several jobs must ask for as many GPUs, one pod each: they are served in one go, with the first victims that might
+    be enough.
     """
     wanted = {job: job.next_pods(retrial=len(jobs) == 1) for job in jobs}
     pods = [pod for pods in wanted.values() for pod in pods]

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from scheduler.engine.jobs import Job
 from scheduler.engine.queues import QueueState
+from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import Policy
 
 Key = tuple[object, ...]
-Kind = tuple[object, ...] | None
+Kind = tuple[tuple[Shape, ...], tuple[object, ...]] | None
 """What tells apart what can be done for jobs of one queue; None stands for jobs that are unlike all others."""
 
 Line = list[tuple[Key, Job]]
@@ -91,4 +92,14 @@ def kind_of(job: Job, policy: Policy) -> Kind:
         return None
     shapes = tuple(pod.shape for pod in job.pods)
     is_guarded = policy.reserves_after(view.waited_s)
-    return shapes, view.structure, view.pools, view.priority, view.is_preemptible, view.may_evict, is_guarded
+    return shapes, (view.structure, view.pools, view.priority, view.is_preemptible, view.may_evict, is_guarded)
+
+
+def may_go_together(kind: Kind, other: Kind) -> bool:
+    """Return whether jobs of two kinds may claim capacity in one go: of one pod each they may differ in its sizes."""
+    if kind is None or other is None:
+        return False
+    (shapes, rest), (other_shapes, other_rest) = kind, other
+    if shapes == other_shapes or len(shapes) != 1 != len(other_shapes):
+        return kind == other
+    return shapes[0].claim == other_shapes[0].claim and rest == other_rest

@@ -16,7 +16,8 @@ def reclaim(session: Session) -> None:
     below_share = {queue for queue in session.queues.values() if reclaimable.is_below_share(queue)}
 
     def victims_of(job: Job, pods: list[Pod]) -> Callable[[], VictimQueue]:
-        amounts, last = session.charge_all(pods), session.charge_all(job.next_pods())
+        amounts = session.charge_all(pods)
+        last = session.charge_all(pod for pod in pods if pod.job is pods[-1].job)
         protection_from = cache(lambda queue: runtime.protection_from(session, job, amounts, last, queue))
         return lambda: victims(
             session,

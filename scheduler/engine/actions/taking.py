@@ -26,9 +26,9 @@ def serve_by_taking(
 ) -> None:
     """Search victims for every waiting job that may evict, in the order of service.
 
-    Queues that may not claim at the beginning are not looked at. Jobs that ask for the same are served in one go, ever
-    more of them as long as that works and nobody else has a turn; not so where they choose between pools, as some may
-    get what they want most.
+    Queues that may not claim at the beginning are not looked at. Jobs that ask for as many GPUs are served in one go,
+    ever more of them as long as that works and nobody else has a turn; not so where they choose between pools, as some
+    may get what they want most.
 
     Where reservations are not honored, one for which nothing has to terminate is dropped in the end: the next cycle
     would start what this one revoked for it, and revoke it again, for ever. What was revoked waits for later cycles.

@@ -1,6 +1,7 @@
 """In which order queues and jobs are served."""
 
 import heapq
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.queues import QueueState
 from scheduler.engine.session import Session
-from scheduler.engine.waiting import Key, Kind, Line, Lines, kind_of
+from scheduler.engine.waiting import Key, Kind, Line, Lines, kind_of, may_go_together
 
 
 def queue_key(session: Session, queue: QueueState, more: Sequence[float], less: Sequence[float] = (0, 0, 0)) -> Key:
@@ -77,13 +78,17 @@ class JobQueue:
         return front.job, front.pods
 
     def pop_alike(self, most: int) -> list[Job]:
-        """Take out the jobs right after the one popped last that are of its kind, if no other queue waits."""
+        """Take out the jobs right after the one popped last that may claim with it, if no other queue waits.
+
+        To the letter of the open-sourced Run:AI scheduler only those of its very kind may.
+        """
         assert self._popped is not None  # noqa: S101 (somebody was popped before)
         queue, kind = self._popped
         found: list[Job] = []
         if kind is not None and not any(heads for other, heads in self._heads.items() if other is not queue):
             heads = self._heads[queue]
-            while heads and len(found) < most and heads[0].kind == kind:
+            is_alike = may_go_together if self._session.policy.honors_reservations else operator.eq
+            while heads and len(found) < most and is_alike(heads[0].kind, kind):
                 found.append(heads[0].job)
                 self._step(queue)
         return found
