@@ -259,6 +259,17 @@ class SourceFileMissing(SourceFileChanged):
     code = "datasets.source_file_missing"
 
 
+class SourceOnSite(PlatformError):
+    """Files that were imported in place lie on a volume of a cluster, which only pods there can read."""
+
+    code = "datasets.source_on_site"
+    kind = ErrorKind.CONFLICT
+    blame = Blame.USER
+    hint = (
+        "`nearline data promote REF` has a pod there copy them into the store. Jobs on that cluster can read them now."
+    )
+
+
 class SourceNotFound(NotFound):
     """There is no source of that name, or the project may not use it."""
 

@@ -98,7 +98,7 @@ def work_on_import(*, import_id: str) -> None:
     in_place.work_on_each([import_id])
 
 
-@task("datasets.work_on_imports", queue=Queue.WATCH, every_s=60, find_work=in_place.find_due)
+@task("datasets.work_on_imports", queue=Queue.WATCH, every_s=10, find_work=in_place.find_due)
 def work_on_imports() -> None:
     """Enqueue the imports in place that need work."""
     in_place.enqueue_due()

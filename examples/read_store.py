@@ -43,9 +43,8 @@ def read_record(dataset: Path) -> dict[str, Any]:
 
 def read_root(data: bytes) -> Iterator[tuple[str, tuple[bytes, bytes, int, int]]]:
     """Yield the id of each range, and what the root says about it: first and last path, entries, bytes."""
-    *header, count = struct.unpack_from("<4sBBHI", data)
+    (*header, count), offset = struct.unpack_from("<4sBBHI", data), 12
     check(header == [b"NLRT", 1, 1, 0], "root")
-    offset = 12
     for _ in range(count):
         first, last, files, size, range_id = struct.unpack_from("<HHIQ32s", data, offset)
         middle, end = offset + 48 + first, offset + 48 + first + last
@@ -85,8 +84,7 @@ def read_range(data: bytes, range_id: str) -> Iterator[tuple[bytes, int, int, in
     names = [name.hex() for name in texts([32] * packs)]
     times, identity = numbers("q", entries), data[:24] + b"".join(columns[:14])
     check(position == len(data) and blake3(identity).hexdigest() == range_id, range_id)
-    places = zip([names[ordinal] for ordinal in ordinals], offsets, strict=True)
-    path = b""
+    places, path = zip([names[ordinal] for ordinal in ordinals], offsets, strict=True), b""
     for i in range(entries):
         path = path[: shared[i]] + rests[i]
         own = [(ids[i], sizes[i])] if counts[i] == 1 else [next(pieces) for _ in range(counts[i])]
@@ -119,7 +117,9 @@ def write_commit(dataset: Path, root: str, near: list[Path], folder: Path) -> No
 
     @lru_cache(maxsize=8)
     def read_pack(name: str) -> bytes:
-        path = next(path for path in (place / "packs" / name[:2] / name for place in near) if path.exists())
+        paths = (place / "packs" / name[:2] / name for place in near)
+        if (path := next((path for path in paths if path.exists()), None)) is None:
+            raise SystemExit(f"The pack {name} is not here. What was imported in place has a map: promote it first.")
         data = path.read_bytes()
         check(hashlib.sha256(data).hexdigest() == name, path)
         return data

@@ -1,4 +1,4 @@
-"""Tokens for who fills, verifies or reads cached copies: each names one copy, and holds no right of its own."""
+"""Tokens for who works on a copy or an import, or reads a copy: each names one, and holds no right of its own."""
 
 from datetime import timedelta
 
@@ -7,6 +7,7 @@ from django.core import signing
 LIFETIME = timedelta(days=1)
 _SALT = "datasets.copy"
 _READER_SALT = "datasets.early_reading"
+_IMPORT_SALT = "datasets.import"
 
 
 def sign_copy(copy_id: str) -> str:
@@ -16,10 +17,17 @@ def sign_copy(copy_id: str) -> str:
 
 def read_copy(secret: str) -> str | None:
     """Return the copy that a token names; None for what we have not signed, and for what is too old."""
-    try:
-        return str(signing.loads(secret, salt=_SALT, max_age=LIFETIME))
-    except (signing.BadSignature, ValueError, TypeError):
-        return None
+    return _read(secret, _SALT)
+
+
+def sign_import(import_id: str) -> str:
+    """Return a token for the pods of an import in place."""
+    return signing.dumps(import_id, salt=_IMPORT_SALT)
+
+
+def read_import(secret: str) -> str | None:
+    """Return the import that a token names; None for what we have not signed, and for what is too old."""
+    return _read(secret, _IMPORT_SALT)
 
 
 def sign_reader(copy_id: str) -> str:
@@ -31,5 +39,12 @@ def read_reader(secret: str) -> str | None:
     """Return the copy that a reader's token names; None for what we have not signed."""
     try:
         return str(signing.loads(secret, salt=_READER_SALT))
+    except (signing.BadSignature, ValueError, TypeError):
+        return None
+
+
+def _read(secret: str, salt: str) -> str | None:
+    try:
+        return str(signing.loads(secret, salt=salt, max_age=LIFETIME))
     except (signing.BadSignature, ValueError, TypeError):
         return None

@@ -14,10 +14,10 @@ from functools import lru_cache
 from datasets.adapters import store_grants
 from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.layout import map_key
-from datasets.engine.pack_maps import MappedFile, PackMap
 from datasets.engine.ports import BlobStat, BlobStore, SignedRequest, SourceFiles
 from datasets.errors import BlobMissing, ContentCorrupt, SourceFileChanged
 from nearline.content.hashing import file_id
+from nearline.content.pack_maps import MappedFile, PackMap
 
 _MAPS_KEPT = 32
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from datasets.adapters.folder import FolderStore
 from datasets.adapters.mapped_packs import MappedPacks
 from datasets.adapters.scoped import ScopedStore
 from datasets.adapters.sources.folder import SourceFolder
+from datasets.adapters.sources.volume import SourceVolume
 from datasets.engine.layout import dataset_prefix, pack_key
-from datasets.engine.ports import BlobStore, PutProof, SourceFiles
+from datasets.engine.ports import BlobStore, PutProof, SignedRequest, SourceFiles
 from datasets.errors import SourceUnreachable
-from datasets.models import Dataset, FileSource, Pack, Store, StoreKind
+from datasets.models import Dataset, FileSource, Pack, SourceKind, Store, StoreKind
 
 
 def open_store(store: Store) -> BlobStore:
@@ -74,7 +76,9 @@ def _map_packs(dataset: Dataset, origins: Mapping[str, str]) -> MappedPacks:
 
 def open_source(source: FileSource) -> SourceFiles:
     """Return the adapter of a source. Cheap. Raises SourceUnreachable while its keys are unknown."""
-    if source.kind == StoreKind.FOLDER:
+    if source.site_name:
+        return SourceVolume(source.name, source.site_name)
+    if source.kind == SourceKind.FOLDER:
         return SourceFolder(source.name, Path(source.location))
     if not source.credentials:
         raise SourceUnreachable(f"The keys of the source '{source.name}' are not known.", source=source.name)
@@ -84,6 +88,13 @@ def open_source(source: FileSource) -> SourceFiles:
 def open_manifests(dataset: Dataset) -> ScopedStore:
     """Return the same for callers that read no pack: nothing but packs is ever borrowed."""
     return ScopedStore(open_store(dataset.store), dataset_prefix(dataset.id))
+
+
+def as_path(request: SignedRequest) -> SignedRequest:
+    """Return a request to the platform itself with a path for an address, and any other as it is."""
+    ours = str(settings.NEARLINE.url).rstrip("/") + "/"
+    is_ours = request.url.startswith(ours)
+    return replace(request, url="/" + request.url.removeprefix(ours)) if is_ours else request
 
 
 def encrypt_credentials(credentials: dict[str, str]) -> bytes:

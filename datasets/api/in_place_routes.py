@@ -30,7 +30,8 @@ class SourceIn(BodySchema):
     """A source. Of one that is there, what is left out stays."""
 
     location: Annotated[str, Field(max_length=1000)] = Field(
-        default="", description="A folder of the server's machine, or s3://bucket/prefix?endpoint=…&region=…."
+        default="",
+        description="A folder of the server's machine, s3://bucket/prefix?endpoint=…&region=…, or site://NAME.",
     )
     access_key: Name = Field(default="", description="The key of the bucket; empty: that of the store in it.")
     secret_key: Name = Field(default="", description="Its secret. Kept encrypted, and never told.")
@@ -40,20 +41,41 @@ class SourceIn(BodySchema):
 
 
 class SourceOut(Schema):
-    """A folder or a part of a bucket that files may be imported from in place."""
+    """A folder or a part of a bucket that files may be imported from in place. What is used of it, site admins see."""
 
     name: str
-    kind: str = Field(description="`folder` or `s3`.")
+    kind: str = Field(description="`folder`, `s3` or `site`.")
     location: str = Field(description="Where it lies; empty to all but site admins.")
     projects: list[str] = Field(description="Those of your projects that may import from it; to site admins, all.")
+
+    datasets: list[str] = Field(default=[], description="Those that read from it, as project/name.")
+    referenced_bytes: int | None = Field(
+        default=None, description="Bytes of theirs that lie in it, and not in a store."
+    )
+    changed_files: int | None = Field(default=None, description="Files that are not as they were imported.")
+    read_at: datetime | None = Field(default=None, description="When it was last compared with what was imported.")
 
     @staticmethod
     def of(row: FileSource, request: ApiRequest) -> "SourceOut":
         """Return what the caller may see of a source."""
+        return SourceOut.of_each([row], request)[0]
+
+    @staticmethod
+    def of_each(rows: Sequence[FileSource], request: ApiRequest) -> "list[SourceOut]":
+        """Return what the caller may see of sources."""
+        uses = source_reads.measure_uses(rows) if request.actor.is_site_admin else {}
+        return [SourceOut._of(row, request, uses.get(row.pk)) for row in rows]
+
+    @staticmethod
+    def _of(row: FileSource, request: ApiRequest, use: source_reads.SourceUse | None) -> "SourceOut":
         actor = request.actor
         projects = [one.name for one in row.projects.all() if actor.level_in(one.pk) is not None]
         location = row.location if actor.is_site_admin else ""
-        return SourceOut(name=row.name, kind=row.kind, location=location, projects=sorted(projects))
+        out = SourceOut(name=row.name, kind=row.kind, location=location, projects=sorted(projects))
+        if use is not None:
+            out.datasets = [f"{dataset.project.name}/{dataset.name}" for dataset in use.datasets]
+            out.referenced_bytes, out.changed_files, out.read_at = use.referenced_bytes, use.changed_files, use.read_at
+        return out
 
 
 class SourcesOut(Schema):
@@ -88,23 +110,42 @@ class ImportOut(Schema):
     referenced_bytes: int = Field(description="Bytes that lie in the source, and not in the store.")
     read_bytes: int = Field(description="Bytes of files that were read, each once, to hash them.")
     written_bytes: int = Field(description="Bytes that were written of their content: the maps of packs.")
+    work_bytes: int = Field(
+        description="Bytes of the work that began last: to be read, or to be copied into the store."
+    )
+    done_bytes: int = Field(description="How many of these are done.")
+    eta_s: float | None = Field(description="Seconds until that work is done at its present rate, if it can be told.")
     skipped: list[str] = Field(description="Files that no dataset can carry, with the reason; the first hundred.")
     changed_files: int = Field(description="Files that are not in the source as they were, when it was checked last.")
     changed: list[str] = Field(description="The first hundred of these.")
     checked_at: datetime | None = Field(description="When the files were last compared with those of the source.")
+    waits_for: str = Field(description="What the pod of a cluster that reads the files waits for.")
     error: str = Field(description="Why it failed, or why it could not be promoted.")
     error_code: str
     created_at: datetime
 
     @staticmethod
-    def of(row: InPlaceImport, referenced_bytes: int) -> "ImportOut":
+    def of(view: reads.ImportView) -> "ImportOut":
         """Return an import as the API tells it."""
+        row = view.row
         names = ("id", "prefix", "directory", "branch", "state", "files", "size_bytes", "read_bytes", "written_bytes")
-        more = ("skipped", "changed_files", "changed", "checked_at", "error", "error_code", "created_at")
+        more = (
+            "work_bytes",
+            "waits_for",
+            "skipped",
+            "changed_files",
+            "changed",
+            "checked_at",
+            "error",
+            "error_code",
+            "created_at",
+        )
         return ImportOut(
             source=row.source.name,
             commit=row.commit_id,
-            referenced_bytes=referenced_bytes,
+            referenced_bytes=view.referenced_bytes,
+            done_bytes=view.done_bytes,
+            eta_s=view.eta_s,
             **{name: getattr(row, name) for name in (*names, *more)},
         )
 
@@ -121,7 +162,7 @@ def list_sources(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100)
     """List the sources that your projects may import from, oldest first."""
     found = source_reads.list_sources(actor=request.actor)
     page = paginate(found, cursor=cursor, limit=limit, newest_first=False)
-    return SourcesOut(items=[SourceOut.of(row, request) for row in page.items], next_cursor=page.next_cursor)
+    return SourcesOut(items=SourceOut.of_each(page.items, request), next_cursor=page.next_cursor)
 
 
 @router.put(_SOURCE, response=SourceOut, operation_id="datasets_set_source")
@@ -140,12 +181,22 @@ def remove_source(request: ApiRequest, name: str) -> Status[None]:
     return Status(204, None)
 
 
+@router.post(f"{_SOURCE}/check", response={202: SourceOut}, operation_id="datasets_check_source")
+def check_source(request: ApiRequest, name: str) -> Status[SourceOut]:
+    """See whether a source can be read, and have what was imported compared with it. For site admins.
+
+    `read_at` tells when that is done.
+    """
+    sources.check_source(actor=request.actor, name=name)
+    return Status(202, SourceOut.of(source_reads.get_source(actor=request.actor, name=name), request))
+
+
 @router.post(_IMPORTS, response={202: ImportOut}, operation_id="datasets_import_in_place")
 def import_in_place(request: ApiRequest, project: str, name: str, body: ImportIn) -> Status[ImportOut]:
     """Have files of a source imported where they lie: each is read once, and none is copied."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
     row = in_place.request_import(actor=request.actor, dataset=dataset, **body.model_dump())
-    return Status(202, ImportOut.of(row, 0))
+    return Status(202, _describe([row])[0])
 
 
 @router.get(_IMPORTS, response=ImportsOut, operation_id="datasets_list_imports")
@@ -177,5 +228,4 @@ def check_import(request: ApiRequest, import_id: str) -> Status[ImportOut]:
 
 
 def _describe(rows: Sequence[InPlaceImport]) -> list[ImportOut]:
-    referenced = reads.measure_referenced(rows)
-    return [ImportOut.of(row, referenced.get(row.pk, 0)) for row in rows]
+    return [ImportOut.of(view) for view in reads.view_imports(rows)]

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import BinaryIO, Final, Protocol
 
+from nearline.content.mapping import FoundFile
+
 SIGNED_LIFETIME: Final = timedelta(minutes=15)
 """For how long the addresses are good that clients are given."""
 
@@ -88,22 +90,6 @@ class BlobStore(Protocol):
 
     def sign_get(self, key: str, *, now: datetime, lifetime_s: int) -> SignedRequest:
         """Return a request that reads `key`, whole or by a Range header that the caller adds, and nothing else."""
-
-
-@dataclass(frozen=True)
-class FoundFile:
-    """A file of a source, by its path below the source; with `target` a symbolic link.
-
-    `version` differs once the file was written to. `why` says why a file cannot be carried; empty for all others.
-    """
-
-    path: bytes
-    size_bytes: int
-    version: str
-    mtime_ns: int
-    mode: int = 0o644
-    target: bytes = b""
-    why: str = ""
 
 
 class SourceFiles(Protocol):

@@ -12,7 +12,7 @@ from datasets.models.cached_commit import (
 )
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
-from datasets.models.in_place import WORKING, FileSource, ImportState, InPlaceImport
+from datasets.models.in_place import WORKING, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.models.query import Query, Selection
 from datasets.models.storage_limit import StorageLimit
 from datasets.models.store import Store, StoreKind
@@ -42,6 +42,7 @@ __all__ = [
     "Query",
     "Selection",
     "SiteArray",
+    "SourceKind",
     "StorageLimit",
     "Store",
     "StoreKind",

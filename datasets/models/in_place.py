@@ -8,25 +8,37 @@ from django.db import models
 from core.orm import BaseModel
 from datasets.models.commit import Commit
 from datasets.models.dataset import Dataset
-from datasets.models.store import StoreKind
+
+
+class SourceKind(StrEnum):
+    """Where files lie: in a folder of the platform's hosts, in a bucket, or on a volume of a cluster (`site`)."""
+
+    FOLDER = "folder"
+    S3 = "s3"
+    SITE = "site"
 
 
 class FileSource(BaseModel):
-    """A folder, or a part of a bucket, that an admin lets projects import from.
+    """A folder, a part of a bucket, or the volume of a cache site, that an admin lets projects import from.
 
-    `location` and `credentials` are as those of a store.
+    `location` and `credentials` are as those of a store; of a volume, `site://` and the name of its cache site.
     """
 
     id_prefix = "src"
 
     name = models.CharField(max_length=63, unique=True)
-    kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in StoreKind])
+    kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in SourceKind])
     location = models.CharField(max_length=1000)
     credentials = models.BinaryField(default=bytes)
     projects = models.ManyToManyField("accounts.Project", related_name="file_sources")
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def site_name(self) -> str:
+        """The cache site whose volume has the files; empty: they are elsewhere."""
+        return self.location.removeprefix("site://") if self.kind == SourceKind.SITE else ""
 
 
 class ImportState(StrEnum):
@@ -51,8 +63,10 @@ class InPlaceImport(BaseModel):
     """A folder of a source whose files a dataset refers to. `directory`: where they lie in the dataset.
 
     `size_bytes` are those of its files. `read_bytes` were read once to hash them; `written_bytes` are all that was
-    written of their content: the maps. `skipped` and `changed` name the first files that cannot be carried, and that
-    are not as they were; `changed_files` counts them all at `checked_at`.
+    written of their content: the maps. `work_bytes` are those of the work that began at `started_at`: to be read where
+    it is imported, to be copied where it is promoted. `skipped` and `changed` name the first files that cannot be
+    carried, and that are not as they were; `changed_files` counts them all at `checked_at`. `waits_for` is what keeps
+    the pod of a cluster from working.
     """
 
     id_prefix = "imp"
@@ -72,11 +86,14 @@ class InPlaceImport(BaseModel):
     size_bytes = models.BigIntegerField(default=0)
     read_bytes = models.BigIntegerField(default=0)
     written_bytes = models.BigIntegerField(default=0)
+    work_bytes = models.BigIntegerField(default=0)
+    started_at = models.DateTimeField(null=True)
     skipped = models.JSONField(default=list)
     changed = models.JSONField(default=list)
     changed_files = models.BigIntegerField(default=0)
     check_requested_at = models.DateTimeField(null=True)
     checked_at = models.DateTimeField(null=True)
+    waits_for = models.CharField(max_length=300, blank=True)
     error = models.CharField(max_length=2000, blank=True)
     error_code = models.CharField(max_length=100, blank=True)
 
@@ -85,3 +102,9 @@ class InPlaceImport(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.source_id}:{self.prefix}"
+
+    @property
+    def is_being_checked(self) -> bool:
+        """Whether somebody asked for its files to be compared, and that is not done."""
+        asked_at = self.check_requested_at
+        return asked_at is not None and (self.checked_at is None or self.checked_at < asked_at)

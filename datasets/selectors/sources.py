@@ -1,10 +1,26 @@
 """Which sources files may be imported from."""
 
-from django.db.models import QuerySet
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Max, QuerySet, Sum
 
 from accounts.actor import Actor
 from datasets.errors import SourceNotFound
-from datasets.models import Dataset, FileSource
+from datasets.models import Dataset, FileSource, InPlaceImport, Pack
+
+
+@dataclass(frozen=True)
+class SourceUse:
+    """What was imported from a source. `datasets` still read from it, in all `referenced_bytes`."""
+
+    imports: int = 0
+    size_bytes: int = 0
+    referenced_bytes: int = 0
+    changed_files: int = 0
+    read_at: datetime | None = None
+    datasets: Sequence[Dataset] = ()
 
 
 def list_sources(*, actor: Actor) -> QuerySet[FileSource]:
@@ -21,9 +37,45 @@ def get_source(*, actor: Actor, name: str) -> FileSource:
     return source
 
 
+def list_sources_for(*, actor: Actor, dataset: Dataset) -> QuerySet[FileSource]:
+    """Return the sources that the project of a dataset may import from, by name."""
+    return list_sources(actor=actor).filter(projects=dataset.project_id).order_by("name")
+
+
 def get_source_for(*, actor: Actor, dataset: Dataset, name: str) -> FileSource:
     """Return a source that the project of a dataset may import from. Raises SourceNotFound."""
-    source = list_sources(actor=actor).filter(name=name).first()
-    if source is None or dataset.project_id not in {project.pk for project in source.projects.all()}:
+    source = list_sources_for(actor=actor, dataset=dataset).filter(name=name).first()
+    if source is None:
         raise SourceNotFound(f"There is no source called '{name}' that {dataset.project.name} may import from.")
     return source
+
+
+def measure_uses(sources: Sequence[FileSource]) -> Mapping[str, SourceUse]:
+    """Return by id what was imported from each source. For site admins, who may see all of it."""
+    imports = InPlaceImport.objects.filter(source__in=sources).order_by().values("source")
+    counted = {
+        row["source"]: row
+        for row in imports.annotate(
+            count=Count("pk"), size=Sum("size_bytes"), changed=Sum("changed_files"), read_at=Max("checked_at")
+        )
+    }
+    packs = Pack.objects.filter(origin__source__in=sources).order_by()
+    referenced = {
+        (row["origin__source"], row["dataset"]): row["size"]
+        for row in packs.values("origin__source", "dataset").annotate(size=Sum("size_bytes"))
+    }
+    datasets = Dataset.objects.select_related("project").in_bulk({dataset for _, dataset in referenced})
+    uses = {}
+    for source in sources:
+        row = counted.get(source.pk)
+        if row is not None:
+            sizes = {datasets[id_]: size for (of, id_), size in referenced.items() if of == source.pk}
+            uses[source.pk] = SourceUse(
+                imports=row["count"],
+                size_bytes=row["size"],
+                referenced_bytes=sum(sizes.values()),
+                changed_files=row["changed"],
+                read_at=row["read_at"],
+                datasets=sorted(sizes, key=lambda dataset: (dataset.project.name, dataset.name)),
+            )
+    return uses

@@ -26,9 +26,10 @@ from datasets.errors import (
     CachePinned,
     CacheSiteUnavailable,
     OtherCommit,
+    SourceOnSite,
 )
 from datasets.models import CachedCommit, CacheHold, CacheSite, Commit
-from datasets.selectors import cache_plans, caches, failures
+from datasets.selectors import cache_plans, caches, failures, in_place
 from datasets.services import cache_space
 from datasets.services.cache_events import announce, change_state
 
@@ -49,7 +50,11 @@ def request_cache(
     if found is not None:
         return found
     if site.config.get("commit", commit.pk) != commit.pk:
-        raise OtherCommit(f"{site.name} is made of existing files, which are the commit {site.config['commit']}.")
+        what = f"the commit {site.config['commit']}" if site.config["commit"] else "no commit before they are imported"
+        raise OtherCommit(f"{site.name} is made of existing files, which are {what}.")
+    only_site = in_place.find_only_site(commit)
+    if only_site is not None and only_site.cluster != site.cluster:
+        raise SourceOnSite(f"The bytes of {commit.label} lie only on {only_site.name}: promote them first.")
     request = _Request(actor, commit, site, holder, why, cache_space.measure_disk(site))
     row, plan = request.reserve(commit.size_bytes, may_evict=False)
     if row is not None:

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from django.conf import settings
-
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from core import clock
 from datasets import permissions
-from datasets.adapters.opening import open_dataset_store
+from datasets.adapters.opening import as_path, open_dataset_store
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import SIGNED_LIFETIME, SignedRequest
 from datasets.models import PRESENT, Dataset
@@ -56,13 +54,8 @@ def sign_below(*, actor: Actor, dataset: Dataset, wanted: Sequence[Wanted]) -> l
 
     They may know it under another address than people.
     """
-    ours = str(settings.NEARLINE.url).rstrip("/") + "/"
-    return [
-        replace(one, request=replace(one.request, url="/" + one.request.url.removeprefix(ours)))
-        if one.request.url.startswith(ours)
-        else one
-        for one in sign_downloads(actor=actor, dataset=dataset, wanted=wanted)
-    ]
+    signed = sign_downloads(actor=actor, dataset=dataset, wanted=wanted)
+    return [replace(one, request=as_path(one.request)) for one in signed]
 
 
 def report_packs(*, actor: Actor, dataset: Dataset, names: Sequence[str]) -> None:

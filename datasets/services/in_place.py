@@ -1,5 +1,9 @@
 """Imports in place: a dataset refers to files where they lie. Asked for here; done by `workers.in_place`."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
 from django.db import transaction
 
 from accounts import audit
@@ -9,13 +13,42 @@ from core import clock
 from core.errors import InvalidInput
 from core.tasks import enqueue_on_commit
 from datasets import permissions
+from datasets.adapters.opening import open_source
 from datasets.errors import ImportNotReady
-from datasets.models import Dataset, ImportState, InPlaceImport
+from datasets.models import Branch, CacheSite, Dataset, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.selectors import commits, sources
+from datasets.selectors import in_place as reads
 from nearline.content.errors import BadPath
 from nearline.content.paths import check_path
 
 _LONGEST_MESSAGE = 10_000
+_MOST_PREVIEWED = 10_000
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a folder of a source holds. `is_complete` is false where it holds more than was looked at."""
+
+    files: int
+    size_bytes: int
+    skipped: Sequence[str]
+    is_complete: bool
+
+
+def preview_import(*, actor: Actor, dataset: Dataset, source: str, prefix: str) -> Preview:
+    """Count the first ten thousand files of a folder of a source; none is read.
+
+    Raises SourceNotFound, SourceFileMissing, SourceUnreachable, InvalidInput.
+    """
+    require(actor, permissions.COMMIT, dataset.project_id)
+    row = sources.get_source_for(actor=actor, dataset=dataset, name=source)
+    if row.kind == SourceKind.SITE:
+        raise InvalidInput("Its files are counted by a pod of its cluster, when they are imported.")
+    listed = open_source(row).list_files(_check_folder(prefix).encode())
+    found = list(islice(listed, _MOST_PREVIEWED))
+    skipped = [f"{file.path.decode('utf-8', 'backslashreplace')} {file.why}" for file in found if file.why]
+    is_complete = next(listed, None) is None
+    return Preview(len(found) - len(skipped), sum(file.size_bytes for file in found), skipped, is_complete)
 
 
 @transaction.atomic
@@ -36,6 +69,8 @@ def request_import(
     require(actor, permissions.COMMIT, dataset.project_id)
     found = sources.get_source_for(actor=actor, dataset=dataset, name=source)
     into = commits.get_branch(actor, dataset, branch or dataset.default_branch)
+    if found.kind == SourceKind.SITE:
+        _check_whole(found, into, prefix, directory)
     if len(message) > _LONGEST_MESSAGE:
         raise InvalidInput(f"A message has at most {_LONGEST_MESSAGE} characters.")
     row = InPlaceImport.objects.create(
@@ -60,11 +95,12 @@ def promote(*, actor: Actor, row: InPlaceImport) -> InPlaceImport:
     require(actor, permissions.COMMIT, row.dataset.project_id)
     states = [ImportState.REFERENCED, ImportState.PROMOTING]
     rows = InPlaceImport.objects.filter(pk=row.pk, state__in=states)
-    if not rows.update(state=ImportState.PROMOTING, error="", error_code=""):
+    begun = {"work_bytes": reads.measure_referenced([row]).get(row.pk, 0), "started_at": clock.now()}
+    if not rows.update(state=ImportState.PROMOTING, error="", error_code="", **begun):
         raise ImportNotReady(f"The import is {row.state}, so there is nothing to promote.")
     audit.record(actor, "datasets.promote", row, project_id=row.dataset.project_id, dataset=row.dataset.name)
     enqueue_on_commit("datasets.work_on_import", import_id=row.pk)
-    row.refresh_from_db(fields=["state", "error", "error_code"])
+    row.refresh_from_db(fields=["state", "error", "error_code", *begun])
     return row
 
 
@@ -81,9 +117,21 @@ def request_check(*, actor: Actor, row: InPlaceImport) -> InPlaceImport:
     return row
 
 
+def _check_whole(source: FileSource, branch: Branch, prefix: str, directory: str) -> None:
+    """Require that the files of a volume become all of a commit: its site holds that commit then, and no other."""
+    if prefix.strip("/.") or directory.strip("/"):
+        raise InvalidInput(f"{source.name} is imported as a whole, to the top of the dataset.")
+    if branch.head_id is not None:
+        raise InvalidInput(f"{branch.name} has a commit. What is imported from {source.name} is the first of a branch.")
+    site = CacheSite.objects.filter(name=source.site_name).first()
+    if site is None or site.config.get("commit"):
+        raise InvalidInput(f"The files of {source.name} are a commit already, or their cache site is gone.")
+
+
 def _check_folder(text: str) -> str:
     """Return a folder without slashes at its ends; empty for the whole. Raises InvalidInput."""
     path = text.strip("/")
+    path = "" if path == "." else path
     if path:
         try:
             check_path(path.encode())

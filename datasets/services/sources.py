@@ -6,6 +6,7 @@ anything else.
 
 import re
 from collections.abc import Collection
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,29 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require_site_admin
+from core import clock
+from core.tasks import enqueue_on_commit
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_source
+from datasets.adapters.sites.registry import get_kind
+from datasets.engine.ports import SourceFiles
 from datasets.errors import InvalidSource, SourceInUse
-from datasets.models import FileSource, Store, StoreKind
+from datasets.models import (
+    CacheSite,
+    CacheSiteKind,
+    FileSource,
+    ImportState,
+    InPlaceImport,
+    SourceKind,
+    Store,
+    StoreKind,
+)
 from datasets.selectors.sources import get_source
 
 if TYPE_CHECKING:
     from datasets.adapters.s3 import S3Location
 
 _DEED = "name the sources of imports"
+_LOOKED_AT = 1000
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -40,6 +55,8 @@ def set_source(
 ) -> FileSource:
     """Let projects import from a folder, or from `s3://bucket/prefix?endpoint=…&region=…`. It is tried out first.
 
+    `site://NAME` is a cache site of kind existing without a commit: its files, on a volume of a cluster, become one.
+
     Of a source that is there, what is not given stays; files may have moved to another place with their names. Without
     keys, those of a store in the same bucket are used; they are kept encrypted. Raises InvalidSource, SourceFileMissing
     and SourceUnreachable.
@@ -48,16 +65,9 @@ def set_source(
     if not _NAME.fullmatch(name):
         raise InvalidSource("A name has 1 to 63 small letters, digits and dashes, and no dash at its ends.")
     source = FileSource.objects.filter(name=name).first() or FileSource(name=name)
-    place = location or source.location
-    if place.startswith("s3://"):
-        known = bytes(source.credentials) if place == source.location else b""
-        source.kind, source.credentials = StoreKind.S3, _check_bucket(place, access_key, secret_key) or known
-        if not source.credentials:
-            raise InvalidSource("Give the keys of the bucket: no store lies in it.")
-    else:
-        place, source.kind, source.credentials = str(_check_folder(place)), StoreKind.FOLDER, b""
-    source.location = place
-    next(iter(open_source(source).list_files(b"")), None)
+    # Projects can lose a source that cannot be reached.
+    if location or access_key or not source.location:
+        _place(source, location or source.location, access_key, secret_key)
     with transaction.atomic():
         source.save()
         if projects is not None:
@@ -72,6 +82,34 @@ def set_source(
     return source
 
 
+def require_manage(*, actor: Actor) -> None:
+    """Raise PermissionDenied unless the actor may name sources."""
+    require_site_admin(actor, _DEED)
+
+
+def check_source(*, actor: Actor, name: str) -> int:
+    """Require that a source can be listed, and a file of it read; have its imports compared with it, and count those.
+
+    Raises SourceNotFound, SourceUnreachable, SourceFileMissing, SourceFileChanged; of a volume InvalidSource,
+    InvalidCacheSite and CacheSiteUnavailable.
+    """
+    require_site_admin(actor, _DEED)
+    source = get_source(actor=actor, name=name)
+    if source.kind == SourceKind.SITE:
+        _check_site(source)
+    else:
+        _read_one(open_source(source))
+    with transaction.atomic():
+        states = [ImportState.REFERENCED, ImportState.PROMOTING]
+        rows = InPlaceImport.objects.filter(source=source, state__in=states, dataset__deleted_at=None)
+        ids = list(rows.values_list("pk", flat=True))
+        rows.update(check_requested_at=clock.now())
+        audit.record(actor, "datasets.check_source", source)
+        for id_ in ids:
+            enqueue_on_commit("datasets.work_on_import", import_id=id_)
+    return len(ids)
+
+
 def remove_source(*, actor: Actor, name: str) -> None:
     """Forget a source, and its keys. Its files are not touched. Raises SourceNotFound, SourceInUse."""
     require_site_admin(actor, _DEED)
@@ -84,6 +122,40 @@ def remove_source(*, actor: Actor, name: str) -> None:
             source.delete()
     except ProtectedError as error:
         raise SourceInUse(f"Datasets refer to files of '{source.name}'.") from error
+
+
+def _read_one(files: SourceFiles) -> None:
+    """Read from the first of its files: not all of a huge source are looked at."""
+    found = next((file for file in islice(files.list_files(b""), _LOOKED_AT) if file.size_bytes), None)
+    if found is not None:
+        with files.open(found) as stream:
+            stream.read(1)
+
+
+def _place(source: FileSource, place: str, access_key: str, secret_key: str) -> None:
+    """Set where a source lies, once it has answered."""
+    if place.startswith("site://"):
+        source.kind, source.credentials, source.location = SourceKind.SITE, b"", place
+        _check_site(source)
+        return
+    if place.startswith("s3://"):
+        known = bytes(source.credentials) if place == source.location else b""
+        source.kind, source.credentials = SourceKind.S3, _check_bucket(place, access_key, secret_key) or known
+        if not source.credentials:
+            raise InvalidSource("Give the keys of the bucket: no store lies in it.")
+    else:
+        place, source.kind, source.credentials = str(_check_folder(place)), SourceKind.FOLDER, b""
+    source.location = place
+    next(iter(open_source(source).list_files(b"")), None)
+
+
+def _check_site(source: FileSource) -> None:
+    """Require a cache site of existing files that answers."""
+    site = CacheSite.objects.filter(name=source.site_name, kind=CacheSiteKind.EXISTING).first()
+    if site is None:
+        raise InvalidSource(f"There is no cache site of kind existing called '{source.site_name}'.")
+    config = {key: value for key, value in site.config.items() if key != "imported"}
+    get_kind(site.kind).check(CacheSite(name=site.name, kind=site.kind, config=config))
 
 
 def _check_folder(location: str) -> Path:

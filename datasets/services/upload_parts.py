@@ -87,6 +87,12 @@ def list_arrived(
         yield ArrivedPart(part.number, part.is_complete, read_range(bytes(part.entries)).entries)
 
 
+def keep_entries(*, actor: Actor, upload: UploadSession, number: int, entries: Sequence[Entry]) -> None:
+    """Keep entries, sorted, whose packs are at hand as a part of an upload. Raises ManifestRejected, UploadClosed."""
+    uploads.prolong(actor=actor, upload=upload)
+    _keep(upload, number, entries, known=None, is_complete=True)
+
+
 def _receive_files(dataset: Dataset, base: TreeView, files: Sequence[IncomingFile], read: Read) -> list[Entry]:
     builder = PackBuilder(MAX_PACK_BYTES)
     entries: dict[bytes, Entry] = {}

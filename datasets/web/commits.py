@@ -1,6 +1,6 @@
 """The history of a dataset: commits, what each changed, and where each is cached, live while something moves."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from accounts.web.requests import PageRequest, text
 from core import clock
 from datasets.engine.cache_states import UNFINISHED, CacheState
 from datasets.models import CachedCommit, Commit
-from datasets.selectors import caches, datasets, differences
+from datasets.selectors import caches, datasets, differences, in_place
 from datasets.selectors import commits as selectors
 from datasets.selectors.commits import CommitView
 from datasets.services import commits
@@ -41,10 +41,11 @@ class CopyView:
 
 @dataclass(frozen=True)
 class Row:
-    """A commit with its copies."""
+    """A commit with its copies. `is_in_source`: some of its content lies in a source, and not in the store."""
 
     view: CommitView
     copies: list[CopyView]
+    is_in_source: bool
 
 
 def commits_page(request: PageRequest, project: str, name: str) -> HttpResponse:
@@ -55,7 +56,7 @@ def commits_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     # Read once: a copy that the rows show on its way is one of those that keep the page asking.
     copies = list(caches.list_cached_commits(actor=request.actor).filter(dataset=dataset).order_by("site__name", "pk"))
     context = {
-        "rows": _rows(selectors.view_commits(list(page.items)), copies),
+        "rows": _rows(selectors.view_commits(page.items), copies, in_place.list_referring(dataset, page.items)),
         "moving": [copy for copy in copies if copy.state in UNFINISHED],
         "moves": any(copy.state in {*UNFINISHED, CacheState.EVICTING} for copy in copies),
         "dataset": dataset,
@@ -115,11 +116,11 @@ def revert(request: PageRequest, project: str, name: str, commit_id: str) -> Htt
     return redirect(f"{reverse('datasets:commits', args=[project, name])}?ref={branch}")
 
 
-def _rows(views: Sequence[CommitView], copies: Sequence[CachedCommit]) -> list[Row]:
+def _rows(views: Sequence[CommitView], copies: Sequence[CachedCommit], in_source: Collection[str]) -> list[Row]:
     by_commit: dict[str, list[CopyView]] = {}
     for copy in copies:
         by_commit.setdefault(copy.commit_id, []).append(CopyView(copy, caches.evicts_at(copy)))
-    return [Row(view, by_commit.get(view.commit.id, [])) for view in views]
+    return [Row(view, by_commit.get(view.commit.id, []), view.commit.id in in_source) for view in views]
 
 
 def commit_of(request: PageRequest, project: str, name: str, commit_id: str) -> Commit:

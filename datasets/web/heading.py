@@ -3,7 +3,7 @@
 from accounts.actor import Actor
 from accounts.permissions import Level
 from datasets.models import CommitSource, Dataset
-from datasets.selectors import commits, datasets
+from datasets.selectors import commits, datasets, sources
 from datasets.selectors.damage import get_damage
 
 _MOST_REFERENCES = 200
@@ -28,6 +28,8 @@ def of(actor: Actor, dataset: Dataset, *, tab: str, ref: str = "") -> dict[str, 
         # What queries selected is on no branch.
         "commit_count": dataset.commits.exclude(source=CommitSource.QUERY).count(),
         "query_count": dataset.queries.count(),
+        "import_count": dataset.imports.count(),
+        "may_import": sources.list_sources_for(actor=actor, dataset=dataset).exists(),
         "name_count": len(branches) + len(tags),
         "refs": {"branches": branches[:_MOST_REFERENCES], "tags": tags[:_MOST_REFERENCES]},
         "upload_branch": ref if ref in branches else dataset.default_branch,

@@ -1,9 +1,9 @@
-"""What pages can hear of from datasets: `caches` (any cached commit) and `copies:<dataset id>`."""
+"""What pages can hear of from datasets: `caches` (any cached commit), `copies:` and `imports:<dataset id>`."""
 
 from accounts.actor import Actor
 from datasets import signals
 from datasets.errors import DatasetNotFound
-from datasets.selectors import datasets, stamps
+from datasets.selectors import datasets, in_place, stamps
 from web import live, live_stream
 
 
@@ -18,4 +18,5 @@ def _check_dataset(actor: Actor, dataset_id: str) -> None:
 
 live.add_kind("caches", check=_anybody, stamps=lambda keys: dict.fromkeys(keys, stamps.stamp_of_all_copies()))
 live.add_kind("copies", check=_check_dataset, stamps=stamps.stamps_of_copies)
+live.add_kind("imports", check=_check_dataset, stamps=in_place.stamps_of_imports)
 signals.cached_commit_changed.connect(live_stream.wake, dispatch_uid="datasets.live")

@@ -76,6 +76,9 @@ navigation.add_entry(
     Entry("Cache", "/cache/", "bolt", Group.PLACES, 10, ("/cache/",), _fill_of_caches, words="sites evictions")
 )
 navigation.add_tab(Tab("Cache policy", "/settings/cache/", 50, words="capacity idle days eviction sites"))
+navigation.add_tab(
+    Tab("Sources", "/settings/sources/", 53, site_admin_only=True, words="import in place bucket nfs folder promote")
+)
 navigation.add_tab(Tab("Storage", "/settings/storage/", 55, words="bytes limit quota stored space"))
 search.add_source("Datasets", "database", _find_datasets)
 search.add_source("Commits", "git-commit", _find_commits)

@@ -19,15 +19,39 @@ from core import clock, isolation, leases
 from core.errors import InvalidInput, PlatformError
 from core.tasks import enqueue_reliably
 from datasets.adapters.opening import open_manifests, open_mapped_packs, open_source
+from datasets.adapters.sites.existing.driver import ExistingSite
+from datasets.adapters.sites.volume.kind import connection_of
 from datasets.engine.layout import pack_key
-from datasets.engine.ports import FoundFile
-from datasets.errors import SourceFileChanged, SourceFileMissing, SourceNotFound, StaleParent
-from datasets.models import PRESENT, WORKING, Branch, Commit, ImportState, InPlaceImport, Pack, PackState, UploadSession
+from datasets.errors import (
+    CacheSiteUnavailable,
+    ImportNotReady,
+    SourceChanged,
+    SourceFileChanged,
+    SourceFileMissing,
+    SourceNotFound,
+    StaleParent,
+)
+from datasets.models import (
+    PRESENT,
+    WORKING,
+    Branch,
+    CacheSite,
+    CacheSiteKind,
+    Commit,
+    ImportState,
+    InPlaceImport,
+    Pack,
+    PackState,
+    SourceKind,
+    UploadSession,
+)
 from datasets.selectors.trees import open_tree
 from datasets.selectors.uploads import head_of
-from datasets.services import damage, packs, storage_space, tree_edits, uploads
-from datasets.workers.mapped_writing import MappedWriter
+from datasets.services import caches, damage, packs, storage_space, tree_edits, uploads
+from datasets.workers import mapped_writing
 from nearline.content.manifest import Entry
+from nearline.content.mapping import FoundFile, MapWriter
+from nearline.content.pack_maps import PackMap
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +60,7 @@ WORK: Final = "datasets.work_on_import"
 _CHECK_EVERY = timedelta(days=1)
 _HEAL_EVERY = timedelta(minutes=10)
 _LEASE_S = 900.0
+_TELL_EVERY = timedelta(seconds=1)
 _NAMED_FILES = 100
 _RACES = 5
 
@@ -96,6 +121,9 @@ class _Work:
     def run(self) -> None:
         """Do what is next. What fails for a reason that people can mend is said in the row."""
         row = self._row
+        if row.source.kind == SourceKind.SITE:
+            self._work_on_volume()
+            return
         if row.state in {ImportState.QUEUED, ImportState.RUNNING}:
             self._import()
             return
@@ -130,6 +158,50 @@ class _Work:
         except PlatformError as error:
             self._set(state=ImportState.FAILED, **_tell(error))
 
+    def _work_on_volume(self) -> None:
+        """Have a pod of the cluster read the files; asked again until it has. The scrubs of its site compare them."""
+        row = self._row
+        if row.state == ImportState.REFERENCED:
+            self._set(checked_at=clock.now())
+            return
+        if row.state == ImportState.QUEUED:
+            self._set(state=ImportState.RUNNING)
+        is_import = row.state == ImportState.RUNNING
+        before = ImportState.FAILED if is_import else ImportState.REFERENCED
+        try:
+            site = CacheSite.objects.get(name=row.source.site_name, kind=CacheSiteKind.EXISTING)
+            driver = ExistingSite(site, connection_of(site))
+            # A commit is the pod's last deed: whatever becomes of it then, nothing is read again.
+            if not (is_import and row.commit_id is not None):
+                waits_for = driver.work_on_import(row.pk, duty="import" if is_import else "promote")
+                row.refresh_from_db(fields=["commit"])
+                if waits_for and not (is_import and row.commit_id is not None):
+                    self._set(waits_for=waits_for[:300])
+                    return
+            driver.end_import(row.pk)
+            if is_import:
+                self._take_site(site)
+        except CacheSiteUnavailable as error:
+            self._set(waits_for=error.message[:300])
+            return
+        except (PlatformError, CacheSite.DoesNotExist) as error:
+            told = _tell(error) if isinstance(error, PlatformError) else _tell(SourceNotFound("Its site is gone."))
+            self._set(state=before, waits_for="", **told)
+            return
+        done = ImportState.REFERENCED if self._packs().exists() else ImportState.PROMOTED
+        self._set(state=done, waits_for="", checked_at=clock.now(), error="", error_code="")
+
+    def _take_site(self, site: CacheSite) -> None:
+        """Let the volume be a copy of the commit that was made of its files."""
+        commit = self._row.commit
+        if commit is None:
+            raise ImportNotReady("The pod has ended without a commit.")
+        commit.dataset = self._row.dataset
+        site.config |= {"commit": commit.pk, "size_bytes": max(1, commit.size_bytes), "imported": True}
+        site.capacity_bytes = max(site.capacity_bytes, site.config["size_bytes"])
+        site.save(update_fields=["config", "capacity_bytes"])
+        caches.request_cache(actor=Actor.system("imports in place"), commit=commit, site=site)
+
     def _make_commit(self) -> dict[str, object]:
         """Map all files, commit them, and return what the row says of it."""
         row = self._row
@@ -142,15 +214,32 @@ class _Work:
         skipped = [f"{_show(file.path)} {file.why}" for file in listed if file.why]
         if not files:
             raise InvalidInput(f"'{row.source.name}:{row.prefix}' holds no file that a dataset can carry.")
+        told_at, written_bytes = clock.now(), 0
+        work_bytes = sum(file.size_bytes for _, file in files)
+        self._set(files=len(files), work_bytes=work_bytes, started_at=told_at, read_bytes=0)
         upload = uploads.create_session(actor=actor, dataset=dataset, client_id=f"import {row.pk}", branch=row.branch)
 
-        def go_on() -> None:
-            self._renew()
-            uploads.prolong(actor=actor, upload=upload)
+        def go_on(read_bytes: int) -> None:
+            nonlocal told_at
+            if clock.now() - told_at >= _TELL_EVERY:
+                told_at = clock.now()
+                self._set(read_bytes=read_bytes)
+                uploads.prolong(actor=actor, upload=upload)
+
+        def keep(name: str, found: PackMap) -> None:
+            nonlocal written_bytes
+            written_bytes += mapped_writing.store_map(row, name, found)
 
         try:
-            writer = MappedWriter(row, find_known=self._known_entries(), on_pack=go_on)
-            entries = writer.write(files)
+            writer = MapWriter(
+                open_source(row.source),
+                facts=mapped_writing.facts_of(row),
+                on_pack=keep,
+                on_read=go_on,
+                on_changed=_explain_change,
+                find_known=self._known_entries(),
+            )
+            entries = {entry.path: entry for entry in writer.write(files)}
             commit = self._commit(actor, upload, entries)
         except PlatformError:
             uploads.cancel_upload(actor=actor, upload=upload)
@@ -160,7 +249,7 @@ class _Work:
             "files": len(entries),
             "size_bytes": sum(entry.size for entry in entries.values() if not entry.target),
             "read_bytes": writer.read_bytes,
-            "written_bytes": writer.written_bytes,
+            "written_bytes": written_bytes,
             "skipped": skipped[:_NAMED_FILES],
         }
 
@@ -255,6 +344,11 @@ def _path_of(row: InPlaceImport, file: FoundFile) -> bytes:
     """Return the path in the dataset of a file of the source."""
     inner = file.path[len(row.prefix.encode()) :].lstrip(b"/")
     return row.directory.encode() + b"/" + inner if row.directory else inner
+
+
+def _explain_change(file: FoundFile) -> SourceChanged:
+    name = _show(file.path)
+    return SourceChanged(f"'{name}' changed while it was read.", path=name)
 
 
 def _show(path: bytes) -> str:

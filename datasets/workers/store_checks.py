@@ -11,7 +11,7 @@ from typing import Final
 
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import BlobStore
-from datasets.errors import SourceUnreachable
+from datasets.errors import SourceOnSite, SourceUnreachable
 from datasets.selectors.damage import find_damaged_parts, overlaps
 from datasets.workers.stored_datasets import StoredDataset, find_lender, list_objects
 from nearline.content.manifest import RootRange
@@ -146,7 +146,7 @@ class _Check:
         try:
             if parts := self._packs.find_damage(name, owner):
                 self._note_pack(name, "is damaged: its bytes are not those of its name", parts)
-        except SourceUnreachable as error:
+        except (SourceOnSite, SourceUnreachable) as error:
             self._note_pack(name, f"cannot be read: {error.message}", [(0, owner.objects.packs[name])])
 
     def _note_pack(self, name: str, why: str, parts: _Parts) -> None:

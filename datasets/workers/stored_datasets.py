@@ -23,12 +23,12 @@ from datasets.engine.layout import (
     record_key,
     root_key,
 )
-from datasets.engine.pack_maps import PackMap
 from datasets.engine.ports import BlobStore, SourceFiles
 from datasets.errors import BlobMissing, ContentCorrupt, SourceUnreachable
 from datasets.models import FileSource
 from nearline.content.errors import ContentError
 from nearline.content.manifest import RangeEntries, RootRange, check_range, decode_root, root_id
+from nearline.content.pack_maps import PackMap
 
 _COMMITS, _MAPS, _PACKS, _RANGES, _RECORDS, _ROOTS = "commits", "maps", "packs", "ranges", "records", "roots"
 

@@ -20,6 +20,7 @@ from datasets.api import (
     cache_routes,
     copy_routes,
     early_routes,
+    import_job_routes,
     in_place_routes,
     part_routes,
     query_routes,
@@ -80,6 +81,7 @@ api.add_router("", storage_routes.router, tags=["datasets"])
 api.add_router("", in_place_routes.router, tags=["datasets"])
 api.add_router("", cache_routes.router, tags=["cache"])
 api.add_router("", copy_routes.router, tags=["cache"])
+api.add_router("", import_job_routes.router, tags=["cache"])
 api.add_router("", early_routes.router, tags=["cache"])
 api.add_router("", compute_routes.router, tags=["compute"])
 api.add_router("", attempt_routes.router, tags=["compute"])

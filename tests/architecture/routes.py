@@ -94,6 +94,7 @@ POST   /imports/{import_id}/check                             401      404    40
 GET    /sources                                               401      200    200    200   200  200
 PUT    /sources/{name}                                        401      403    403    403   403  200
 DELETE /sources/{name}                                        401      403    403    403   403  204
+POST   /sources/{name}/check                             401      403    403    403   403  202
 
 GET    /cache/sites                                           401      200    200    200   200  200
 POST   /cache/sites                                           401      403    403    403   403  201
@@ -118,6 +119,14 @@ GET    /copy                                                  401      401    40
 POST   /copy/downloads                                        401      401    401    401   401  401
 POST   /copy/progress                                         401      401    401    401   401  401
 POST   /copy/damage                                           401      401    401    401   401  401
+POST   /import-job/begin                                      401      401    401    401   401  401
+POST   /import-job/progress                                   401      401    401    401   401  401
+POST   /import-job/maps                                       401      401    401    401   401  401
+POST   /import-job/entries                                    401      401    401    401   401  401
+POST   /import-job/commit                                     401      401    401    401   401  401
+POST   /import-job/next                                       401      401    401    401   401  401
+POST   /import-job/sign                                       401      401    401    401   401  401
+POST   /import-job/stored                                     401      401    401    401   401  401
 GET    /copy/early                                            401      401    401    401   401  401
 POST   /copy/early/downloads                                  401      401    401    401   401  401
 POST   /copy/early/wanted                                     401      401    401    401   401  401
@@ -269,6 +278,9 @@ GET    /datasets/{project}/{name}/queries/{query}/              login      404  
 POST   /datasets/{project}/{name}/queries/{query}/select/       login      404    302    302   302  302
 POST   /datasets/{project}/{name}/queries/{query}/delete/       login      404    403    302   302  302
 GET    /datasets/{project}/{name}/usage/                    login      404    200    200   200  200
+GET    /datasets/{project}/{name}/imports/                  login      404    200    200   200  200
+POST   /datasets/{project}/{name}/imports/start/            login      404    403    302   302  302
+GET    /datasets/{project}/{name}/imports/preview/          login      404    403    200   200  200
 POST   /datasets/{project}/{name}/imports/{import_id}/promote/ login     404    403    302   302  302
 POST   /datasets/{project}/{name}/imports/{import_id}/check/ login      404    403    302   302  302
 GET    /datasets/{project}/{name}/settings/                 login      404    200    200   200  200
@@ -291,6 +303,11 @@ POST   /settings/cache/new/                                 login      403    40
 POST   /settings/cache/{name}/                              login      403    403    403   403  302
 POST   /settings/cache/{name}/array/                        login      403    403    403   403  422
 POST   /settings/cache/{name}/array/remove/                 login      403    403    403   403  302
+GET    /settings/sources/                                   login      403    403    403   403  200
+POST   /settings/sources/set/                               login      403    403    403   403  302
+POST   /settings/sources/{source}/projects/                 login      403    403    403   403  302
+POST   /settings/sources/{source}/check/                    login      403    403    403   403  302
+POST   /settings/sources/{source}/remove/                   login      403    403    403   403  302
 GET    /settings/storage/                                   login      200    200    200   200  200
 POST   /settings/storage/{project}/                         login      404    403    403   403  302
 
@@ -375,6 +392,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/datasets", {"name": "dataset", "ref": "second", "commit_id": "second"}),
     ("/uploads", {"upload_id": "upload"}),
     ("/sources", {"name": "spare_source"}),
+    ("/settings/sources/", {"source": "spare_source"}),
     ("/cache/sites", {"name": "site"}),
     ("/settings/cache/", {"name": "site"}),
     ("/cache", {"cached_commit_id": "cached"}),
@@ -436,6 +454,7 @@ def queries(values: Mapping[str, str]) -> dict[str, str]:
         "GET /datasets/{project}/{name}/merge": "source=side",
         "POST /datasets/{project}/{name}/files/rename": "path=a.txt&to=b.txt",
         "GET /datasets/{project}/{name}/merge/": "source=side",
+        "GET /datasets/{project}/{name}/imports/preview/": "source=shelf",
         "POST /flows/bundles": "project=team-a",
         "GET /flows/drafts": "project=team-a&key=digits",
         "DELETE /flows/drafts": "project=team-a&key=digits",
@@ -564,6 +583,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /quotas/{project}/": {"gpus": "2"},
         "POST /settings/cache/new/": {"name": "more", "root": f"{values['folder']}/more", "idle_days": "1"},
         "POST /settings/cache/{name}/": {"capacity": "1 GB", "idle_days": "2"},
+        "POST /settings/sources/set/": {"kind": "folder", "name": "spare", "folder": f"{values['folder']}/spare"},
+        "POST /datasets/{project}/{name}/imports/start/": {"source": "shelf"},
         "POST /settings/storage/{project}/": {"limit": "1 TB"},
         "POST /settings/profile/": {"first_name": "Ada", "last_name": "Lovelace"},
         "POST /settings/people/new/": {"username": "ada"},

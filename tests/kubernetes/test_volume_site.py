@@ -14,12 +14,16 @@ from core.kubernetes import connections
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
+from datasets.adapters.hydration import hydrate
+from datasets.adapters.opening import open_dataset_store, open_manifests
 from datasets.engine.cache_states import CacheState
 from datasets.engine.volumes import claim_name, pool_claim_name
-from datasets.errors import InvalidCacheSite, OtherCommit
+from datasets.errors import InvalidCacheSite, OtherCommit, SourceOnSite
 from datasets.models import CachedCommit
-from datasets.services import cache_sites, caches
+from datasets.selectors.trees import list_entries
+from datasets.services import cache_sites, caches, in_place, sources
 from datasets.workers import cache_hydration, evictions, scrubs
+from datasets.workers import in_place as in_place_work
 from tests.contracts.cache_site import FIRST, SIZE, CacheSiteContract, new_row
 from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.kubernetes.images import USER_IMAGE
@@ -470,11 +474,63 @@ def test_files_that_are_another_commit_are_no_copy_and_are_named(existing, commi
     assert files_in(existing) == {**FIRST, "stray": b""}
 
 
+def list_of_imports(place) -> list[str]:
+    names = [secret["metadata"]["name"] for secret in place.find("secrets")]
+    return [name for name in names if name.startswith("nl-imp-")]
+
+
+def test_files_become_a_commit_that_their_claim_is_a_copy_of_and_are_promoted(
+    place, existing, dataset, member, tmp_path
+):
+    site = take_in("")
+    folder_site = cache_sites.create_site(actor=SYSTEM, name="here", root=tmp_path / "here", capacity_bytes=10**9)
+    sources.set_source(actor=SYSTEM, name="scans", location="site://scans", projects=[dataset.project])
+    import_row = in_place.request_import(actor=member, dataset=dataset, source="scans", prefix="")
+    place.waits = False
+    in_place_work.work_on(import_row.pk)
+    place.settle()
+    in_place_work.work_on(import_row.pk)
+
+    import_row.refresh_from_db()
+    size = sum(map(len, FIRST.values()))
+    assert (import_row.state, import_row.error) == ("referenced", "")
+    assert (import_row.files, import_row.read_bytes, import_row.size_bytes) == (len(FIRST), size, size)
+    row = work(CachedCommit.objects.get(commit=import_row.commit))
+    assert (row.site.name, row.state, row.bytes_moved) == ("scans", CacheState.READY, 0)
+    assert row.source == {"kind": "volume", "claim": "scans", "sub_path": "2024"}
+    assert (place.find("jobs"), list_of_imports(place)) == ([], [])
+    assert list(open_manifests(dataset).list_blobs("packs/")) == []
+    with pytest.raises(SourceOnSite, match=r"lie only on scans: promote them first"):
+        caches.request_cache(actor=SYSTEM, commit=import_row.commit, site=folder_site)
+
+    # A scrub has a pod compare the claim with the commit that was made of it.
+    CachedCommit.objects.filter(pk=row.pk).update(scrub_requested_at=row.created_at)
+    for _ in range(2):
+        scrubs.scrub_cached_commit(cached_commit_id=row.pk)
+        place.settle()
+    row.refresh_from_db()
+    assert (row.state, row.error) == (CacheState.READY, "")
+
+    in_place.promote(actor=member, row=import_row)
+    in_place_work.work_on(import_row.pk)
+    place.settle()
+    in_place_work.work_on(import_row.pk)
+    import_row.refresh_from_db()
+    assert (import_row.state, import_row.error) == ("promoted", "")
+    assert (place.find("jobs"), list_of_imports(place)) == ([], [])
+    import_row.commit.dataset = dataset
+    hydrate(open_dataset_store(dataset), list_entries(import_row.commit), tmp_path / "clone")
+    assert files_in(tmp_path / "clone") == files_in(existing) == FIRST
+    assert site.config["commit"] == ""
+    site.refresh_from_db()
+    assert site.config["commit"] == import_row.commit_id
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
         ({"claim": "none"}, "has no claim 'none'. It has: scans."),
-        ({"commit_id": "none"}, "needs 'commit': the id of the commit that its files are."),
+        ({"commit_id": "none"}, "There is no commit 'none' that the files could be."),
         ({"server": "filer", "path": "/x"}, "on a claim of the namespace, or on an NFS server: name one of them."),
         ({"folder": "../x"}, "A folder is given without '/' or '.' before it, unlike '../x'."),
     ],

@@ -366,12 +366,19 @@ class ProjectStorage(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Record):
-    """A folder or a part of a bucket that files may be imported from in place. Only site admins see its location."""
+    """A folder or a part of a bucket that files may be imported from in place.
+
+    Only site admins see its location, and which `datasets` read from it.
+    """
 
     name: str
     kind: str
     location: str = ""
     projects: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    referenced_bytes: int | None = None
+    changed_files: int | None = None
+    read_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,6 +400,10 @@ class Import(Record):
     referenced_bytes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
+    work_bytes: int = 0
+    waits_for: str = ""
+    done_bytes: int = 0
+    eta_s: float | None = None
     skipped: tuple[str, ...] = ()
     changed_files: int = 0
     changed: tuple[str, ...] = ()

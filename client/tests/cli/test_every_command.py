@@ -42,7 +42,7 @@ GROUPS = {
     "demo": {"tr4858"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},
     "project": {"list", "create", "set", "storage", "delete", "deleted", "restore"},
-    "source": {"list", "set", "remove"},
+    "source": {"list", "set", "check", "remove"},
     "user": {"list", "disable", "enable", "sign-out"},
     "token": {"list", "create", "revoke"},
 }

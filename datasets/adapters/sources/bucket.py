@@ -10,9 +10,9 @@ from botocore.response import StreamingBody
 
 from datasets.adapters.s3 import MISSING, S3Location, classify, make_client
 from datasets.adapters.s3_signing import S3Keys
-from datasets.engine.ports import FoundFile
 from datasets.errors import SourceFileChanged, SourceFileMissing, SourceUnreachable
 from nearline.content.errors import BadPath
+from nearline.content.mapping import FoundFile
 from nearline.content.paths import check_path
 from nearline.content.retry import RetryPolicy
 

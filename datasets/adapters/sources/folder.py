@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from datasets.engine.ports import FoundFile
 from datasets.errors import SourceFileChanged, SourceFileMissing, SourceUnreachable
 from nearline.content.errors import BadPath
+from nearline.content.mapping import FoundFile
 from nearline.content.paths import check_path
 from nearline.content.symlinks import check_target
 

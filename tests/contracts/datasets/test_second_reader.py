@@ -131,6 +131,16 @@ def test_it_lists_what_there_is(reader, tmp_path, capsys):
     ]
 
 
+def test_it_says_so_where_a_pack_is_not_there_as_that_of_an_import_in_place(reader, tmp_path):
+    tree = PackedTree({"a": b"1"})
+    store = store_tree(tmp_path / "copy", tree)
+    name = next(iter(tree.packs))
+    store.delete([pack_key(name)])
+
+    with pytest.raises(SystemExit, match=rf"^The pack {name} is not here\. What was imported in place has a map"):
+        reader.main(str(tmp_path / "copy"), "team-a/xrays", "main", str(tmp_path / "out"))
+
+
 @pytest.mark.parametrize("kind", ["pack", "range", "root", "commit", "record"])
 def test_it_refuses_what_is_damaged(reader, kind, tmp_path):
     tree = PackedTree({"a": b"1", "b/c": b"22"})

@@ -11,6 +11,8 @@ one rename publishes it. `--base ID` is another copy there: what both have is li
 a copy away, also one that is not complete.
 
 `check /volume` compares files that are not ours with the commit, and changes nothing: the volume is mounted read-only.
+`import /volume` makes the commit of them, and `promote /volume` copies them into the store (`nearline.pod.imports`);
+their token is that of the import.
 
 What was done, or what went wrong, is written to the container's termination message as JSON.
 """
@@ -40,6 +42,7 @@ from nearline.hydrate.cancellation import Cancellation, Cancelled
 from nearline.hydrate.disk import sync_disk
 from nearline.hydrate.engine import hydrate
 from nearline.hydrate.ports import HydrationProgress
+from nearline.pod import imports
 from nearline.pod import pool as pools
 from nearline.pod.existing_files import find_difference, list_files
 from nearline.pod.volume_target import VolumeTarget, is_in_part
@@ -57,6 +60,7 @@ _MESSAGE = Path(os.environ.get("NEARLINE_TERMINATION_MESSAGE", "/dev/termination
 _MOST_MESSAGE = 3500
 _REPORT_S = 1.0
 _NAMED = 10
+_IMPORTING = ("import", "promote")
 _MIN_RATE_S = 0.001
 
 
@@ -365,6 +369,8 @@ def main(arguments: list[str] | None = None) -> int:
         if given.duty == "remove":
             pools.remove(given.volume, given.copy)
             _note({"removed": given.copy})
+        elif given.duty in _IMPORTING:
+            _note(_work_on_import(given))
         else:
             _work(given)
     except (NearlineError, ContentError) as error:
@@ -375,10 +381,19 @@ def main(arguments: list[str] | None = None) -> int:
         _note({"error": "The platform does not know this token any more."})
         return 1
     except OSError as error:
-        path, verb = os.fsdecode(error.filename or ""), "read" if given.duty == "check" else "written"
+        path, verb = os.fsdecode(error.filename or ""), "read" if given.duty in {"check", *_IMPORTING} else "written"
         _note({"error": f"'{path}' cannot be {verb}: {error.strerror}.", "errno": error.errno})
         return HOPELESS if error.errno in _HOPELESS_ERRORS else 1
     return 0
+
+
+def _work_on_import(given: argparse.Namespace) -> Mapping[str, object]:
+    http = Http(os.environ["NEARLINE_URL"], _read_token(), policy=api_policy())
+    work = imports.import_folder if given.duty == "import" else imports.promote_folder
+    try:
+        return work(given.volume, imports.ImportRoutes(http))
+    finally:
+        http.close()
 
 
 def _work(given: argparse.Namespace) -> None:
@@ -414,7 +429,7 @@ def _work(given: argparse.Namespace) -> None:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m nearline.pod.copies", description="Fill or verify a cached commit.")
-    parser.add_argument("duty", choices=["fill", "verify", "remove", "check"])
+    parser.add_argument("duty", choices=["fill", "verify", "remove", "check", *_IMPORTING])
     parser.add_argument("volume", type=Path)
     parser.add_argument("donor", type=Path, nargs="?", help="the files of a copy on another volume")
     parser.add_argument("--part", type=_part, help="read these files only: 3/30 is the fourth of thirty parts")

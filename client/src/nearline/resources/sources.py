@@ -28,13 +28,20 @@ class Sources:
         secret_key: str = "",
         projects: Sequence[str] | None = None,
     ) -> Source:
-        """Let projects import from a folder of the server, or from `s3://bucket/prefix?endpoint=…&region=…`.
+        """Let projects import from a folder of the server, `s3://bucket/prefix?endpoint=…&region=…`, or `site://NAME`.
 
         Of a source that is there, what is not given stays. Raises InvalidRequest.
         """
         body: Json = {"location": location, "access_key": access_key, "secret_key": secret_key}
         body["projects"] = None if projects is None else [*projects]
         return Source.read(self._http.put("/sources" + quoted(name), body))
+
+    def check_source(self, name: str) -> Source:
+        """See whether a source can be read, and have its imports compared with it; `read_at` tells when that is done.
+
+        Raises Conflict where it cannot be read.
+        """
+        return Source.read(self._http.post("/sources" + quoted(name) + "/check", {}))
 
     def remove(self, name: str) -> None:
         """Forget a source. Its files are not touched. Raises Conflict while datasets need it."""

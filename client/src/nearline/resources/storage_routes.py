@@ -21,7 +21,7 @@ class StorageRoutes:
         offers = [{"sha256": pack.sha256, "size_bytes": pack.size_bytes, **_md5(pack)} for pack in packs]
         body = {"packs": offers}
         answer = self._api.post("/uploads" + quoted(upload_id) + "/packs", body, may_repeat=True)
-        return [OfferAnswer(item["sha256"], _signed(item.get("request"))) for item in answer["items"]]
+        return [OfferAnswer(item["sha256"], read_signed(item.get("request"))) for item in answer["items"]]
 
     def complete_packs(self, upload_id: str, packs: Sequence[str]) -> None:
         """Say that packs were stored; the server looks for itself. Raises Conflict when one is missing."""
@@ -34,7 +34,7 @@ class StorageRoutes:
             for item in objects
         ]
         answer = self._api.post("/uploads" + quoted(upload_id) + "/manifests", {"objects": offers}, may_repeat=True)
-        return [OfferAnswer(item["id"], _signed(item.get("request"))) for item in answer["items"]]
+        return [OfferAnswer(item["id"], read_signed(item.get("request"))) for item in answer["items"]]
 
     def send(self, request: SignedRequest, *parts: Buffer) -> None:
         """Make one attempt at storing a body, given in parts."""
@@ -49,14 +49,15 @@ class StorageRoutes:
     def _sign_downloads(self, path: str, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
         body = {"objects": [{"kind": str(kind), "id": name} for kind, name in objects]}
         answer = self._api.post(path + "/downloads", body, may_repeat=True)
-        return [request for item in answer["items"] if (request := _signed(item["request"]))]
+        return [request for item in answer["items"] if (request := read_signed(item["request"]))]
 
 
 def _md5(offer: Offer) -> dict[str, str]:
     return {"md5": offer.md5} if offer.md5 else {}
 
 
-def _signed(item: dict[str, object] | None) -> SignedRequest | None:
+def read_signed(item: dict[str, object] | None) -> SignedRequest | None:
+    """Read a signed request from an answer; None where there is none."""
     if item is None:
         return None
     headers = item.get("headers")

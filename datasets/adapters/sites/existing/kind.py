@@ -1,6 +1,7 @@
 """Cache sites of kind `existing`: files that were on a claim or an NFS export before us, taken in as one commit.
 
-They are compared with the commit and never changed: neither healed nor deleted. Eviction only forgets them.
+They are compared with the commit, or become it by an import in place. They are never changed: neither healed nor
+deleted. Eviction only forgets them.
 """
 
 from django import forms
@@ -24,7 +25,10 @@ class ExistingForm(NfsForm):
 
     size_bytes = None  # type: ignore[assignment]  # Django's way to leave a field out
     commit = forms.CharField(
-        max_length=64, required=False, label="Commit", help_text="Its id: what the existing files are; those only."
+        max_length=64,
+        required=False,
+        label="Commit",
+        help_text="Its id: what existing files are. Empty: they become one, see Sources.",
     )
     claim = forms.CharField(
         max_length=253, required=False, label="Claim", help_text="Of the cluster's namespace; existing files only."
@@ -39,10 +43,11 @@ def check(site: CacheSite) -> None:
     config = site.config
     if faults := [key for key in sorted(_KEYS - {"size_bytes"}) if not isinstance(config.get(key, ""), str)]:
         raise InvalidCacheSite(f"'{faults[0]}' of a site of kind existing is a text.")
-    found = Commit.objects.filter(pk=config.get("commit", "")).first()
-    if found is None:
-        raise InvalidCacheSite("A site of kind existing needs 'commit': the id of the commit that its files are.")
-    config["size_bytes"] = max(1, found.size_bytes)
+    config.setdefault("commit", "")
+    found = Commit.objects.filter(pk=config["commit"]).first()
+    if config["commit"] and found is None:
+        raise InvalidCacheSite(f"There is no commit '{config['commit']}' that the files could be.")
+    config["size_bytes"] = max(1, found.size_bytes) if found is not None else 1
     check_settings(site, keys=_KEYS, needed={})
     if bool(config.get("claim")) == bool(config.get("server")):
         raise InvalidCacheSite("Existing files are on a claim of the namespace, or on an NFS server: name one of them.")

@@ -5,7 +5,7 @@ the others: deleted with it, they leave nothing behind.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -120,7 +120,7 @@ class ClusterSite(ABC):
             result = reasons.read_result(self._pods_of(name))
             self._end_job(name)
         if end == "Failed":
-            raise _failure(result)
+            raise failure(result)
         return copy_work.read_findings(result)
 
     def _fill(self, copy: CopyRequest, owner: Json, options: tuple[str, ...] = ()) -> CopyProgress:
@@ -132,7 +132,7 @@ class ClusterSite(ABC):
             return self._finish(name, owner, reasons.read_result(pods))
         if end == "Failed":
             self._end_job(name)
-            raise _failure(reasons.read_result(pods))
+            raise failure(reasons.read_result(pods))
         return self._progress(copy, waits_for=self._find_pod_reason(job, pods))
 
     def _have_job(
@@ -144,11 +144,12 @@ class ClusterSite(ABC):
         duty: str,
         options: tuple[str, ...] = (),
         donor: Storage | None = None,
+        sign: Callable[[str], str] = sign_copy,
     ) -> Json:
         """Return the Job of this name, made with its token if it was not there; the token is renewed in time."""
         path = f"{self._jobs}/{name}"
         job = self._gateway.get(path)
-        self._have_token(name, owner, copy_id, is_new=job is None)
+        self._have_token(name, owner, lambda: sign(copy_id), is_new=job is None)
         if job is None:
             manifest = manifests.build_job(
                 name,
@@ -163,7 +164,7 @@ class ClusterSite(ABC):
             job = self._gateway.create(self._jobs, manifest) or self._gateway.get(path) or {}
         return job
 
-    def _have_token(self, name: str, owner: Json, copy_id: str, *, is_new: bool) -> None:
+    def _have_token(self, name: str, owner: Json, sign: Callable[[], str], *, is_new: bool) -> None:
         now = clock.now()
         path = f"{self._secrets}/{name}"
         if not is_new:
@@ -173,9 +174,7 @@ class ClusterSite(ABC):
                 return
         # Pods that run keep the token that they began with.
         self._gateway.delete(path)
-        secret = manifests.build_secret(
-            name, owner, site_id=self._site_id, token=sign_copy(copy_id), signed_at=now.isoformat()
-        )
+        secret = manifests.build_secret(name, owner, site_id=self._site_id, token=sign(), signed_at=now.isoformat())
         self._gateway.create(self._secrets, secret)
 
     def _finish(self, name: str, owner: Json, result: Json) -> CopyProgress:
@@ -251,7 +250,7 @@ def as_site_errors(*, unreachable: bool = False) -> Iterator[None]:
         raise CacheSiteUnavailable(error.message) from error
 
 
-def _failure(result: Json) -> Exception:
+def failure(result: Json) -> Exception:
     """Return the error for a Job that failed, from what its last pod wrote."""
     unexplained = "The pods that fill it ended without saying why; look at their events."
     return copy_work.find_failure(result, kind=VolumeRefused, unexplained=unexplained)

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
+from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
 from nearline.cli.session import session_of
 
-app = CommandGroup(help="Where files are imported from in place: list, set, remove.")
+app = CommandGroup(help="Where files are imported from in place: list, set, check, remove.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the source.")]
 _SECRET = "NEARLINE_SOURCE_SECRET_KEY"  # noqa: S105 (the name of a variable)
@@ -21,9 +22,20 @@ def list_sources(context: typer.Context) -> None:
     """List the sources that your projects may import from."""
     session = session_of(context)
     found = list(session.client().sources.list())
-    rows = [(one.name, one.kind, one.location, ", ".join(one.projects)) for one in found]
-    empty = "There is no source that you may import from."
-    session.out.table(found, ("NAME", "KIND", "LOCATION", "PROJECTS"), rows, empty=empty)
+    rows = [
+        (
+            one.name,
+            one.kind,
+            one.location,
+            ", ".join(one.projects),
+            formats.size(one.referenced_bytes) if one.referenced_bytes is not None else "",
+            str(one.changed_files or ""),
+            formats.ago(one.read_at),
+        )
+        for one in found
+    ]
+    headings = ("NAME", "KIND", "LOCATION", "PROJECTS", "REFERENCED", "CHANGED", "READ")
+    session.out.table(found, headings, rows, empty="There is no source that you may import from.")
 
 
 @app.command("set")
@@ -31,7 +43,7 @@ def set_source(
     context: typer.Context,
     name: Name,
     location: Annotated[
-        str, typer.Argument(help="A folder of the server, or s3://bucket/prefix?endpoint=…&region=….")
+        str, typer.Argument(help="A folder of the server, s3://bucket/prefix?endpoint=…&region=…, or site://NAME.")
     ] = "",
     *,
     projects: Annotated[
@@ -41,7 +53,7 @@ def set_source(
         str, typer.Option(help=f"The key of the bucket; its secret is read from {_SECRET}. Else those of the store.")
     ] = "",
 ) -> None:
-    """Let projects import from a folder or bucket. For site admins.
+    """Let projects import from a folder, bucket or volume. For site admins.
 
     Of a source that is there, what is not given stays; the projects that are named replace those before.
     """
@@ -52,6 +64,18 @@ def set_source(
     )
     fields = [("Source", source.name), ("Location", source.location), ("Projects", ", ".join(source.projects))]
     session.out.record(source, fields)
+
+
+@app.command("check")
+def check_source(context: typer.Context, name: Name) -> None:
+    """See whether a source can be read, and what changed there.
+
+    What was imported from it is compared; `nearline source list` shows the result. For site admins.
+    """
+    session = session_of(context)
+    source = session.client().sources.check_source(name)
+    datasets = formats.count(len(source.datasets), "dataset")
+    session.out.done(f"{name} can be listed and read. {datasets} that read from it are compared with it now.")
 
 
 @app.command("remove")
