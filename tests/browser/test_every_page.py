@@ -66,10 +66,11 @@ PAGES = [
     "/components/",
     "/components/?sort=size",
     "/settings/members/",
+    "/settings/projects/demo/delete/",
 ]
 EMPTY_PAGES = ["/", "/datasets/", "/flows/", "/flows/new/", "/experiments/", "/jobs/", "/jobs/new/", "/cache/",
                "/compute/", "/quotas/", "/forecasts/", "/search/?q=x", "/settings/profile/", "/settings/tokens/", "/settings/members/",
-               "/settings/cache/", "/settings/audit/"]  # fmt: skip
+               "/settings/deleted-projects/", "/settings/cache/", "/settings/audit/"]  # fmt: skip
 
 SERIOUS = """async () => (await axe.run(document, {
         resultTypes: ['violations'], rules: {'label-content-name-mismatch': {enabled: true}}})).violations
