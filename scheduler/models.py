@@ -7,6 +7,7 @@ from django.db import models
 
 from core.orm import BaseModel
 from scheduler.engine.calibration import LATE, LIKELY
+from scheduler.engine.sharing import PROMPT
 from scheduler.engine.snapshot import MigStrategy
 from scheduler.engine.states import WorkloadState
 
@@ -20,12 +21,23 @@ DEFAULT_POOL_ID = "pool_default"
 class Pool(BaseModel):
     """Nodes over which quotas, limits and fair shares are worked out: those of some resources.
 
-    The levels are the parts of past forecasts that P50 and P90 of new ones are to cover, so that they hold.
+    The levels are the parts of past forecasts that P50 and P90 of new ones are to cover, so that they hold. The rules
+    by which its queues share are those of `engine.sharing.SharingRules`. Running work was last moved together at
+    `consolidated_at`.
     """
 
     id_prefix = "pool"
 
     name = models.CharField(max_length=63, unique=True)
+    claim_delay_s = models.FloatField(default=PROMPT.claim_delay_s)
+    reclaim_min_runtime_s = models.FloatField(default=PROMPT.reclaim_min_runtime_s)
+    surplus_min_runtime_s = models.FloatField(default=PROMPT.surplus_min_runtime_s)
+    evictions_at_most = models.PositiveIntegerField(default=PROMPT.evictions_at_most)
+    surplus_evictions_at_most = models.PositiveIntegerField(default=PROMPT.surplus_evictions_at_most)
+    consolidate_every_s = models.FloatField(default=PROMPT.consolidate_every_s)
+    usage_half_life_s = models.FloatField(default=PROMPT.usage_half_life_s)
+    usage_pull = models.FloatField(default=PROMPT.usage_pull)
+    consolidated_at = models.DateTimeField(null=True)
     likely_level = models.FloatField(default=LIKELY)
     late_level = models.FloatField(default=LATE)
 
@@ -51,8 +63,10 @@ class Queue(BaseModel):
     A limit that is None is no limit, a weight that is None is as the GPU quota. Training work is what is preemptible,
     interactive work what is not: its nodes bear one of the labels (`key=value`), and it may run, and be idle, for so
     many seconds. Who runs jobs measures whether they are idle, and stops them.
-    What other queues, or work of a higher priority, may evict has run for the minimum before. What is None or empty is
-    as the department rules. Jobs of the project that name no pool take those with a `pool_rank`, 1 first.
+    What work of a higher priority may evict has run for `preempt_min_runtime_s` before; the rules for other queues are
+    those of `engine.sharing.SharingRules`. What is None or empty is as the department rules, or the pool. `used_gpu_s`
+    is what it held lately, in seconds of one GPU: it halves over the half-life of the pool. Jobs of the project that
+    name no pool take those with a `pool_rank`, 1 first.
     """
 
     id_prefix = "queue"
@@ -74,7 +88,12 @@ class Queue(BaseModel):
     interactive_run_at_most_s = models.FloatField(null=True, default=None)
     training_idle_at_most_s = models.FloatField(null=True, default=None)
     interactive_idle_at_most_s = models.FloatField(null=True, default=None)
+    claim_delay_s = models.FloatField(null=True, default=None)
     reclaim_min_runtime_s = models.FloatField(null=True, default=None)
+    surplus_min_runtime_s = models.FloatField(null=True, default=None)
+    evictions_at_most = models.PositiveIntegerField(null=True, default=None)
+    surplus_evictions_at_most = models.PositiveIntegerField(null=True, default=None)
+    used_gpu_s = models.FloatField(default=0.0)
     preempt_min_runtime_s = models.FloatField(null=True, default=None)
     pool_rank = models.PositiveSmallIntegerField(null=True, default=None)
 
@@ -321,7 +340,8 @@ class Eviction(BaseModel):
     (`engine.claims.ClaimClass`); empty: there is no claimant, as the work was over or stale. `is_moved`: capacity on
     another node is reserved for the victim. It held `gpu_milli` since `placed_at`. What it did after `saved_at`, its
     last checkpoint or start, is lost: `lost_gpu_s` in seconds of one GPU. The shares say what the queues of both held
-    before and after the cycle against quota and fair share, in thousandths of GPUs (`engine.receipts.Held`);
+    before and after the cycle against quota and fair share, in thousandths of GPUs (`engine.receipts.Held`); the delay
+    and the minimum run time are the rules that the claim had to keep;
     `alternatives` lists some workloads that could have been evicted instead. `cycle` is the id of the `CycleDump`,
     which may be gone by now, or never have been stored.
     """
@@ -344,6 +364,8 @@ class Eviction(BaseModel):
     victim_share = models.JSONField(default=dict)
     claimant_share = models.JSONField(default=dict)
     alternatives = models.JSONField(default=list)
+    claim_delay_s = models.FloatField(default=0.0)
+    min_runtime_s = models.FloatField(default=0.0)
 
     class Meta:
         indexes = [

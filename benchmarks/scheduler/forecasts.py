@@ -59,7 +59,7 @@ def make_snapshot(
     nodes: int, waiting: int, quotas: dict[str, int], arrivals: Sequence[Arrival], *, is_big: bool
 ) -> Snapshot:
     """Return a cluster on which as many jobs run as fit, and as many wait."""
-    queues = [make_queue(name, max(1, quota * nodes // philly.NODES), 0.0) for name, quota in quotas.items()]
+    queues = [make_queue(name, max(1, quota * nodes // philly.NODES)) for name, quota in quotas.items()]
     snapshot = Snapshot([make_node(index) for index in range(nodes)], queues)
     left, held, jobs = iter(enumerate(arrivals)), 0, list[JobView]()
     while held < nodes * NODE_GPUS:

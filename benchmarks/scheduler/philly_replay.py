@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.rules.runtime import claim_delay_s
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
     GroupView,
@@ -46,7 +47,7 @@ class _Kind(IntEnum):
 
     END = 0
     ARRIVE = 1
-    MAY_EVICT = 2
+    MAY_CLAIM = 2
 
 
 @dataclass(slots=True, eq=False)
@@ -119,15 +120,10 @@ class Replay:
         *,
         nodes: int,
         policy: Policy,
-        claim_delay_s: float = 0.0,
-        min_runtime_s: float = 0.0,
-        consolidate_every_s: float = 0.0,
     ) -> None:
-        queues = [make_queue(name, quota, min_runtime_s) for name, quota in quotas.items()]
+        queues = [make_queue(name, quota) for name, quota in quotas.items()]
         self._session = Session(Snapshot([make_node(index) for index in range(nodes)], queues), policy)
-        self._claim_delay_s = claim_delay_s
-        self._consolidate_every_s = consolidate_every_s
-        self._consolidated_at = 0.0
+        self._moves_from_s = 0.0
         self._capacity = NODE_GPUS * nodes
         self._index = {name: index for index, name in enumerate(quotas)}
         self._quotas = list(quotas.values())
@@ -172,18 +168,16 @@ class Replay:
             elif attempt == work.attempt and kind is _Kind.END:
                 self._end(work)
             elif attempt == work.attempt and work.started_s is None and not work.is_over:
-                work.view = replace(work.view, may_evict=True)
+                work.view = replace(work.view, claims_at=None)
                 self._changed[number] = work
 
     def _line_up(self, work: Work) -> None:
         work.waits_since_s = self._now_s
         self._waiting += 1
         self._changed[work.number] = work
-        if self._claim_delay_s:
-            work.view = replace(work.view, may_evict=False)
-            # A claim for one GPU will soon be served by somebody's end, and costs little while it waits.
-            at_s = self._now_s + self._claim_delay_s / work.arrival.gpus
-            heapq.heappush(self._events, (at_s, _Kind.MAY_EVICT, work.number, work.attempt))
+        if delay_s := claim_delay_s(self._session, self._session.queues[work.arrival.queue], work.view):
+            work.view = replace(work.view, claims_at=self._now_s + delay_s)
+            heapq.heappush(self._events, (self._now_s + delay_s, _Kind.MAY_CLAIM, work.number, work.attempt))
 
     def _end(self, work: Work) -> None:
         index = self._index[work.arrival.queue]
@@ -210,20 +204,17 @@ class Replay:
         raise RuntimeError(f"the cycles at {self._now_s} s do not come to rest")
 
     def _run_cycle(self) -> None:
-        """Run the actions that may do something: without a free GPU nothing is given, no job has priority to preempt by.
-
-        Consolidation, as every move costs work, runs only so often.
-        """
+        """Run the actions that may do something: without a free GPU nothing is given, no job has priority to preempt by."""
         left_out = {"preempt"}
         if sum(self._held) == self._capacity:
             left_out |= {"allocate", "consolidate"}
-        elif self._now_s < self._consolidated_at + self._consolidate_every_s:
+        elif self._now_s < self._moves_from_s:
             left_out.add("consolidate")
-        else:
-            self._consolidated_at = self._now_s
         for name, action in ACTIONS.items():
             if name not in left_out:
                 action(self._session)
+        if self._session.has_consolidated:
+            self._moves_from_s = self._now_s + self._session.policy.sharing.consolidate_every_s
 
     def _take_checkpoints(self) -> None:
         """Note what of running jobs changed with time alone. How long one has run is told as often as it is saved."""
@@ -298,16 +289,9 @@ def make_node(index: int) -> NodeView:
     return NodeView(name, name, 64_000, 2**38, tuple(range(NODE_GPUS)), 32_000)
 
 
-def make_queue(name: str, quota: int, min_runtime_s: float) -> QueueView:
+def make_queue(name: str, quota: int) -> QueueView:
     """Return a queue with a quota of whole GPUs, and over-quota weight in the ratio of it."""
-    return QueueView(
-        name,
-        name,
-        rank=(name,),
-        quota=Quota(1000 * quota),
-        weights=(quota, 1, 1),
-        reclaim_min_runtime_s=min_runtime_s,
-    )
+    return QueueView(name, name, rank=(name,), quota=Quota(1000 * quota), weights=(quota, 1, 1))
 
 
 def make_job(number: int, arrival: Arrival) -> JobView:

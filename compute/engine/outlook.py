@@ -190,12 +190,18 @@ def _held_by(outlook: Outlook, now: datetime) -> str:
         why = " by priority" if last.has_priority and not others else ""
         return f"{that} get{end}{part} first{why} and keep{end}{until}"
     if outlook.stops:
-        return f"{that} borrow{end}{part} and give{end} back now"
+        return f"{that} borrow{end}{part} and give{end} back {_until_stop(outlook.stops, now)}"
     if last.is_borrowing:
         back = _about(last.ends_at, now) if last.ends_at is not None else "at its end"
         return f"{that} borrow{end}{part} and give{end} back {back}"
     own = outlook.asked.project if outlook.asked is not None else ""
     return f"{that} hold{end}{part}{'' if last.project == own else ' by right'}{until}"
+
+
+def _until_stop(stops: Sequence[StoppedJob], now: datetime) -> str:
+    """Say when the first job is stopped: later than now where a claim delay or a minimum run time has to pass."""
+    left_s = min(((stop.at - now).total_seconds() for stop in stops if stop.at is not None), default=0.0)
+    return "now" if left_s < _NOW_S else f"in {format_duration(left_s)}"
 
 
 def _when(outlook: Outlook, now: datetime) -> str:

@@ -17,7 +17,8 @@ from scheduler.selectors import pools as pool_selectors
 from scheduler.selectors import queues as queue_selectors
 from scheduler.selectors import workloads as workload_selectors
 from scheduler.selectors.pools import DEFAULT
-from scheduler.services import nodes, pools, queues
+from scheduler.selectors.snapshots import view_rules
+from scheduler.services import nodes, pools, queues, sharing
 from scheduler.workers import trials
 
 router = Router()
@@ -45,6 +46,14 @@ def move_resources(request: ApiRequest, name: str, body: schemas.PoolChangeIn) -
     resource_ids = pool_selectors.find_resource_ids(actor=request.actor, names=body.resources)
     pools.move_resources(actor=request.actor, pool=pool, resource_ids=resource_ids, moves_work=body.moves_work)
     return _pool_out(pool)
+
+
+@router.patch("/scheduler/pools/{name}/sharing", response=schemas.SharingOut, operation_id="scheduler_set_sharing")
+def set_sharing(request: ApiRequest, name: str, body: schemas.SharingIn) -> schemas.SharingOut:
+    """Change the rules by which the queues of a pool share. For site admins."""
+    pool = pool_selectors.get_pool(actor=request.actor, name=name)
+    changed = sharing.set_rules(actor=request.actor, pool=pool, **body.model_dump(exclude_unset=True))
+    return schemas.SharingOut.of(view_rules(changed))
 
 
 @router.delete("/scheduler/pools/{name}", response={204: None}, operation_id="scheduler_delete_pool")
@@ -75,11 +84,12 @@ def set_quotas(request: ApiRequest, body: schemas.QueueChangesIn) -> dict[str, A
 
 
 @router.post("/scheduler/quota-trials", response=schemas.QuotaTrialOut, operation_id="scheduler_try_quotas")
-def try_quotas(request: ApiRequest, body: schemas.QueueChangesIn) -> trials.QuotaTrial:
-    """Show what changes of queues would do: shares, and what the next cycle would stop. Nothing is changed."""
+def try_quotas(request: ApiRequest, body: schemas.QuotaTrialIn) -> trials.QuotaTrial:
+    """Show what changes of queues or rules would do: shares, and what the next cycle would stop. Nothing is changed."""
     queues.require_set_quota(actor=request.actor)
     pool = pool_selectors.get_pool(actor=request.actor, name=body.pool)
-    return trials.try_quotas(actor=request.actor, pool=pool, changes=_changes(request, body))
+    rules: Any = body.sharing.model_dump(exclude_unset=True)
+    return trials.try_quotas(actor=request.actor, pool=pool, changes=_changes(request, body), sharing=rules)
 
 
 @router.get("/scheduler/departments", response=schemas.DepartmentsOut, operation_id="scheduler_list_departments")

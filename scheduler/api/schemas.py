@@ -1,21 +1,27 @@
 """What the scheduler's routes take and answer."""
 
+from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
 
 from core import bounds
 from core.bodies import BodySchema
+from scheduler.engine import sharing
 from scheduler.engine.proof import BoundKind, Cause, Remedy, Resource
+from scheduler.engine.sharing import MOST_STOPS, PROMPT, SharingRules
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Queue, Workload
 from scheduler.selectors.evictions import EvictionView
 from scheduler.selectors.forecasts import PoolCoverage
 from scheduler.selectors.nodes import held_on
 from scheduler.selectors.pools import DEFAULT, PoolView
+from scheduler.selectors.snapshots import view_rules
 from scheduler.services.queues import MOST_RANK
 
+Stops = Annotated[int, Field(ge=0, le=MOST_STOPS)]
+"""How often a job may be stopped."""
 NodeLabels = Annotated[list[bounds.Name], Field(max_length=50)]
 
 
@@ -38,10 +44,15 @@ class QueueOut(Schema):
     interactive_run_at_most_s: float | None
     training_idle_at_most_s: float | None
     interactive_idle_at_most_s: float | None
+    claim_delay_s: float | None
     reclaim_min_runtime_s: float | None
+    surplus_min_runtime_s: float | None
+    evictions_at_most: int | None
+    surplus_evictions_at_most: int | None
     preempt_min_runtime_s: float | None
     pool_rank: int | None
     gpu_held_milli: int
+    used_gpu_s: float
     cpu_held_millicores: int
     memory_held_bytes: int
     placed_workloads: int
@@ -82,7 +93,11 @@ class DepartmentOut(Schema):
     interactive_run_at_most_s: float | None
     training_idle_at_most_s: float | None
     interactive_idle_at_most_s: float | None
+    claim_delay_s: float | None
     reclaim_min_runtime_s: float | None
+    surplus_min_runtime_s: float | None
+    evictions_at_most: int | None
+    surplus_evictions_at_most: int | None
     preempt_min_runtime_s: float | None
 
     @staticmethod
@@ -103,18 +118,44 @@ class DepartmentsOut(Schema):
     next_cursor: str | None = None
 
 
+class SharingOut(Schema):
+    """By which rules the queues of a pool share. `preset` names the set that they are; empty: they are their own."""
+
+    preset: str
+    claim_delay_s: float
+    reclaim_min_runtime_s: float
+    surplus_min_runtime_s: float
+    evictions_at_most: int
+    surplus_evictions_at_most: int
+    consolidate_every_s: float
+    usage_half_life_s: float
+    usage_pull: float
+
+    @staticmethod
+    def of(rules: SharingRules) -> "SharingOut":
+        """Return the answer for some rules."""
+        return SharingOut(preset=sharing.name_of(rules), **asdict(rules))
+
+
 class PoolOut(Schema):
-    """A pool: the resources in it, and what their nodes that are ready have."""
+    """A pool: the resources in it, what their nodes that are ready have, and the rules by which its queues share."""
 
     name: str
     resources: list[str]
     nodes: int
     gpu_milli: int
+    sharing: SharingOut
 
     @staticmethod
     def of(view: PoolView) -> "PoolOut":
         """Return the answer for a pool."""
-        return PoolOut(name=view.pool.name, resources=list(view.resources), nodes=view.nodes, gpu_milli=view.gpu_milli)
+        return PoolOut(
+            name=view.pool.name,
+            resources=list(view.resources),
+            nodes=view.nodes,
+            gpu_milli=view.gpu_milli,
+            sharing=SharingOut.of(view_rules(view.pool)),
+        )
 
 
 class PoolsOut(Schema):
@@ -135,6 +176,22 @@ class PoolIn(PoolChangeIn):
     """A pool to create, and the resources to move into it."""
 
     name: bounds.Name
+
+
+class SharingIn(BodySchema):
+    """Rules to change; what is left out stays. With a `preset`, the others are those of that named set."""
+
+    preset: Literal["", "prompt", "steady"] = ""
+    claim_delay_s: bounds.Seconds = PROMPT.claim_delay_s
+    reclaim_min_runtime_s: bounds.Seconds = PROMPT.reclaim_min_runtime_s
+    surplus_min_runtime_s: bounds.Seconds = PROMPT.surplus_min_runtime_s
+    evictions_at_most: Stops = PROMPT.evictions_at_most
+    surplus_evictions_at_most: Stops = PROMPT.surplus_evictions_at_most
+    consolidate_every_s: bounds.Seconds = PROMPT.consolidate_every_s
+    usage_half_life_s: Annotated[float, Field(ge=sharing.LEAST_HALF_LIFE_S, le=bounds.MAX_SECONDS)] = (
+        PROMPT.usage_half_life_s
+    )
+    usage_pull: Annotated[float, Field(ge=0, le=sharing.MOST_PULL)] = PROMPT.usage_pull
 
 
 class QueuesOut(Schema):
@@ -166,7 +223,11 @@ class QuotaIn(BodySchema):
     interactive_run_at_most_s: bounds.Seconds | None = None
     training_idle_at_most_s: bounds.Seconds | None = None
     interactive_idle_at_most_s: bounds.Seconds | None = None
+    claim_delay_s: bounds.Seconds | None = None
     reclaim_min_runtime_s: bounds.Seconds | None = None
+    surplus_min_runtime_s: bounds.Seconds | None = None
+    evictions_at_most: Stops | None = None
+    surplus_evictions_at_most: Stops | None = None
     preempt_min_runtime_s: bounds.Seconds | None = None
     pool_rank: Annotated[int, Field(ge=1, le=MOST_RANK)] | None = None
 
@@ -195,6 +256,13 @@ class QueueChangesIn(BodySchema):
 
     pool: bounds.Name = DEFAULT
     changes: list[QueueChangeIn] = Field(max_length=1000)
+
+
+class QuotaTrialIn(QueueChangesIn):
+    """Changes of several queues of a pool, and of its rules."""
+
+    changes: list[QueueChangeIn] = Field([], max_length=1000)
+    sharing: SharingIn = SharingIn()
 
 
 class ChangedQueueOut(Schema):

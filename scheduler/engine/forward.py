@@ -17,6 +17,7 @@ from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import ACTIVE
+from scheduler.engine.rules.runtime import claim_delay_s, min_runtimes_s
 from scheduler.engine.run_times import UNKNOWN, RunTimes
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, PodState, PodView, Policy, Snapshot
@@ -37,6 +38,8 @@ who would start by a move then is forecast to start without."""
 
 _LIKELY, _LATE = 0.5, 0.9
 _LEAST_GRAIN_S = 1.0
+_ROUNDING_S = 1e-3
+"""What sums of times may miss."""
 _MINUTE_S = 60.0
 """Waits are told in whole minutes, as cycles are told them."""
 
@@ -92,14 +95,16 @@ class Forward:
         *,
         arrivals: Mapping[str, tuple[float, JobView]] = MappingProxyType({}),
         at_s: float = 0.0,
+        moves_in_s: float = 0.0,
         passes: int = PASSES,
         grain: float = GRAIN,
     ) -> None:
         """Begin at `at_s`, in seconds on the clock of `JobView.saved_at`. Without a `grain` every end stands alone.
 
-        `arrivals` are jobs by id that join the queue in so many seconds.
+        `arrivals` are jobs by id that join the queue in so many seconds. Running work may be moved in `moves_in_s`.
         """
-        self.session = Session(snapshot, policy)
+        self.session = Session(snapshot, replace(policy, consolidates=True))
+        self._moves_in_s = moves_in_s
         self._begin = {job.id: job for job in snapshot.jobs if job.id in self.session.jobs}
         self._arrivals = dict(arrivals)
         self._run_times = dict(run_times)
@@ -158,7 +163,9 @@ class Forward:
         is_certain = self._is_certain and all(self._run_times.get(job_id, UNKNOWN).is_certain for job_id in arrivals)
         count = 1 if is_certain else min(self._passes, max(FEWEST_PASSES, self._passes * MANY // len(asked)))
         lengths = _Lengths(self._run_times, count)
-        is_age_told = any(job.running_for_s is not None for job in self._begin.values())
+        is_age_told = any(job.running_for_s is not None for job in self._begin.values()) or any(
+            map(any, (min_runtimes_s(self.session, queue) for queue in self.session.queues.values()))
+        )
         passes = [
             _Pass(
                 self.session,
@@ -169,6 +176,7 @@ class Forward:
                 self._grain,
                 self._at_s,
                 is_age_told,
+                self._moves_in_s,
             )
             for number in range(count)
         ]
@@ -225,6 +233,7 @@ class _Pass:
     grain: float
     at_s: float
     is_age_told: bool
+    moves_from_s: float
     now_s: float = 0.0
     views: dict[str, JobView] = field(default_factory=dict)
     runs: dict[str, _Run] = field(default_factory=dict)
@@ -233,6 +242,7 @@ class _Pass:
     stops: dict[str, list[PlannedStop]] = field(default_factory=dict)
     _ends: list[tuple[float, str]] = field(default_factory=list)
     _arriving: list[tuple[float, str]] = field(default_factory=list)
+    _alarms: list[float] = field(default_factory=list)
     _waits_from_s: dict[str, float] = field(default_factory=dict)
     _started: set[str] = field(default_factory=set)
     _is_settled: bool = False
@@ -245,23 +255,25 @@ class _Pass:
             job = self.session.jobs[job_id]
             if _is_up(job):
                 self._begin_run(job, starts_anew=False)
-            elif view.waited_s is not None:
-                self._waits_from_s[job_id] = -view.waited_s
+            else:
+                if view.waited_s is not None:
+                    self._waits_from_s[job_id] = -view.waited_s
+                if view.claims_at is not None:
+                    heapq.heappush(self._alarms, view.claims_at - self.at_s)
         self._arriving = sorted((at_s, job_id) for job_id, (at_s, _) in self.arrivals.items())
         self._change(self._arrived(), set())
         released, gone = self._after_terminating()
         for _ in range(MOST_CYCLES):
-            for name, action in ACTIONS.items():
-                if name != "consolidate" or self.session.trials_of_moves > 0:
-                    action(self.session)
+            self._decide()
             changed, ended = self._follow()
             changed, ended, released, gone = released | changed, ended | gone, {}, set()
             if self.starts.keys() >= asked:
                 break
             if not ended and (not changed or (self.grain and self._is_settled)):
+                before_s = self.now_s
                 ended = self._forward()
                 changed |= self._arrived()
-                if not changed and not ended:
+                if not changed and not ended and self.now_s == before_s:
                     break
                 changed |= self._age()
             self._change(changed, ended)
@@ -280,6 +292,14 @@ class _Pass:
             self.session.accept(changed[job_id] for job_id in accepted)
         done = accepted | ended
         self.session.change((view for job_id, view in changed.items() if job_id not in done), ended)
+
+    def _decide(self) -> None:
+        for name, action in ACTIONS.items():
+            if name != "consolidate" or (self.session.trials_of_moves > 0 and self.now_s >= self.moves_from_s):
+                action(self.session)
+        if self.session.has_consolidated:
+            self.moves_from_s = self.now_s + self.session.policy.sharing.consolidate_every_s
+            heapq.heappush(self._alarms, self.moves_from_s)
 
     # --- what was decided happens
 
@@ -318,6 +338,7 @@ class _Pass:
                 view = replace(
                     view, evictions=before.evictions + 1, saved_at=None, running_for_s=None, waited_s=waited_s
                 )
+                view = self._with_claim_delay(view)
             changed[job_id] = view
         self._is_settled = len(self._started) == len(moved)
         return changed, ended
@@ -343,10 +364,13 @@ class _Pass:
         self.runs[job_id] = run
         if run.ends_s < math.inf:
             heapq.heappush(self._ends, (run.ends_s, job_id))
+        for min_runtime_s in min_runtimes_s(self.session, job.queue):
+            heapq.heappush(self._alarms, run.began_s + min_runtime_s)
 
     def _as_started(self, view: JobView, pods: tuple[PodView, ...]) -> JobView:
         running_for_s = 0.0 if self.is_age_told else None
-        return replace(view, pods=pods, saved_at=self.at_s + self.now_s, running_for_s=running_for_s, waited_s=None)
+        saved_at = self.at_s + self.now_s
+        return replace(view, pods=pods, saved_at=saved_at, running_for_s=running_for_s, waited_s=None, claims_at=None)
 
     def _after_terminating(self) -> tuple[dict[str, JobView], set[str]]:
         """Return what the stops that are under way now lead to: jobs that wait again, and places that are left."""
@@ -366,7 +390,10 @@ class _Pass:
     def _forward(self) -> set[str]:
         """Go on to the next ends, and return the jobs that are over then; none: nothing ends any more."""
         over: set[str] = set()
-        until_s = self._arriving[0][0] if self._arriving else math.inf
+        while self._alarms and self._alarms[0] <= self.now_s:
+            heapq.heappop(self._alarms)
+        arriving_s = self._arriving[0][0] if self._arriving else math.inf
+        until_s = min(arriving_s, self._alarms[0]) if self._alarms else arriving_s
         while self._ends and self._ends[0][0] <= until_s:
             at_s, job_id = heapq.heappop(self._ends)
             run = self.runs.get(job_id)
@@ -376,8 +403,11 @@ class _Pass:
                 until_s = min(until_s, at_s + max(self.grain * at_s, _LEAST_GRAIN_S if self.grain else 0.0))
             over.add(job_id)
             self.now_s = max(self.now_s, at_s)
-        if not over and self._arriving:
-            self.now_s = self._arriving[0][0]
+        if not over and until_s < math.inf:
+            self.now_s = until_s
+            until_s = min(until_s * (1 + self.grain), arriving_s, self._ends[0][0] if self._ends else math.inf)
+            while self._alarms and self._alarms[0] <= until_s:
+                self.now_s = heapq.heappop(self._alarms)
         return over
 
     def _arrived(self) -> dict[str, JobView]:
@@ -385,23 +415,36 @@ class _Pass:
         arrived = {}
         while self._arriving and self._arriving[0][0] <= self.now_s:
             _, job_id = self._arriving.pop(0)
-            _, arrived[job_id] = self.arrivals[job_id]
+            arrived[job_id] = self._with_claim_delay(self.arrivals[job_id][1])
             if arrived[job_id].waited_s is not None:
                 self._waits_from_s[job_id] = self.now_s
         return arrived
+
+    def _with_claim_delay(self, view: JobView) -> JobView:
+        """Return a job whose wait begins now with the end of its claim delay."""
+        delay_s = claim_delay_s(self.session, self.session.queues[view.queue_id], view)
+        if not delay_s:
+            return view
+        heapq.heappush(self._alarms, self.now_s + delay_s)
+        return replace(view, claims_at=self.at_s + self.now_s + delay_s)
 
     def _age(self) -> dict[str, JobView]:
         """Return the jobs of which time alone has changed something that rules look at."""
         changed = {}
         policy = self.session.policy
+        for job_id in self.session.waiting:
+            view = self.views.get(job_id)
+            claims_at = view.claims_at if view is not None else None
+            if view is not None and claims_at is not None and claims_at - self.at_s <= self.now_s + _ROUNDING_S:
+                changed[job_id] = replace(view, claims_at=None)
         for job_id in self.session.waiting.keys() & self._waits_from_s.keys():
-            view = self.views[job_id]
+            view = changed.get(job_id) or self.views[job_id]
             waited_s = (self.now_s - self._waits_from_s[job_id]) // _MINUTE_S * _MINUTE_S
             if policy.reserves_after(waited_s) is not policy.reserves_after(view.waited_s):
                 changed[job_id] = replace(view, waited_s=waited_s)
         for job_id, run in self.runs.items():
             if (view := self.views[job_id]).running_for_s is not None:
-                changed[job_id] = replace(view, running_for_s=self.now_s - run.began_s)
+                changed[job_id] = replace(view, running_for_s=self.now_s - run.began_s + _ROUNDING_S)
         return changed
 
 

@@ -125,6 +125,15 @@ def share_out(queues: dict[str, QueueState], total: Sequence[float], *, usage_pu
     _divide([queue for queue in queues.values() if queue.parent is None], total, usage_pull)
 
 
+def shares_if_all_ask(views: Sequence[QueueView], total_milli: int, *, usage_pull: float) -> dict[str, int]:
+    """Return by its id the GPUs that each queue would have if all asked for more than there is, in thousandths."""
+    queues = build_queues(views)
+    for queue in queues.values():
+        queue.waiting[GPU] = total_milli
+    share_out(queues, [total_milli, 0, 0], usage_pull=usage_pull)
+    return {queue.view.id: int(queue.fair[GPU]) for queue in queues.values()}
+
+
 def _divide(siblings: list[QueueState], total: Sequence[float], usage_pull: float) -> None:
     if not siblings:
         return

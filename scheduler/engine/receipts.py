@@ -9,6 +9,7 @@ from scheduler.engine.decisions import Decision, Stop, StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import HOLDING
 from scheduler.engine.queues import GPU, QueueState
+from scheduler.engine.rules import runtime
 from scheduler.engine.session import Session
 
 
@@ -40,7 +41,8 @@ class Alternative:
 class Receipt:
     """The eviction of some pods of a job. `gpu_milli` is what they held.
 
-    Without a claimant the job was over, or stale. `moves_to` is the node to which it moves, None: it is requeued.
+    Without a claimant the job was over, or stale. One that reclaims had waited for `claim_delay_s` at least, and the
+    job had run for `min_runtime_s` at least. `moves_to` is the node to which it moves, None: it is requeued.
     """
 
     job_id: str
@@ -53,6 +55,8 @@ class Receipt:
     claimant: Held | None = None
     claim_class: ClaimClass | None = None
     alternatives: tuple[Alternative, ...] = ()
+    claim_delay_s: float = 0.0
+    min_runtime_s: float = 0.0
 
 
 def write_receipts(session: Session, decisions: Sequence[Decision]) -> Mapping[str, Receipt]:
@@ -81,11 +85,20 @@ def _receipt(session: Session, job: Job, stops: Sequence[Stop], before: Mapping[
     code, claimant, claim = session.causes[pods[stop.pod_id]]
     if claimant is None or claim is None:
         return receipt
+    claim_class, policy = claim.class_against(code, claimant.queue, job.queue), session.policy
+    if code is StopCode.RECLAIMED:
+        is_surplus = claim_class is ClaimClass.OVER_QUOTA
+        least_s = runtime.min_runtime_s(session, claimant, job.queue, is_surplus=is_surplus)
+        receipt = replace(
+            receipt,
+            claim_delay_s=runtime.claim_delay_s(session, claimant.queue, claimant.view),
+            min_runtime_s=least_s if policy.min_runtime else 0.0,
+        )
     return replace(
         receipt,
         claimant_id=claimant.view.id,
         claimant=_held(claimant.queue, before),
-        claim_class=claim.class_against(code, claimant.queue, job.queue),
+        claim_class=claim_class,
         alternatives=tuple(
             Alternative(each.job.view.id, each.gpu_milli, each.job.view.saved_at, each.why)
             for each in claim.passed_over

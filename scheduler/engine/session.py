@@ -37,7 +37,8 @@ Undo = tuple[Pod, PodState, NodeLedger | None, tuple[str, ...], MovedFrom | None
 class Session:
     """A snapshot, and what was decided on top of it. It may be cached for the next cycle, which applies the changes.
 
-    `trials_of_moves` bounds how many more sets of pods are moved together on trial.
+    `trials_of_moves` bounds how many more sets of pods are moved together on trial. `has_consolidated`: moves could
+    have let something start in this cycle, and were looked for.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
@@ -61,6 +62,7 @@ class Session:
         self.cause = Cause(StopCode.STALE)
         self.causes: dict[Pod, Cause] = {}
         self.trials_of_moves = inf
+        self.has_consolidated = False
         self._log: list[Undo] = []
         self.table = NodeTable(self.nodes, self.changes)
         self._free = [node.free_milli() if node.view.is_open else 0 for node in self.nodes]
@@ -70,7 +72,7 @@ class Session:
                 if view.queue_id in self.queues:
                     self._add(view)
         self.total = self._total()
-        share_out(self.queues, self.total, usage_pull=self.policy.usage_pull)
+        share_out(self.queues, self.total, usage_pull=self.policy.sharing.usage_pull)
 
     def _add(self, view: JobView) -> None:
         queue = self.queues[view.queue_id]
@@ -91,6 +93,7 @@ class Session:
         """
         self.rollback(0)
         self.causes.clear()
+        self.has_consolidated = False
         for job in list(self.reserved_nodes):
             self.release_nodes(job)
         views = list(jobs)
@@ -101,7 +104,7 @@ class Session:
         for view in views:
             if view.queue_id in self.queues:
                 self._add(view)
-        share_out(self.queues, self.total, usage_pull=self.policy.usage_pull)
+        share_out(self.queues, self.total, usage_pull=self.policy.sharing.usage_pull)
         if len(self.changes) > len(self.nodes):
             for shape in self.shapes.values():
                 shape.settle(self.table, self.policy)

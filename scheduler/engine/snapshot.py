@@ -8,6 +8,7 @@ from typing import NamedTuple
 from core.taints import Taint, Toleration, left_over
 from core.units import ONE_GPU
 from scheduler.engine.mig import Geometry, Kind, Profile
+from scheduler.engine.sharing import PROMPT, SharingRules
 
 Labels = frozenset[tuple[str, str]]
 """Labels of nodes, each with a value."""
@@ -199,7 +200,8 @@ class QueueView:
     """A queue: a department or the project in it. Jobs wait in leaves only. `rank` orders equals, lowest first.
 
     `used` is its part (0 to 1) of what was used lately of each resource, older use counting less. Its rules for
-    `training` are those for what is preemptible, the ones for `interactive` work those for what is not.
+    `training` are those for what is preemptible, the ones for `interactive` work those for what is not. The other rules
+    are those of `SharingRules`: where it has none, those of the queue above hold, in the end those of the policy.
     """
 
     id: str
@@ -211,7 +213,11 @@ class QueueView:
     limit: Quota = Quota(None, None, None)
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
     used: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    claim_delay_s: float | None = None
     reclaim_min_runtime_s: float | None = None
+    surplus_min_runtime_s: float | None = None
+    evictions_at_most: int | None = None
+    surplus_evictions_at_most: int | None = None
     preempt_min_runtime_s: float | None = None
     training: WorkRules = WorkRules()
     interactive: WorkRules = WorkRules()
@@ -281,7 +287,8 @@ class JobView:
     share; None is unknown. `running_for_s` is how long it has run since it last started, and `idle_for_s` for how long
     none of its GPUs has been used; None: it does not run, or that is unknown. `evictions` counts how often it lost its
     place before, `waited_s` is how long it has waited since; None is unknown, and then no nodes are reserved for it.
-    `name` is what people call it.
+    `claims_at` is when its claim delay ends, on the clock of `saved_at`: until then nothing is taken from other queues,
+    or moved, for it; None: it has ended. `name` is what people call it.
     """
 
     id: str
@@ -299,6 +306,7 @@ class JobView:
     saved_at: float | None = None
     evictions: int = 0
     waited_s: float | None = None
+    claims_at: float | None = None
     pools: tuple[str, ...] = ()
     name: str = ""
 
@@ -349,11 +357,9 @@ class Policy:
     """How a site shares its capacity.
 
     With `honors_reservations` no pod is evicted that starts or has a reservation, the victims are those that lose least
-    work, and a job evicted or moved `evictions_at_most` times is protected from other queues and from more moves. Nodes
-    are reserved for a big job that waited for `reserve_after_s` (None: never), for `reserve_for_s` at a time at most.
-    `usage_pull` (0: not at all) lowers the weights of queues that used more than their part lately. A queue that has
-    its quota takes from others, up to its fair share, only what has run for `surplus_min_runtime_s` and was evicted
-    less than `surplus_evictions_at_most` times.
+    work, and a job is stopped only so often. Nodes are reserved for a big job that waited for `reserve_after_s` (None:
+    never), for `reserve_for_s` at a time at most. `sharing` are the rules of the pool; running work is moved together
+    only while it `consolidates`.
     """
 
     gpu_nodes: Fill = Fill.PACK
@@ -369,12 +375,10 @@ class Policy:
     topology: bool = True
     honors_reservations: bool = True
     stale_grace_s: float = 60.0
-    usage_pull: float = 0.0
+    sharing: SharingRules = PROMPT
+    consolidates: bool = True
     reserve_after_s: float | None = 900.0
     reserve_for_s: float = 3600.0
-    evictions_at_most: int = 5
-    surplus_min_runtime_s: float = 0.0
-    surplus_evictions_at_most: int = 2
 
     def reserves_after(self, waited_s: float | None) -> bool:
         """Return whether nodes are reserved after such a wait: for some time after some waiting, and then again.

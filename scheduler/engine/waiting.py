@@ -92,7 +92,8 @@ def kind_of(job: Job, policy: Policy) -> Kind:
         return None
     shapes = tuple(pod.shape for pod in job.pods)
     is_guarded = policy.reserves_after(view.waited_s)
-    return shapes, (view.structure, view.pools, view.priority, view.is_preemptible, view.may_evict, is_guarded)
+    may_claim = view.may_evict, view.claims_at is None
+    return shapes, (view.structure, view.pools, view.priority, view.is_preemptible, may_claim, is_guarded)
 
 
 def may_go_together(kind: Kind, other: Kind) -> bool:

@@ -150,7 +150,14 @@ def _view(actor: Actor, row: Eviction, others: Mapping[str, Workload]) -> Evicti
     ]
     claimant = None if not row.claim_class else _named(actor, row.claimant)
     claimant_share = Held(**row.claimant_share) if row.claimant_share else None
-    rule = explain_rule(row.code, row.claim_class, Held(**row.victim_share), claimant_share)
+    rule = explain_rule(
+        row.code,
+        row.claim_class,
+        Held(**row.victim_share),
+        claimant_share,
+        claim_delay_s=row.claim_delay_s,
+        min_runtime_s=row.min_runtime_s,
+    )
     return EvictionView(row, _name_of(row.workload), claimant, rule, alternatives)
 
 

@@ -184,10 +184,11 @@ class Outlooks:
             arrivals = self._arrivals.get(pool_id, {})
             self._forwards[pool_id] = Forward(
                 snapshot,
-                with_prices(NEARLINE),
+                view.apply_rules(with_prices(NEARLINE), self.now),
                 self._run_times,
                 arrivals={probe.id: (probe.in_s, self._view_of(probe)) for probe in arrivals.values()},
                 at_s=self.now.timestamp(),
+                moves_in_s=0.0 if view.moves_from is None else (view.moves_from - self.now).total_seconds(),
                 grain=self._grain,
             )
         return self._forwards[pool_id]

@@ -4,11 +4,11 @@ import heapq
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
@@ -19,6 +19,8 @@ from core.prepared import prepared
 from core.taints import Taint, Toleration
 from core.units import ONE_GPU
 from scheduler.engine.mig import find_geometry
+from scheduler.engine.rules import runtime
+from scheduler.engine.sharing import PROMPT, SharingRules
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
@@ -27,6 +29,7 @@ from scheduler.engine.snapshot import (
     PodSetView,
     PodState,
     PodView,
+    Policy,
     QueueView,
     Quota,
     Request,
@@ -34,7 +37,7 @@ from scheduler.engine.snapshot import (
     WorkRules,
 )
 from scheduler.engine.states import HOLDING, LIVE, WorkloadState
-from scheduler.models import FIRST_POD, Node, Packing, Queue, Reservation, Workload
+from scheduler.models import FIRST_POD, Node, Packing, Pool, Queue, Reservation, Workload
 from scheduler.selectors.changes import ChangeReader, News
 from scheduler.selectors.packing import find_packing
 from scheduler.selectors.workloads import list_enqueued_here
@@ -52,6 +55,7 @@ _STUCK_AFTER = timedelta(minutes=5)
 """A workload that has been terminating for so long may never stop: its capacity is not reserved any more."""
 
 _UNCHANGED: Mapping[str, QueueView] = MappingProxyType({})
+_SAME_RULES: Mapping[str, SharingRules] = MappingProxyType({})
 _ONE_POD = GroupView((PodSetView("", 1),))
 
 
@@ -67,7 +71,8 @@ def _one_pod_set(name: str, min_count: int, required: str, preferred: str) -> Gr
 class ClusterView:
     """What a cycle decides on in one pool, and what is compared when its decisions are applied.
 
-    `answers` holds code, sentence and answer id of each pending workload, as stored.
+    `answers` holds code, sentence and answer id of each pending workload, as stored. Running work is not moved before
+    `moves_from`.
     """
 
     nodes: Sequence[NodeView]
@@ -75,10 +80,24 @@ class ClusterView:
     jobs: Mapping[str, JobView]
     revisions: Mapping[str, int]
     answers: Mapping[str, StoredAnswer]
+    sharing: SharingRules = PROMPT
+    moves_from: datetime | None = None
+
+    def apply_rules(self, policy: Policy, now: datetime) -> Policy:
+        """Return a policy with the rules of the pool as they are now."""
+        consolidates = self.moves_from is None or now >= self.moves_from
+        return replace(policy, sharing=self.sharing, consolidates=consolidates)
 
     def without(self, job_ids: Collection[str]) -> "ClusterView":
         """Return the view without these jobs."""
         return replace(self, jobs={job_id: job for job_id, job in self.jobs.items() if job_id not in job_ids})
+
+
+class _PoolRules(NamedTuple):
+    """The rules of a pool, and from when on its running work may be moved; None: at any time."""
+
+    sharing: SharingRules
+    moves_from: datetime | None
 
 
 @dataclass(frozen=True)
@@ -148,6 +167,8 @@ class SnapshotReader:
         self._jobs: dict[str, tuple[JobView, ...]] = {}
         self._answers: dict[str, StoredAnswer] = {}
         self._ages: Mapping[str, Sequence[float]] = {}
+        self._delays: Mapping[str, float] = {}
+        self._pools: Mapping[str, _PoolRules] = {}
         self._smallest = 0
         self._due: list[tuple[datetime, str]] = []
         self._views: Mapping[str, ClusterView] = {}
@@ -155,17 +176,21 @@ class SnapshotReader:
         """The prices of capacity that were in use when the state was read."""
 
     def read(
-        self, waiting: Sequence[Workload] | None = None, *, changed: Mapping[str, QueueView] = _UNCHANGED
+        self,
+        waiting: Sequence[Workload] | None = None,
+        *,
+        changed: Mapping[str, QueueView] = _UNCHANGED,
+        rules: Mapping[str, SharingRules] = _SAME_RULES,
     ) -> Mapping[str, ClusterView]:
         """Return the present state of each pool. A project that is deleted meanwhile takes its workloads along.
 
-        `waiting` replaces the pending workloads, `changed` queues by their ids.
+        `waiting` replaces the pending workloads, `changed` queues by their ids, `rules` those of pools.
         """
         now = clock.now()
         news = self._changes.read()
         if news.is_all or news.has_packing:
             self.packing = find_packing()
-        has_other_queues, has_other_ages = self._read_queues(changed)
+        has_other_queues, has_other_ages = self._read_queues(changed, rules)
         other_ids = self._read_nodes(news) if news.is_all or news.node_ids else set()
         if has_other_ages:
             other_ids |= self._jobs.keys()
@@ -187,14 +212,27 @@ class SnapshotReader:
             self._add([_Row(*row) for row in _all_live(sorted(states))], now)
         self._jobs |= {workload.pk: (view_pending(workload),) for workload in waiting or ()}
 
-    def _read_queues(self, changed: Mapping[str, QueueView]) -> tuple[bool, bool]:
+    def _read_queues(
+        self, changed: Mapping[str, QueueView], changed_rules: Mapping[str, SharingRules]
+    ) -> tuple[bool, bool]:
         """Read the queues; return whether they are other ones than before, and whether their work is seen otherwise."""
-        queues = [(row.pool_id, changed.get(row.pk) or view_queue(row)) for row in tasks.recently(QUEUES, _queues)]
-        if queues == self._queues:
+        rows = tasks.recently(QUEUES, _queues)
+        pools = {row.pool_id: _view_pool(row.pool, changed_rules) for row in rows}
+        used = parts_used([row for row in rows if pools[row.pool_id].sharing.usage_pull])
+        queues = [
+            (row.pool_id, replace(changed.get(row.pk) or view_queue(row), used=(used.get(row.pk, 0.0), 0.0, 0.0)))
+            for row in rows
+        ]
+        if (queues, pools) == (self._queues, self._pools):
             return False, False
-        ages, self._queues = self._ages, queues
-        self._ages = _ages_that_matter([queue for _, queue in queues])
-        return True, ages != self._ages
+        ages, delays = self._ages, self._delays
+        self._queues, self._pools = queues, pools
+        lines = _lines_of([queue for _, queue in queues])
+        self._ages = _ages_that_matter(queues, lines, pools)
+        self._delays = {
+            queue.id: runtime.queue_claim_delay_s(lines[queue.id], pools[pool_id].sharing) for pool_id, queue in queues
+        }
+        return True, (ages, delays) != (self._ages, self._delays)
 
     def _read_nodes(self, news: News) -> set[str]:
         """Read the nodes that are new or changed; return the ids of the workloads that are seen otherwise now."""
@@ -247,14 +285,21 @@ class SnapshotReader:
         self._put(row.pk, (self._reservations.reserved(job),), due_at)
 
     def _with_wait(self, job: JobView, since: datetime, now: datetime) -> tuple[JobView, datetime | None]:
-        """Return a pending job with its wait, where nodes may be reserved for it, and when that is another one.
+        """Return a pending job with its claim delay and, where nodes may be reserved for it, its wait; and until when.
 
         All waits are told at full minutes, so that they change together.
         """
+        due_at = None
+        if delay_s := self._delays.get(job.queue_id, 0.0):
+            claims_at = since + timedelta(seconds=runtime.split_delay_s(delay_s, job))
+            if claims_at > now:
+                job, due_at = replace(job, claims_at=claims_at.timestamp()), claims_at
         if not 0 < self._smallest <= sum(pod.request.gpus for pod in job.pods):
-            return job, None
+            return job, due_at
         minute = now.replace(second=0, microsecond=0)
-        return replace(job, waited_s=max(minute - since, _NO_TIME) // _MINUTE * 60), minute + _MINUTE
+        next_at = minute + _MINUTE
+        waited_s = max(minute - since, _NO_TIME) // _MINUTE * 60
+        return replace(job, waited_s=waited_s), next_at if due_at is None else min(due_at, next_at)
 
     def _placed_jobs(self, rows: Sequence[_Row], now: datetime) -> tuple[tuple[JobView, ...], datetime | None]:
         """Return the jobs that the pods of a workload are, and when that changes though no row does.
@@ -307,6 +352,8 @@ class SnapshotReader:
                 jobs=members,
                 revisions={pk: node.revision for pk, node in nodes_of[pool_id].items()},
                 answers=answers,
+                sharing=self._pools[pool_id].sharing if pool_id in self._pools else PROMPT,
+                moves_from=self._pools[pool_id].moves_from if pool_id in self._pools else None,
             )
             for pool_id, members in jobs_of.items()
         }
@@ -379,7 +426,7 @@ def _reserved(pod: PodView, row: Reservation) -> PodView:
 
 @prepared
 def _queues() -> QuerySet[Queue]:
-    return Queue.objects.filter(project__removed_at=None).select_related("project").order_by("pk")
+    return Queue.objects.filter(project__removed_at=None).select_related("project", "pool").order_by("pk")
 
 
 def _all_nodes() -> QuerySet[Node]:
@@ -426,7 +473,11 @@ def view_queue(queue: Queue) -> QueueView:
         quota=Quota(gpu_quota_milli, queue.cpu_quota_millicores, queue.memory_quota_bytes),
         limit=Quota(queue.gpu_limit_milli, queue.cpu_limit_millicores, queue.memory_limit_bytes),
         weights=(max(gpu_quota_milli or 0, ONE_GPU) / ONE_GPU if own is None else own, 1, 1),
+        claim_delay_s=queue.claim_delay_s,
         reclaim_min_runtime_s=queue.reclaim_min_runtime_s,
+        surplus_min_runtime_s=queue.surplus_min_runtime_s,
+        evictions_at_most=queue.evictions_at_most,
+        surplus_evictions_at_most=queue.surplus_evictions_at_most,
         preempt_min_runtime_s=queue.preempt_min_runtime_s,
         training=_rules(queue.training_node_labels, queue.training_run_at_most_s),
         interactive=_rules(queue.interactive_node_labels, queue.interactive_run_at_most_s),
@@ -439,17 +490,64 @@ def _rules(node_labels: Sequence[str], run_at_most_s: float | None) -> WorkRules
     return WorkRules(node_labels=labels or None, run_at_most_s=run_at_most_s)
 
 
-def _ages_that_matter(queues: Sequence[QueueView]) -> Mapping[str, Sequence[float]]:
-    """Return by queue the ages, in seconds, at which a running job of it begins to be treated otherwise."""
+def view_rules(pool: Pool) -> SharingRules:
+    """Return the rules by which the queues of a pool share."""
+    return SharingRules(**{field.name: getattr(pool, field.name) for field in fields(SharingRules)})
+
+
+def _view_pool(pool: Pool, changed: Mapping[str, SharingRules]) -> _PoolRules:
+    sharing = changed.get(pool.pk) or view_rules(pool)
+    every = timedelta(seconds=sharing.consolidate_every_s)
+    return _PoolRules(sharing, pool.consolidated_at + every if every and pool.consolidated_at is not None else None)
+
+
+def parts_used(queues: Sequence[Queue]) -> Mapping[str, float]:
+    """Return the part of each queue in what it and its siblings used lately, in hundredths.
+
+    A department used what the queues below it did.
+    """
+    lines = _lines_of(queues)
+    used: dict[str, float] = defaultdict(float)
+    for queue in queues:
+        for above in lines[queue.pk]:
+            used[above.pk] += queue.used_gpu_s
+    of_siblings: dict[tuple[str, str | None], float] = defaultdict(float)
+    for queue in queues:
+        of_siblings[queue.pool_id, queue.parent_id] += used[queue.pk]
+    return {
+        queue.pk: round(used[queue.pk] / whole, 2) if (whole := of_siblings[queue.pool_id, queue.parent_id]) else 0.0
+        for queue in queues
+    }
+
+
+_Q = TypeVar("_Q", Queue, QueueView)
+
+
+def _lines_of(queues: Sequence[_Q]) -> Mapping[str, Sequence[_Q]]:
+    """Return by its id each queue with those above it, upwards."""
     by_id = {queue.id: queue for queue in queues}
     found = {}
     for queue in queues:
-        ages: set[float | None] = set()
-        above: QueueView | None = queue
-        while above is not None:
-            ages |= {above.reclaim_min_runtime_s, above.preempt_min_runtime_s}
+        line = [queue]
+        while (parent := by_id.get(line[-1].parent_id or "")) is not None:
+            line.append(parent)
+        found[queue.id] = line
+    return found
+
+
+def _ages_that_matter(
+    queues: Sequence[tuple[str, QueueView]],
+    lines: Mapping[str, Sequence[QueueView]],
+    pools: Mapping[str, _PoolRules],
+) -> Mapping[str, Sequence[float]]:
+    """Return by queue the ages, in seconds, at which a running job of it begins to be treated otherwise."""
+    found = {}
+    for pool_id, queue in queues:
+        sharing = pools[pool_id].sharing
+        ages: set[float | None] = {sharing.reclaim_min_runtime_s or None, sharing.surplus_min_runtime_s or None}
+        for above in lines[queue.id]:
+            ages |= {above.reclaim_min_runtime_s, above.surplus_min_runtime_s, above.preempt_min_runtime_s}
             ages |= {above.training.run_at_most_s, above.interactive.run_at_most_s}
-            above = by_id.get(above.parent_id) if above.parent_id is not None else None
         if known := sorted(age for age in ages if age is not None):
             found[queue.id] = known
     return found

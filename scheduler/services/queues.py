@@ -11,6 +11,7 @@ from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import bounds, tasks
+from scheduler.engine.sharing import COUNTS, MOST_STOPS, is_count
 from scheduler.errors import InvalidQuota
 from scheduler.models import Pool, Queue
 
@@ -23,8 +24,8 @@ class Quota(TypedDict, total=False):
     """What a queue is guaranteed, its limits, and its rules for the work in it.
 
     None means: CPU and memory without bound; a weight in proportion to the GPU quota; no limit; as the department
-    rules. `department` names the one above it in its pool. `pool_rank` is when jobs of the project that name no pool
-    take this one, from 1; None: never.
+    rules, or the pool. `department` names the one above it in its pool. `pool_rank` is when jobs of the project that
+    name no pool take this one, from 1; None: never.
     """
 
     gpu_quota_milli: int
@@ -41,7 +42,11 @@ class Quota(TypedDict, total=False):
     interactive_run_at_most_s: float | None
     training_idle_at_most_s: float | None
     interactive_idle_at_most_s: float | None
+    claim_delay_s: float | None
     reclaim_min_runtime_s: float | None
+    surplus_min_runtime_s: float | None
+    evictions_at_most: int | None
+    surplus_evictions_at_most: int | None
     preempt_min_runtime_s: float | None
     pool_rank: int | None
 
@@ -120,6 +125,8 @@ def _changed(queue: Queue, settings: Quota) -> Queue:
             changed.pool_rank = _read_rank(queue, value)
         elif name in _IDLE_LIMITS and isinstance(value, int | float) and (fault := bounds.idle_limit_fault(value)):
             raise InvalidQuota(fault)
+        elif name in COUNTS and not (value is None or is_count(value)):
+            raise InvalidQuota(f"How often a job may be stopped is a whole number from 0 to {MOST_STOPS}.")
         elif _is_sound(name, value):
             setattr(changed, name, value)
         else:

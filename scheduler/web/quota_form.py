@@ -1,4 +1,4 @@
-"""The settings of one project's queue, as people write them."""
+"""The settings of one queue, as people write them."""
 
 from typing import Any
 
@@ -7,14 +7,16 @@ from django import forms
 from core.form_fields import SizeField
 from core.units import ONE_GPU
 from scheduler.services.queues import MOST_RANK, Quota
+from scheduler.web.sharing_form import QUEUE_RULES
 
 _HOUR_S = 3600
 
 
 class QuotaForm(forms.Form):
-    """What a project is guaranteed. Left empty: CPU and memory without bound, a weight as the GPU quota, no limit.
+    """What a project, or a department, is guaranteed.
 
-    Limits and rules that the form was sent without stay.
+    Left empty: CPU and memory without bound, a weight as the GPU quota, no limit, the rules of the department. Limits
+    and rules that the form was sent without stay.
     """
 
     gpus = forms.FloatField(min_value=0, max_value=10**6, label="GPUs")
@@ -32,7 +34,10 @@ class QuotaForm(forms.Form):
     nodes_training = forms.CharField(max_length=1000, required=False, label="Nodes for training")
     nodes_interactive = forms.CharField(max_length=1000, required=False, label="Nodes for interactive work")
     rank = forms.IntegerField(min_value=1, max_value=MOST_RANK, required=False, label="Place in the order of pools")
-    reclaim_after = forms.FloatField(min_value=0, max_value=10**6, required=False, label="Reclaimed after")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields.update({rule.field: rule.make_field(is_required=False) for rule in QUEUE_RULES})
 
     def read(self) -> Quota:
         """Return what the fields say."""
@@ -53,8 +58,8 @@ class QuotaForm(forms.Form):
             "nodes_training": ("training_node_labels", values["nodes_training"].split()),
             "nodes_interactive": ("interactive_node_labels", values["nodes_interactive"].split()),
             "rank": ("pool_rank", values["rank"]),
-            "reclaim_after": ("reclaim_min_runtime_s", _scaled(values["reclaim_after"], 60)),
         }
+        rules |= {rule.field: (rule.column, _scaled(values[rule.field], rule.unit_s)) for rule in QUEUE_RULES}
         for field, (name, value) in rules.items():
             if field in self.data:
                 quota[name] = value  # type: ignore[literal-required]  # a key of Quota

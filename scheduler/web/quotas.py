@@ -17,13 +17,18 @@ from accounts.web.requests import PageRequest, text
 from core import clock, units
 from core.errors import InvalidInput
 from core.units import ONE_GPU
+from scheduler.engine.sharing import PRESETS, PROMPT, Rules, SharingRules, name_of, with_changes
 from scheduler.models import Queue
 from scheduler.selectors import history, pools, queues
 from scheduler.selectors.packing import find_packing
+from scheduler.selectors.sharing import find_past_use
+from scheduler.selectors.snapshots import view_rules
 from scheduler.services import pools as pool_services
 from scheduler.services import queues as services
+from scheduler.services import sharing
 from scheduler.services.queues import Quota
 from scheduler.web.quota_form import QuotaForm
+from scheduler.web.sharing_form import RuleValue, SharingForm, of_pool, of_queue
 from scheduler.workers import cycle, packing, trials
 from scheduler.workers.trials import QuotaTrial
 from web.series import Chart, Series
@@ -49,6 +54,7 @@ class Row:
     then_milli: int | None
     field: str
     written: str
+    rules: Sequence[RuleValue]
 
     @property
     def indents(self) -> range:
@@ -74,11 +80,6 @@ class Row:
     def interactive_idle_hours(self) -> str:
         """How long interactive work may be idle."""
         return _in(self.queue.interactive_idle_at_most_s, 3600)
-
-    @property
-    def reclaim_minutes(self) -> str:
-        """How long its work has run before other queues may evict it."""
-        return _in(self.queue.reclaim_min_runtime_s, 60)
 
     @property
     def is_department(self) -> bool:
@@ -112,8 +113,9 @@ class Move:
 def quotas_page(request: PageRequest) -> HttpResponse:
     """Show a pool: what the person may see of its projects. A change that the fields name is tried, not made.
 
-    `try` names one project whose settings would be as the other fields say; fields that begin with `gpus:` change the
-    quotas of several.
+    `try` names one project, or with `is_department` one department, whose settings would be as the other fields say;
+    `preset`, or `sharing` with the fields of all rules, tries other rules of the pool; fields that begin with `gpus:`
+    change the quotas of several.
     """
     only, name = text(request, "project"), text(request, "pool") or pools.DEFAULT
     pools.require_pool(actor=request.actor, name=name)
@@ -123,13 +125,15 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     projects: list[Any] = list(visible[:_MOST_PROJECTS])
     departments = queues.list_departments(actor=request.actor, pool=name)
     changes = _read_changes(request.GET, [*projects, *departments])
+    tried_rules = _read_rules(request.GET)
     trial = None
-    if changes and here is not None:
-        trial = trials.try_quotas(actor=request.actor, pool=here.pool, changes=changes)
-    rows = _tree(projects, departments, cycle.fair_shares(), trial, request.GET)
+    if (changes or tried_rules) and here is not None:
+        trial = trials.try_quotas(actor=request.actor, pool=here.pool, changes=changes, sharing=tried_rules)
+    rules = view_rules(here.pool) if here is not None else PROMPT
+    rows = _tree(projects, departments, cycle.fair_shares(), trial, request.GET, rules=rules)
     shown = [row for row in rows if only in {None, row.queue.label}]
     leaves = [row for row in rows if not row.is_department]
-    context = {
+    context: dict[str, Any] = {
         "rows": shown,
         "projects": [row for row in shown if not row.is_department],
         "project_name": only,
@@ -142,15 +146,29 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         "has_limits": any(row.queue.gpu_limit_milli is not None for row in rows),
         "departments": departments,
         "trial": trial,
-        "tried": [_describe_change(queue, settings) for queue, settings in changes],
+        "tried": [
+            *(_describe_change(queue, settings) for queue, settings in changes),
+            *(["other sharing rules"] if tried_rules else []),
+        ],
         "is_edited": bool(text(request, "edit")),
         "packing": find_packing(),
         "enough_to_pack": packing.ENOUGH,
     }
     if request.htmx:
         return render(request, "scheduler/quotas_live.html", context)
-    moves = _moves(request, everywhere, name) if request.actor.is_site_admin else []
-    return render(request, "scheduler/quotas.html", context | {"chart": _chart_of(leaves, only), "moves": moves})
+    context["moves"] = _moves(request, everywhere, name) if request.actor.is_site_admin else []
+    context["chart"] = _chart_of(leaves, only)
+    if here is not None:
+        then = with_changes(rules, tried_rules)
+        past_use = find_past_use(here.pool, then, here.gpu_milli)
+        context["sharing"] = {
+            "name": name_of(rules),
+            "others": sorted(PRESETS.keys() - {name_of(rules)}),
+            "rules": then,
+            "fields": of_pool(then),
+            "past_use": [(row, past_use[row.queue.pk]) for row in shown if row.queue.pk in past_use],
+        }
+    return render(request, "scheduler/quotas.html", context)
 
 
 @require_POST
@@ -166,6 +184,31 @@ def set_quota(request: PageRequest, project: str) -> HttpResponse:
     else:
         messages.error(request, f"The quota of {project} stays. {_errors_of(form)}")
     return _back(pool)
+
+
+@require_POST
+def set_department(request: PageRequest, department: str) -> HttpResponse:
+    """Change what a department of a pool is guaranteed, and the rules for the work below it."""
+    services.require_set_quota(actor=request.actor)
+    pool = request.POST.get("pool") or pools.DEFAULT
+    queue = queues.get_department(actor=request.actor, name=department, pool=pool)
+    form = QuotaForm(request.POST)
+    if form.is_valid():
+        services.set_quota(actor=request.actor, queue=queue, **form.read())
+        messages.success(request, f"The scheduler works with the new settings of {department} from the next second on.")
+    else:
+        messages.error(request, f"The settings of {department} stay. {_errors_of(form)}")
+    return _back(pool)
+
+
+@require_POST
+def set_sharing(request: PageRequest) -> HttpResponse:
+    """Change the rules by which the queues of a pool share: to a named set, or each."""
+    services.require_set_quota(actor=request.actor)
+    pool = pools.get_pool(actor=request.actor, name=request.POST.get("pool") or pools.DEFAULT)
+    sharing.set_rules(actor=request.actor, pool=pool, **_read_rules(request.POST))
+    messages.success(request, f"The queues of the pool {pool.name} share by the new rules from the next second on.")
+    return _back(pool.name)
 
 
 @require_POST
@@ -216,10 +259,22 @@ def _back(pool: str) -> HttpResponse:
     return redirect(reverse("scheduler:quotas") + query)
 
 
+def _read_rules(said: QueryDict) -> Rules:
+    """Return the rules of a pool that fields name: a set of them by `preset`, else all. Raises InvalidInput."""
+    if preset := said.get("preset"):
+        return Rules(preset=preset)
+    if "sharing" not in said:
+        return Rules()
+    form = SharingForm(said)
+    if not form.is_valid():
+        raise InvalidInput(f"These rules cannot be taken. {_errors_of(form)}")
+    return form.read()
+
+
 def _read_changes(said: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, Quota]]:
     """Return the changes that fields name: of one project by `try`, of several by their quotas. Raises InvalidInput."""
-    tried = said.get("try")
-    one = next((row for row in rows if row.project_id is not None and row.label == tried), None)
+    tried, is_department = said.get("try"), "is_department" in said
+    one = next((row for row in rows if row.label == tried and (row.project_id is None) is is_department), None)
     if one is not None and "gpus" in said:
         form = QuotaForm(said)
         if not form.is_valid():
@@ -253,12 +308,21 @@ def _tree(
     fair: Mapping[str, int],
     trial: QuotaTrial | None,
     said: QueryDict,
+    *,
+    rules: SharingRules,
 ) -> list[Row]:
     """Return projects and departments as a tree, each department before what is below it."""
     then = {queue.id: queue.fair_after_milli for queue in trial.queues} if trial is not None else {}
     hues = {queue.pk: number % _HUES for number, queue in enumerate(projects)}
     below: dict[str | None, list[Any]] = {}
-    known = {department.pk for department in departments}
+    known = {department.pk: department for department in departments}
+
+    def line_of(queue: Queue) -> list[Queue]:
+        line = [queue]
+        while (parent := known.get(line[-1].parent_id or "")) is not None:
+            line.append(parent)
+        return line
+
     for queue in (*departments, *projects):
         below.setdefault(queue.parent_id if queue.parent_id in known else None, []).append(queue)
 
@@ -281,6 +345,7 @@ def _tree(
                     fair_milli=fair.get(queue.pk, 0),
                     then_milli=then.get(queue.pk) if trial is not None else None,
                     field=_GPUS + queue.pk,
+                    rules=of_queue(line_of(queue), rules),
                     written=said.get(_GPUS + queue.pk, f"{queue.gpu_quota_milli / ONE_GPU:g}"),
                 )
             )
@@ -317,5 +382,5 @@ def _in(seconds: float | None, unit_s: int) -> str:
     return "" if seconds is None else f"{seconds / unit_s:g}"
 
 
-def _errors_of(form: QuotaForm) -> str:
+def _errors_of(form: forms.Form) -> str:
     return "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())

@@ -10,6 +10,8 @@ urlpatterns = [
     path("quotas/", quotas.quotas_page, name="quotas"),
     path("quotas/changes/save/", quotas.set_quotas, name="set_quotas"),
     path("quotas/departments/new/", quotas.create_department, name="create_department"),
+    path("quotas/departments/<str:department>/save/", quotas.set_department, name="set_department"),
+    path("quotas/sharing/save/", quotas.set_sharing, name="set_sharing"),
     path("quotas/pools/move/", quotas.move_resource, name="move_resource"),
     path("quotas/<str:project>/", quotas.set_quota, name="set_quota"),
 ]

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Count, Q, QuerySet, Sum
 from prometheus_client import Histogram
 
-from core import clock, ids, isolation, leases
+from core import clock, ids, isolation, leases, tasks
 from core.prepared import prepared
 from core.units import ONE_GPU
 from scheduler.engine.cycle import decide
@@ -23,9 +23,9 @@ from scheduler.engine.receipts import Receipt, write_receipts
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
 from scheduler.engine.states import WorkloadState
-from scheduler.models import Gpu, Node, Placement, Queue, Workload
+from scheduler.models import Gpu, Node, Placement, Pool, Queue, Workload
 from scheduler.selectors import workloads
-from scheduler.selectors.snapshots import ClusterView, SnapshotReader
+from scheduler.selectors.snapshots import QUEUES, ClusterView, SnapshotReader
 from scheduler.workers import answers, apply, receipts, undecided
 from scheduler.workers.apply import Applied, Move
 from scheduler.workers.receipts import CycleReceipts
@@ -116,7 +116,8 @@ def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, 
     shares: dict[str, int] = {}
     for view in SnapshotReader().read(_demand()).values():
         queues = [(changed or {}).get(queue.id, queue) for queue in view.queues]
-        session = Session(Snapshot(view.nodes, queues, list(view.jobs.values())), _POLICY)
+        policy = view.apply_rules(_POLICY, clock.now())
+        session = Session(Snapshot(view.nodes, queues, list(view.jobs.values())), policy)
         shares |= {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
     return shares
 
@@ -144,17 +145,23 @@ def _run(policy: Policy, lease: _Lease) -> CycleReport:
         if not any(cycle_input.has_changes for cycle_input in inputs.values()):
             return CycleReport(waiting=sum(len(cycle_input.session.waiting) for cycle_input in inputs.values()))
         decided: list[_Decided] = []
+        consolidated_ids: list[str] = []
         for pool_id, cycle_input in inputs.items():
             view = cycle_input.view
             try:
                 session = cycle_input.session
                 decisions, by_victim = _decide(session)
+                if session.policy.sharing.consolidate_every_s and session.has_consolidated:
+                    consolidated_ids.append(pool_id)
                 decided.append(_Decided(view, session.policy, decisions, CycleReceipts(pool_id, by_victim)))
             except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
                 failed = error
                 break
             isolation.forget(undecided.DECIDE, [row.item_id for row in failures if row.item_id in view.jobs])
         else:
+            if consolidated_ids:
+                Pool.objects.filter(pk__in=consolidated_ids).update(consolidated_at=clock.now())
+                tasks.read_anew(QUEUES)
             return _write(decided, lease)
     _sessions.forget()
     undecided.blame(view, session.policy, _decide, failed)

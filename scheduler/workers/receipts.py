@@ -69,6 +69,8 @@ def record(workload_ids: Sequence[str], receipts: CycleReceipts, *, at: datetime
                 for each in receipt.alternatives
                 if each.job_id in known
             ],
+            claim_delay_s=receipt.claim_delay_s,
+            min_runtime_s=receipt.min_runtime_s,
             at=at,
         )
         for receipt in named

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
 
@@ -55,7 +55,9 @@ class SessionCache:
             views = cached.reader.read()
             policy = apply_prices(policy, cached.reader.packing)
             inputs = {
-                pool_id: _read(cached.inputs.get(pool_id), undecided.leave_out(view, failures), policy)
+                pool_id: _read(
+                    cached.inputs.get(pool_id), undecided.leave_out(view, failures), view.apply_rules(policy, now)
+                )
                 for pool_id, view in views.items()
             }
             yield inputs
@@ -78,6 +80,8 @@ def _rebuild(view: ClusterView, policy: Policy) -> CycleInput:
 
 def _update(cached: CycleInput, view: ClusterView, policy: Policy) -> CycleInput:
     before, session = cached.view, cached.session
+    has_turn = policy.consolidates and not session.policy.consolidates
+    session.policy = replace(session.policy, consolidates=policy.consolidates)
     if (before.nodes, before.queues, session.policy) != (view.nodes, view.queues, policy):
         return _rebuild(view, policy)
     has_moved = bool(session.moved_since(0))
@@ -87,7 +91,7 @@ def _update(cached: CycleInput, view: ClusterView, policy: Policy) -> CycleInput
         ended_ids = before.jobs.keys() - view.jobs.keys()
         known = before.jobs
         changed_jobs = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
-    has_changes = bool(has_moved or ended_ids or changed_jobs)
+    has_changes = bool(has_moved or has_turn or ended_ids or changed_jobs)
     if has_changes:
         session.change(changed_jobs, ended_ids)
     return CycleInput(session, view, has_changes)

@@ -7,17 +7,18 @@ from typing import NamedTuple
 from django.db import transaction
 
 from accounts.actor import Actor
-from core import isolation
+from core import clock, isolation
 from core.units import ONE_GPU
 from scheduler.engine.cycle import decide
 from scheduler.engine.decisions import Decision, Start, Stop
 from scheduler.engine.proof import Resource
 from scheduler.engine.session import Session
+from scheduler.engine.sharing import Rules, SharingRules, with_changes
 from scheduler.engine.snapshot import NEARLINE, JobView, Policy, QueueView, Snapshot
 from scheduler.engine.wording import write
 from scheduler.models import Pool, Queue
 from scheduler.selectors import packing
-from scheduler.selectors.snapshots import ClusterView, SnapshotReader, view_queue
+from scheduler.selectors.snapshots import ClusterView, SnapshotReader, view_queue, view_rules
 from scheduler.services import queues
 from scheduler.services.queues import Quota
 from scheduler.workers import undecided
@@ -84,16 +85,24 @@ class _Share(NamedTuple):
 
 
 def try_quotas(
-    *, actor: Actor, pool: Pool, changes: Sequence[tuple[Queue, Quota]], policy: Policy = NEARLINE
+    *,
+    actor: Actor,
+    pool: Pool,
+    changes: Sequence[tuple[Queue, Quota]],
+    sharing: Rules | None = None,
+    policy: Policy = NEARLINE,
 ) -> QuotaTrial:
-    """Return what the next cycle would do after these changes to queues of a pool. Nothing changes.
+    """Return what the next cycle would do after these changes to queues of a pool, and to its rules of `sharing`.
+
+    Nothing changes.
 
     Raises InvalidQuota.
     """
     changed = {queue.pk: view_queue(queue) for queue in queues.with_changes(actor=actor, changes=changes)}
+    rules = {pool.pk: with_changes(view_rules(pool), sharing)} if sharing else {}
     policy = packing.with_prices(policy)
     with transaction.atomic():
-        before, after = _read(pool, {}), _read(pool, changed)
+        before, after = _read(pool, {}, {}), _read(pool, changed, rules)
     now, now_decisions = _decide(before, policy)
     then, then_decisions = _decide(after, policy)
     projects = set(Queue.objects.filter(pool=pool, project__isnull=False).values_list("pk", flat=True))
@@ -125,13 +134,14 @@ def try_quotas(
     )
 
 
-def _read(pool: Pool, changed: Mapping[str, QueueView]) -> ClusterView:
-    view = SnapshotReader().read(changed=changed).get(pool.pk) or ClusterView([], [], {}, {}, {})
+def _read(pool: Pool, changed: Mapping[str, QueueView], rules: Mapping[str, SharingRules]) -> ClusterView:
+    view = SnapshotReader().read(changed=changed, rules=rules).get(pool.pk) or ClusterView([], [], {}, {}, {})
     return undecided.leave_out(view, isolation.find([undecided.DECIDE]))
 
 
 def _decide(view: ClusterView, policy: Policy) -> tuple[Mapping[str, _Share], Sequence[Decision]]:
     """Return the share of each queue, and what a cycle decides."""
+    policy = view.apply_rules(policy, clock.now())
     session = Session(Snapshot(view.nodes, view.queues, list(view.jobs.values())), policy)
     shares = {queue.view.id: _Share(int(queue.fair[0]), int(queue.held[0])) for queue in session.queues.values()}
     return shares, decide(session)

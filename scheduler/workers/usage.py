@@ -53,7 +53,15 @@ def _sample(since: datetime, now: datetime) -> None:
     seconds = (now - since).total_seconds()
     span = {"level": 0, "begins_at": since, "ends_at": now}
     used, pending = _used_between(since, now)
-    quotas = dict(Queue.objects.filter(pk__in=used.keys() | pending.keys()).values_list("pk", "gpu_quota_milli"))
+    asked = Q(pk__in=used.keys() | pending.keys()) | Q(used_gpu_s__gt=0)
+    queues = list(Queue.objects.filter(asked).select_related("pool").order_by("pk"))
+    quotas = {queue.pk: queue.gpu_quota_milli for queue in queues if queue.pk in used or queue.pk in pending}
+    for queue in queues:
+        rest = queue.used_gpu_s * 0.5 ** (seconds / queue.pool.usage_half_life_s)
+        more = used[queue.pk].gpu_s if queue.pk in used else 0.0
+        # What is less than a second of one GPU is forgotten, so that a queue nobody uses is not written for ever.
+        queue.used_gpu_s = rest + more if rest + more >= 1 else 0.0
+    Queue.objects.bulk_update(queues, ["used_gpu_s"], batch_size=100)
     QueueSample.objects.bulk_create(
         (
             QueueSample(

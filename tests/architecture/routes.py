@@ -160,6 +160,7 @@ GET    /scheduler/forecasts                                   401      200    20
 GET    /scheduler/pools                                       401      200    200    200   200  200
 POST   /scheduler/pools                                       401      403    403    403   403  201
 PATCH  /scheduler/pools/{name}                                401      403    403    403   403  200
+PATCH  /scheduler/pools/{name}/sharing                        401      403    403    403   403  200
 DELETE /scheduler/pools/{name}                                401      403    403    403   403  204
 GET    /scheduler/queues                                      401      200    200    200   200  200
 PATCH  /scheduler/queues                                      401      403    403    403   403  200
@@ -343,6 +344,8 @@ GET    /quotas/                                             login      200    20
 POST   /quotas/changes/save/                                login      403    403    403   403  302
 POST   /quotas/departments/new/                             login      403    403    403   403  302
 POST   /quotas/pools/move/                                  login      403    403    403   403  302
+POST   /quotas/departments/{department}/save/               login      403    403    403   403  302
+POST   /quotas/sharing/save/                                login      403    403    403   403  302
 POST   /quotas/{project}/                                   login      404    403    403   403  302
 
 GET    /flows/                                              login      200    200    200   200  200
@@ -538,6 +541,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /scheduler/quota-trials": {"changes": [{"queue": "team-a", "gpu_quota_milli": 1000}]},
         "POST /scheduler/departments": {"name": "more"},
         "PATCH /scheduler/pools/{name}": {"resources": []},
+        "PATCH /scheduler/pools/{name}/sharing": {"preset": "steady"},
         "PATCH /scheduler/nodes/{node_id}": {"is_drained": True},
         "PATCH /scheduler/queues/{project}": {"gpu_quota_milli": 1000},
         "POST /flows/validate": {"project": "team-a", "text": FLOW},
@@ -579,6 +583,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /compute/{name}/templates/": {"name": "more", "cpu": "1", "memory": "1 GB", "gpus": "0"},
         "POST /quotas/changes/save/": {f"gpus:{values['queue_id']}": "3"},
         "POST /quotas/departments/new/": {"name": "more"},
+        "POST /quotas/departments/{department}/save/": {"gpus": "2"},
+        "POST /quotas/sharing/save/": {"preset": "steady"},
         "POST /quotas/pools/move/": {"resource": "spare", "new_pool": "more"},
         "POST /quotas/{project}/": {"gpus": "2"},
         "POST /settings/cache/new/": {"name": "more", "root": f"{values['folder']}/more", "idle_days": "1"},

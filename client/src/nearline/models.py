@@ -471,10 +471,35 @@ class Template(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sharing(Record):
+    """The rules by which the queues of a pool share. `preset` names the set that they are; empty: they are their own.
+
+    A claim of n GPUs takes nothing from other queues for `claim_delay_s` / n, and spares what has run for less than
+    `reclaim_min_runtime_s`; one beyond the quota also what has run for less than `surplus_min_runtime_s` or was stopped
+    `surplus_evictions_at_most` times. A job that was stopped `evictions_at_most` times is spared. Running work is moved
+    together every `consolidate_every_s` at most. Use counts half after `usage_half_life_s`, and `usage_pull` says how
+    much past use lowers a share; 0: not at all.
+    """
+
+    preset: str
+    claim_delay_s: float
+    reclaim_min_runtime_s: float
+    surplus_min_runtime_s: float
+    evictions_at_most: int
+    surplus_evictions_at_most: int
+    consolidate_every_s: float
+    usage_half_life_s: float
+    usage_pull: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pool(Record):
     """The nodes of some resources, over which quotas and fair shares are worked out."""
 
+    nested: ClassVar[Mapping[str, type[Record]]] = {"sharing": Sharing}
+
     name: str
+    sharing: Sharing | None = None
     resources: tuple[str, ...] = ()
     nodes: int = 0
     gpu_milli: int = 0
@@ -500,7 +525,11 @@ class Department(Record):
     interactive_run_at_most_s: float | None = None
     training_idle_at_most_s: float | None = None
     interactive_idle_at_most_s: float | None = None
+    claim_delay_s: float | None = None
     reclaim_min_runtime_s: float | None = None
+    surplus_min_runtime_s: float | None = None
+    evictions_at_most: int | None = None
+    surplus_evictions_at_most: int | None = None
     preempt_min_runtime_s: float | None = None
 
 
@@ -524,10 +553,15 @@ class Queue(Record):
     interactive_run_at_most_s: float | None = None
     training_idle_at_most_s: float | None = None
     interactive_idle_at_most_s: float | None = None
+    claim_delay_s: float | None = None
     reclaim_min_runtime_s: float | None = None
+    surplus_min_runtime_s: float | None = None
+    evictions_at_most: int | None = None
+    surplus_evictions_at_most: int | None = None
     preempt_min_runtime_s: float | None = None
     pool_rank: int | None = None
     gpu_held_milli: int = 0
+    used_gpu_s: float = 0.0
     placed_workloads: int = 0
     waiting_workloads: int = 0
 

@@ -37,7 +37,7 @@ GROUPS = {
     "experiment": {"list", "show", "compare"},
     "cache": {"add", "list", "plan"},
     "compute": {"attach", "add-template", "list", "sites"},
-    "pool": {"list", "create", "move", "delete"},
+    "pool": {"list", "show", "create", "move", "set", "delete"},
     "analytics": {"evictions", "consumption", "idle"},
     "demo": {"tr4858"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},

@@ -22,6 +22,22 @@ def test_a_pool_is_created_with_resources(cli, server):
     assert server.bodies("POST", "/scheduler/pools") == [{"name": "cloud", "resources": ["cloud"], "moves_work": True}]
 
 
+def test_rules_of_a_pool_are_changed_and_shown(cli, server):
+    times = {"claim_delay_s": 60.0, "reclaim_min_runtime_s": 600.0, "surplus_min_runtime_s": 43_200.0}
+    counts = {"evictions_at_most": 3, "surplus_evictions_at_most": 1, "consolidate_every_s": 300.0}
+    rules = {"preset": "", **times, **counts, "usage_half_life_s": 604_800.0, "usage_pull": 0.5}
+    server.on("PATCH", "/scheduler/pools/cloud/sharing", rules)
+    server.on("GET", "/scheduler/pools", page(POOL | {"sharing": rules}))
+
+    done = cli("pool", "set", "cloud", "--rules", "steady", "--past-use", "0.5", "--stops", "3")
+
+    assert server.bodies("PATCH", "/scheduler/pools/cloud/sharing") == [
+        {"preset": "steady", "usage_pull": 0.5, "evictions_at_most": 3}
+    ]
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[3:5] + lines[-1:] == ["Rules: its own", "Claim delay: 1 min", "Past use: 0.5, half-life 7 d"]
+
+
 def test_a_script_that_does_not_say_yes_is_told_what_would_move_and_moves_nothing(cli, server):
     server.refuse("PATCH", "/scheduler/pools/cloud", 400, title=SAID, code="scheduler.pool_has_work")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from scheduler.engine.actions.taking import serve_by_taking, victims
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.queues import GPU
 from scheduler.engine.rules.runtime import may_move
 from scheduler.engine.session import Session
 from scheduler.engine.victims import VictimQueue
@@ -19,6 +20,9 @@ def consolidate(session: Session) -> None:
 
         return lambda: victims(session, in_queue=lambda _queue: True, may_take=may_take)
 
+    if not session.policy.consolidates:
+        return
+    session.has_consolidated = bool(session.waiting) and (session.free_milli() > 0 or not session.total[GPU])
     serve_by_taking(
         session,
         StopCode.MOVED,

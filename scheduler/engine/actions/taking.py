@@ -39,7 +39,7 @@ def serve_by_taking(
     moot: list[Pod] = []
     while (turn := waiting.pop()) is not None:
         job, pods = turn
-        if not pods or not job.view.may_evict:
+        if not pods or not job.view.may_evict or (job.view.claims_at is not None and code is not StopCode.PREEMPTED):
             waiting.pass_over()
             continue
         jobs = [job]

@@ -1,6 +1,6 @@
 """Which jobs are protected from eviction (they just started, or were evicted often), and which reached a time limit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -9,6 +9,8 @@ from scheduler.engine.jobs import Job
 from scheduler.engine.queues import QueueState
 from scheduler.engine.rules.reclaimable import is_of_surplus, levelled
 from scheduler.engine.session import Session
+from scheduler.engine.sharing import SharingRules, first_rule
+from scheduler.engine.snapshot import JobView, QueueView
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +35,65 @@ def protection_from(
     evictions that a job has to bear.
     """
     policy = session.policy
-    ours, theirs = levelled(job.queue, queue)
-    is_surplus = is_of_surplus(ours, amounts, last)
-    bounds = (above.view.reclaim_min_runtime_s for above in theirs.line)
-    min_runtime_s = next((bound for bound in bounds if bound is not None), 0.0)
+    is_surplus = is_of_surplus(levelled(job.queue, queue)[0], amounts, last)
+    least_s = min_runtime_s(session, job, queue, is_surplus=is_surplus)
+    evictions = _evictions_at_most(session, queue)
     if is_surplus:
-        min_runtime_s = max(min_runtime_s, policy.surplus_min_runtime_s)
-    evictions = policy.surplus_evictions_at_most if is_surplus else policy.evictions_at_most
-    return EvictionProtection(
-        min_runtime_s if policy.min_runtime else 0.0, evictions if policy.honors_reservations else inf
-    )
+        own = (above.view.surplus_evictions_at_most for above in queue.line)
+        evictions = min(evictions, first_rule(own, policy.sharing.surplus_evictions_at_most))
+    return EvictionProtection(least_s if policy.min_runtime else 0.0, evictions if policy.honors_reservations else inf)
+
+
+def min_runtime_s(session: Session, claimant: Job, queue: QueueState, *, is_surplus: bool) -> float:
+    """Return how long work of another queue has run before a claim may evict it."""
+    _, theirs = levelled(claimant.queue, queue)
+    least_s = _reclaim_min_runtime_s(session, theirs)
+    return max(least_s, _surplus_min_runtime_s(session, queue)) if is_surplus else least_s
+
+
+def min_runtimes_s(session: Session, queue: QueueState) -> list[float]:
+    """Return the run times after which work of a queue is protected from fewer claims."""
+    times_s = (_reclaim_min_runtime_s(session, queue), _surplus_min_runtime_s(session, queue))
+    return [time_s for time_s in times_s if time_s]
+
+
+def _reclaim_min_runtime_s(session: Session, queue: QueueState) -> float:
+    own = (above.view.reclaim_min_runtime_s for above in queue.line)
+    return first_rule(own, session.policy.sharing.reclaim_min_runtime_s)
+
+
+def _surplus_min_runtime_s(session: Session, queue: QueueState) -> float:
+    own = (above.view.surplus_min_runtime_s for above in queue.line)
+    return first_rule(own, session.policy.sharing.surplus_min_runtime_s)
+
+
+def _evictions_at_most(session: Session, queue: QueueState) -> int:
+    own = (above.view.evictions_at_most for above in queue.line)
+    return first_rule(own, session.policy.sharing.evictions_at_most)
+
+
+def claim_delay_s(session: Session, queue: QueueState, job: JobView) -> float:
+    """Return for how long a job of a queue takes nothing from others after its wait began."""
+    return split_delay_s(queue_claim_delay_s([above.view for above in queue.line], session.policy.sharing), job)
+
+
+def queue_claim_delay_s(line: Iterable[QueueView], rules: SharingRules) -> float:
+    """Return the claim delay that holds in a queue; `line` leads up from it."""
+    return first_rule((queue.claim_delay_s for queue in line), rules.claim_delay_s)
+
+
+def split_delay_s(delay_s: float, job: JobView) -> float:
+    """Return the claim delay of a job: a part of the one for one GPU.
+
+    One GPU will soon be freed by the end of other work, and costs little while it is waited for. The more GPUs are
+    claimed, the more are kept from their owner, and the less a wait frees them together.
+    """
+    return delay_s / max(1, sum(pod.request.gpus for pod in job.pods))
 
 
 def may_move(session: Session, other: Job) -> bool:
     """Return whether a job may be stopped to be moved: the moves of one job are as limited as its evictions."""
-    policy = session.policy
-    return not policy.honors_reservations or other.view.evictions < policy.evictions_at_most
+    return not session.policy.honors_reservations or other.view.evictions < _evictions_at_most(session, other.queue)
 
 
 def may_preempt(session: Session, other: Job) -> bool:

@@ -6,7 +6,9 @@ from django.test import Client
 from accounts.actor import Actor
 from accounts.models import User
 from accounts.services import projects
-from scheduler.models import Queue
+from scheduler.engine.sharing import STEADY
+from scheduler.models import Pool, Queue
+from scheduler.selectors.snapshots import view_rules
 from scheduler.services import pool_members, queues
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
@@ -224,3 +226,40 @@ def test_who_borrows_and_who_leaves_gpus_idle_is_one_sentence(browser, two_proje
 
 def _root() -> Actor:
     return Actor.system("tests")
+
+
+def test_the_rules_of_a_pool_are_tried_and_taken_with_one_click(browser, two_projects):
+    page = browser.get("/quotas/?preset=steady")
+
+    assert page.context["tried"] == ["other sharing rules"]
+    assert Pool.objects.get().claim_delay_s == 0
+    browser.post("/quotas/sharing/save/", {"preset": "steady"})
+    assert view_rules(Pool.objects.get()) == STEADY
+
+
+def test_the_dial_of_past_use_shows_both_shares_before_it_is_saved(browser, two_projects):
+    Queue.objects.filter(project__name="team-b").update(used_gpu_s=3000.0)
+    fields = {value.rule.field: value.text for value in browser.get("/quotas/").context["sharing"]["fields"]}
+
+    page = browser.get("/quotas/", fields | {"sharing": "1", "past_use": "1"})
+
+    assert [
+        (row.queue.label, use.percent, use.plain_milli, use.pulled_milli)
+        for row, use in page.context["sharing"]["past_use"]
+    ] == [("team-b", 100, 2000, 1000), ("team-c", 0, 2000, 3000)]
+    assert Pool.objects.get().usage_pull == 0
+
+
+def test_a_department_has_rules_of_its_own_and_its_projects_say_from_where_theirs_are(browser, two_projects):
+    browser.post("/quotas/departments/new/", {"name": "lab"})
+    browser.post("/quotas/departments/lab/save/", {"gpus": "2", "reclaim_after": "15"})
+    browser.post("/quotas/team-b/", {"gpus": "1", "department": "lab", "claim_delay": "2", "stops": "3"})
+
+    rows = {row.queue.label: row for row in browser.get("/quotas/").context["rows"]}
+    assert [(value.text, value.inherited) for value in rows["team-b"].rules] == [
+        ("2", "0 min, from the pool"),
+        ("", "15 min, from lab"),
+        ("", "0 h, from the pool"),
+        ("3", "5, from the pool"),
+        ("", "2, from the pool"),
+    ]

@@ -49,11 +49,12 @@ def test_of_what_a_job_waits_for_it_says_how_much_the_named_holders_hold(holders
     assert sentence("by_right", 2, *holders) == f"This job waits for 2 GPUs{space}{told}"
 
 
-def test_what_is_borrowed_and_reclaimed_is_given_back_now():
-    stops = [StoppedJob("gang", "team-b", "reclaimed", NOW)]
+@pytest.mark.parametrize(("in_s", "back"), [(0, "now"), (180, "in 3 min")])
+def test_what_is_borrowed_and_reclaimed_is_given_back_now_or_when_the_rules_let_it_be_taken(in_s, back):
+    stops = [StoppedJob("gang", "team-b", "reclaimed", NOW + timedelta(seconds=in_s))]
 
     assert sentence("borrowed", 4, holder(1, is_borrowing=True), stops=stops) == (
-        "This job waits for 4 GPUs, of which team-b (gang) borrows 1 and gives back now"
+        f"This job waits for 4 GPUs, of which team-b (gang) borrows 1 and gives back {back}"
     )
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Stop
+from scheduler.engine.sharing import SharingRules
 from scheduler.engine.snapshot import NEARLINE, PARITY, Policy, Snapshot
 from tests.factories.scheduler import held, node, queue, wait
 
 HOUR = 3600.0
-POLICY = replace(NEARLINE, surplus_min_runtime_s=24 * HOUR)
+POLICY = replace(NEARLINE, sharing=SharingRules(surplus_min_runtime_s=24 * HOUR))
 
 
 def stops(

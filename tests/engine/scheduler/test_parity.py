@@ -153,5 +153,5 @@ def test_a_job_is_evicted_no_more_often_than_the_policy_allows_though_every_prom
 
     evicted = evictions_with_lost_promises(*parts, rounds=14)
 
-    assert [name for names in evicted for name in names] == ["borrower"] * NEARLINE.evictions_at_most
+    assert [name for names in evicted for name in names] == ["borrower"] * NEARLINE.sharing.evictions_at_most
     assert evicted[-3:] == [[], [], []]

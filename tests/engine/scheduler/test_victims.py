@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Stop
+from scheduler.engine.sharing import SharingRules
 from scheduler.engine.snapshot import NEARLINE, PARITY, GroupView, JobView, PodSetView, Policy, Snapshot
 from tests.factories.scheduler import held, node, queue, wait
 
@@ -114,7 +115,9 @@ def test_where_everybody_is_spared_nobody_goes():
 def test_how_often_a_job_may_be_evicted_is_the_policys_to_say():
     jobs = [runs("a", [0, 1], 900, evictions=1), runs("b", [2, 3], 100)]
 
-    assert stopped(*jobs, wait("claim", "owner", 2), policy=replace(NEARLINE, evictions_at_most=1)) == {"b"}
+    assert stopped(
+        *jobs, wait("claim", "owner", 2), policy=replace(NEARLINE, sharing=SharingRules(evictions_at_most=1))
+    ) == {"b"}
 
 
 @pytest.mark.parametrize(("evictions", "moved"), [((4, 4), {"young"}), ((4, 5), {"old"}), ((5, 5), set())])

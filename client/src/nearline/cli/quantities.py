@@ -25,6 +25,13 @@ def read_milli(text: str) -> int:
     return round(1000 * read_number(text))
 
 
+def read_count(text: str) -> int:
+    """Return a whole number, from 0."""
+    if not (text.isdecimal() and text.isascii()):
+        raise InvalidRequest(f"'{text}' is no whole number.", hint="Write a whole number, or none.")
+    return int(text)
+
+
 def read_seconds(text: str) -> float:
     """Return the seconds of `90s`, `30m`, `12h` or `2d`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)

@@ -1,9 +1,11 @@
 """Pools of nodes: quotas, limits and fair shares are worked out over the nodes of each."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from nearline._http import Http, quoted
-from nearline.models import Pool
+from nearline.errors import NotFound
+from nearline.models import Pool, Sharing
 
 
 class Pools:
@@ -15,6 +17,13 @@ class Pools:
     def list(self) -> Iterator[Pool]:
         """Yield the pools, the default one first."""
         return map(Pool.read, self._http.list_items("/scheduler/pools"))
+
+    def get(self, name: str) -> Pool:
+        """Return a pool. Raises NotFound."""
+        for pool in self.list():
+            if pool.name == name:
+                return pool
+        raise NotFound(f"There is no pool called '{name}'.")
 
     def create(self, name: str, resources: Sequence[str] = (), *, moves_work: bool = False) -> Pool:
         """Create a pool and move resources into it; no project has a quota there at first.
@@ -29,6 +38,15 @@ class Pools:
         """Move resources into a pool. Raises NotFound, and InvalidRequest as `create` does."""
         body = {"resources": [*resources], "moves_work": moves_work}
         return Pool.read(self._http.patch("/scheduler/pools" + quoted(name), body))
+
+    def set_sharing(self, name: str, **rules: Any) -> Sharing:
+        """Change the rules by which the queues of a pool share; what is left out stays. Raises NotFound.
+
+        `preset` is a named set, `prompt` or `steady`. Single rules are `claim_delay_s`, `reclaim_min_runtime_s`,
+        `surplus_min_runtime_s`, `evictions_at_most`, `surplus_evictions_at_most`, `consolidate_every_s`,
+        `usage_half_life_s` and `usage_pull`.
+        """
+        return Sharing.read(self._http.patch("/scheduler/pools" + quoted(name, "sharing"), rules))
 
     def delete(self, name: str) -> None:
         """Delete a pool without nodes, with the quotas in it. Raises NotFound and InvalidRequest."""

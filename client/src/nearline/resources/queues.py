@@ -16,8 +16,9 @@ class Queues:
     Settings are those of the API: `gpu_quota_milli`, `cpu_quota_millicores`, `memory_quota_bytes`,
     `over_quota_weight`, `gpu_limit_milli`, `cpu_limit_millicores`, `memory_limit_bytes`, `department`,
     `training_node_labels`, `interactive_node_labels`, `training_run_at_most_s`, `interactive_run_at_most_s`,
-    `training_idle_at_most_s`, `interactive_idle_at_most_s`, `reclaim_min_runtime_s`, `preempt_min_runtime_s`, and of
-    projects `pool_rank`: 1 is the pool that jobs take first.
+    `training_idle_at_most_s`, `interactive_idle_at_most_s`, `claim_delay_s`, `reclaim_min_runtime_s`,
+    `surplus_min_runtime_s`, `evictions_at_most`, `surplus_evictions_at_most`, `preempt_min_runtime_s`, and of projects
+    `pool_rank`: 1 is the pool that jobs take first.
     """
 
     def __init__(self, http: Http) -> None:
@@ -42,9 +43,11 @@ class Queues:
         """Change several queues of a pool, all of them or none; `change_of` makes a change."""
         self._http.patch("/scheduler/queues", {"pool": pool, "changes": [*changes]})
 
-    def try_changes(self, changes: Sequence[Json], *, pool: str = DEFAULT_POOL) -> QuotaTrial:
-        """Return what changes would do; nothing is changed."""
-        body = {"pool": pool, "changes": [*changes]}
+    def try_changes(
+        self, changes: Sequence[Json] = (), *, pool: str = DEFAULT_POOL, sharing: Json | None = None
+    ) -> QuotaTrial:
+        """Return what changes would do, `sharing` those of the pool's rules; nothing is changed."""
+        body = {"pool": pool, "changes": [*changes], "sharing": sharing or {}}
         return QuotaTrial.read(self._http.post("/scheduler/quota-trials", body, may_repeat=True))
 
     def list_departments(self, *, pool: str = DEFAULT_POOL) -> Iterator[Department]:

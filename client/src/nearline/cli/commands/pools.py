@@ -6,14 +6,16 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.commands.queues import show_trial
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
+from nearline.cli.quantities import read_count, read_number, read_seconds
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest
-from nearline.models import Pool
+from nearline.models import Pool, Sharing
 
-app = CommandGroup(help="Pools of nodes: list, create, move, delete.")
+app = CommandGroup(help="Pools of nodes: list, show, create, move, set, delete.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the pool.")]
 _HAS_WORK = "scheduler.pool_has_work"
@@ -56,6 +58,64 @@ def move_resources(
     _show(context, _after_asking(lambda moves: pools.move(name, resources, moves_work=moves), yes=yes))
 
 
+@app.command("show")
+def show_pool(context: typer.Context, name: Name) -> None:
+    """Show a pool, and the rules by which its queues share."""
+    _show(context, session_of(context).client().pools.get(name))
+
+
+@app.command("set")
+def set_sharing(  # noqa: PLR0917 (each is an option of the command line)
+    context: typer.Context,
+    name: Name,
+    rules: Annotated[str, typer.Option("--rules", help="A named set of rules: prompt or steady.")] = "",
+    claim_delay: Annotated[
+        str, typer.Option("--claim-delay", help="A claim of n GPUs takes nothing for this / n, as 1m.")
+    ] = "",
+    reclaim_after: Annotated[
+        str, typer.Option("--reclaim-after", help="Other queues evict nothing that ran for less, as 10m.")
+    ] = "",
+    surplus_after: Annotated[
+        str, typer.Option("--surplus-after", help="Claims beyond a quota evict nothing that ran for less, as 12h.")
+    ] = "",
+    stops: Annotated[str, typer.Option("--stops", help="A job is stopped so many times at most, moves included.")] = "",
+    surplus_stops: Annotated[str, typer.Option("--surplus-stops", help="The same for claims beyond a quota.")] = "",
+    consolidate_every: Annotated[
+        str, typer.Option("--consolidate-every", help="Running work is moved together this often at most, as 5m.")
+    ] = "",
+    past_use: Annotated[
+        str, typer.Option("--past-use", help="How much past use lowers a share, from 0 (not at all) to 10.")
+    ] = "",
+    half_life: Annotated[str, typer.Option("--half-life", help="Use this long ago counts half, as 7d.")] = "",
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.")] = False,
+) -> None:
+    """Change the rules by which the queues of a pool share. For site admins.
+
+    What is not named stays. Departments and projects may have their own: `nearline queue set`.
+    """
+    given: list[tuple[str, str, Callable[[str], object]]] = [
+        ("preset", rules, str),
+        ("claim_delay_s", claim_delay, read_seconds),
+        ("reclaim_min_runtime_s", reclaim_after, read_seconds),
+        ("surplus_min_runtime_s", surplus_after, read_seconds),
+        ("evictions_at_most", stops, read_count),
+        ("surplus_evictions_at_most", surplus_stops, read_count),
+        ("consolidate_every_s", consolidate_every, read_seconds),
+        ("usage_pull", past_use, read_number),
+        ("usage_half_life_s", half_life, read_seconds),
+    ]
+    changes = {key: read(text) for key, text, read in given if text}
+    if not changes:
+        raise InvalidRequest("Nothing is to change.", hint="Name a rule, such as --rules steady.")
+    client = session_of(context).client()
+    if dry_run:
+        show_trial(context, client.queues.try_changes(pool=name, sharing=changes))
+        return
+    client.pools.set_sharing(name, **changes)
+    _show(context, client.pools.get(name))
+
+
 @app.command("delete")
 def delete_pool(context: typer.Context, name: Name, *, yes: Yes = False) -> None:
     """Delete a pool without nodes, with the quotas in it. For site admins."""
@@ -78,4 +138,19 @@ def _after_asking(call: Callable[[bool], Pool], *, yes: bool) -> Pool:
 
 def _show(context: typer.Context, pool: Pool) -> None:
     fields = [("Pool", pool.name), ("GPUs", formats.gpus(pool.gpu_milli)), ("Resources", ", ".join(pool.resources))]
+    if pool.sharing is not None:
+        fields += _rules_of(pool.sharing)
     session_of(context).out.record(pool, fields)
+
+
+def _rules_of(rules: Sharing) -> list[tuple[str, str]]:
+    return [
+        ("Rules", rules.preset or "its own"),
+        ("Claim delay", formats.duration(rules.claim_delay_s)),
+        ("Reclaimed after", formats.duration(rules.reclaim_min_runtime_s)),
+        ("Reclaimed beyond a quota after", formats.duration(rules.surplus_min_runtime_s)),
+        ("Stopped at most", f"{rules.evictions_at_most} times"),
+        ("Stopped beyond a quota at most", f"{rules.surplus_evictions_at_most} times"),
+        ("Consolidates every", formats.duration(rules.consolidate_every_s)),
+        ("Past use", f"{rules.usage_pull:g}, half-life {formats.duration(rules.usage_half_life_s)}"),
+    ]

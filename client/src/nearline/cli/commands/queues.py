@@ -9,7 +9,7 @@ from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
-from nearline.cli.quantities import read_bytes, read_milli, read_number, read_seconds
+from nearline.cli.quantities import read_bytes, read_count, read_milli, read_number, read_seconds
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest
 from nearline.models import Department, Queue, QuotaTrial
@@ -82,6 +82,16 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
     reclaim_after: Annotated[
         str, typer.Option("--reclaim-after", help="Other queues evict nothing that ran for less, as 10m, or none.")
     ] = "",
+    claim_delay: Annotated[
+        str, typer.Option("--claim-delay", help="Its claims of one GPU take nothing for so long, as 1m, or none.")
+    ] = "",
+    surplus_after: Annotated[
+        str, typer.Option("--surplus-after", help="Claims beyond a quota evict nothing that ran for less, or none.")
+    ] = "",
+    stops: Annotated[str, typer.Option("--stops", help="A job is stopped so many times at most, or none.")] = "",
+    surplus_stops: Annotated[
+        str, typer.Option("--surplus-stops", help="The same for claims beyond a quota, or none.")
+    ] = "",
     preempt_after: Annotated[
         str, typer.Option("--preempt-after", help="Higher priority evicts nothing that ran for less, or none.")
     ] = "",
@@ -108,8 +118,12 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
         ("training_idle_at_most_s", idle_training, read_seconds),
         ("interactive_idle_at_most_s", idle_interactive, read_seconds),
         ("reclaim_min_runtime_s", reclaim_after, read_seconds),
+        ("claim_delay_s", claim_delay, read_seconds),
+        ("surplus_min_runtime_s", surplus_after, read_seconds),
+        ("evictions_at_most", stops, read_count),
+        ("surplus_evictions_at_most", surplus_stops, read_count),
         ("preempt_min_runtime_s", preempt_after, read_seconds),
-        ("pool_rank", rank, _read_rank),
+        ("pool_rank", rank, read_count),
     ]
     settings |= {key: None if text == _NONE else read(text) for key, text, read in given if text}
     labels = {"training_node_labels": nodes_training, "interactive_node_labels": nodes_interactive}
@@ -119,7 +133,7 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
     session = session_of(context)
     change = change_of(name, is_department=is_department, **settings)
     if dry_run:
-        _show_trial(context, session.client().queues.try_changes([change], pool=pool))
+        show_trial(context, session.client().queues.try_changes([change], pool=pool))
         return
     session.client().queues.set_many([change], pool=pool)
     session.out.done(f"The scheduler works with the new settings of {name} in the pool {pool} from its next cycle on.")
@@ -166,7 +180,8 @@ def delete_department(
     session.out.done(f"The department {name} is deleted.")
 
 
-def _show_trial(context: typer.Context, trial: QuotaTrial) -> None:
+def show_trial(context: typer.Context, trial: QuotaTrial) -> None:
+    """Show what a change would do."""
     out = session_of(context).out
     if out.is_json:
         out.json(trial.to_json())
@@ -190,12 +205,6 @@ def _show_trial(context: typer.Context, trial: QuotaTrial) -> None:
     out.note("Nothing was changed.")
 
 
-def _read_rank(text: str) -> int:
-    if not (text.isdecimal() and text.isascii()):
-        raise InvalidRequest(f"'{text}' is no place in an order.", hint="Write a whole number from 1, or none.")
-    return int(text)
-
-
 def _fields(queue: Queue | Department) -> list[tuple[str, object]]:
     return [
         ("Pool", queue.pool),
@@ -212,6 +221,10 @@ def _fields(queue: Queue | Department) -> list[tuple[str, object]]:
         ("Training nodes", ", ".join(queue.training_node_labels)),
         ("Interactive nodes", ", ".join(queue.interactive_node_labels)),
         ("Reclaimed after", _or_none(queue.reclaim_min_runtime_s, formats.duration)),
+        ("Claim delay", _or_none(queue.claim_delay_s, formats.duration)),
+        ("Reclaimed beyond a quota after", _or_none(queue.surplus_min_runtime_s, formats.duration)),
+        ("Stopped at most", queue.evictions_at_most),
+        ("Stopped beyond a quota at most", queue.surplus_evictions_at_most),
         ("Preempted after", _or_none(queue.preempt_min_runtime_s, formats.duration)),
     ]
 
