@@ -14,6 +14,7 @@ from core.errors import InvalidInput
 from core.tasks import enqueue_on_commit
 from datasets import permissions
 from datasets.adapters.opening import open_source
+from datasets.adapters.sources.listing import list_import
 from datasets.errors import ImportNotReady
 from datasets.models import Branch, CacheSite, Dataset, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.selectors import commits, sources
@@ -44,8 +45,8 @@ def preview_import(*, actor: Actor, dataset: Dataset, source: str, prefix: str) 
     row = sources.get_source_for(actor=actor, dataset=dataset, name=source)
     if row.kind == SourceKind.SITE:
         raise InvalidInput("Its files are counted by a pod of its cluster, when they are imported.")
-    listed = open_source(row).list_files(_check_folder(prefix).encode())
-    found = list(islice(listed, _MOST_PREVIEWED))
+    listed = list_import(open_source(row), _check_folder(prefix).encode())
+    found = [file for _, file in islice(listed, _MOST_PREVIEWED)]
     skipped = [f"{file.path.decode('utf-8', 'backslashreplace')} {file.why}" for file in found if file.why]
     is_complete = next(listed, None) is None
     return Preview(len(found) - len(skipped), sum(file.size_bytes for file in found), skipped, is_complete)

@@ -21,6 +21,7 @@ from core.tasks import enqueue_reliably
 from datasets.adapters.opening import open_manifests, open_mapped_packs, open_source
 from datasets.adapters.sites.existing.driver import ExistingSite
 from datasets.adapters.sites.volume.kind import connection_of
+from datasets.adapters.sources.listing import list_import
 from datasets.engine.layout import pack_key
 from datasets.errors import (
     CacheSiteUnavailable,
@@ -209,9 +210,10 @@ class _Work:
         actor = find_actor(row.user_id) if row.user_id is not None else None
         if actor is None or not row.source.projects.filter(pk=dataset.project_id).exists():
             raise SourceNotFound(f"Who asked for it, or {dataset.project.name}, may not import from it any more.")
-        listed = list(open_source(row.source).list_files(row.prefix.encode()))
-        files = sorted(((_path_of(row, file), file) for file in listed if not file.why), key=itemgetter(0))
-        skipped = [f"{_show(file.path)} {file.why}" for file in listed if file.why]
+        listed = list(list_import(open_source(row.source), row.prefix.encode()))
+        top = row.directory.encode() + b"/" if row.directory else b""
+        files = sorted(((top + path, file) for path, file in listed if not file.why), key=itemgetter(0))
+        skipped = [f"{_show(file.path)} {file.why}" for _, file in listed if file.why]
         if not files:
             raise InvalidInput(f"'{row.source.name}:{row.prefix}' holds no file that a dataset can carry.")
         told_at, written_bytes = clock.now(), 0
@@ -335,15 +337,9 @@ def _tell(error: PlatformError) -> dict[str, object]:
 def _list(row: InPlaceImport) -> Sequence[FoundFile]:
     """Return the files of an import's folder; none where the folder is gone."""
     try:
-        return list(open_source(row.source).list_files(row.prefix.encode()))
+        return [file for _, file in list_import(open_source(row.source), row.prefix.encode())]
     except SourceFileMissing:
         return ()
-
-
-def _path_of(row: InPlaceImport, file: FoundFile) -> bytes:
-    """Return the path in the dataset of a file of the source."""
-    inner = file.path[len(row.prefix.encode()) :].lstrip(b"/")
-    return row.directory.encode() + b"/" + inner if row.directory else inner
 
 
 def _explain_change(file: FoundFile) -> SourceChanged:

@@ -1,5 +1,7 @@
 """Files that stay where they are: a dataset refers to them, and every reader gets what was imported or a named error."""
 
+import hashlib
+import json
 import os
 import random
 import shutil
@@ -131,6 +133,46 @@ def test_a_clone_of_what_was_imported_equals_one_of_what_was_copied(source, fold
     shutil.rmtree(folder / "set")
     assert clone(mapped, first.commit, target / "promoted") == files
     shutil.rmtree(target)
+
+
+def put_into_cache(folder, content: bytes, ending: str = "") -> str:
+    """Keep content as DVC 3 does, and return its name."""
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    write(folder, {f".dvc/cache/files/md5/{md5[:2]}/{md5[2:]}{ending}": content})
+    return md5
+
+
+def put_listing(folder, files) -> str:
+    """Keep files in the cache of a DVC repository, and return the path of their listing."""
+    items = [{"md5": put_into_cache(folder, content), "relpath": name} for name, content in files.items()]
+    md5 = put_into_cache(folder, json.dumps(items).encode(), ".dir")
+    return f".dvc/cache/files/md5/{md5[:2]}/{md5[2:]}.dir"
+
+
+def test_a_listing_of_dvc_is_imported_out_of_its_cache_under_its_paths(source, folder, dataset, member, tmp_path):
+    listing = put_listing(folder, FILES)
+    put_into_cache(folder, b"of another dataset")
+
+    row = import_files(member, dataset, prefix=listing, directory="lungs")
+
+    assert (row.state, row.error, row.files) == ("referenced", "", 5)
+    assert clone(dataset, row.commit, tmp_path / "clone") == {f"lungs/{name}": data for name, data in FILES.items()}
+    assert list(open_manifests(dataset).list_blobs("packs/")) == []
+    previewed = in_place.preview_import(actor=member, dataset=dataset, source="nfs", prefix=listing)
+    assert (previewed.files, previewed.size_bytes) == (5, row.size_bytes)
+    assert check(member, row).changed_files == 0
+
+
+def test_a_listing_of_dvc_whose_files_are_not_there_or_lead_out_is_refused(source, folder, dataset, member):
+    listing = put_listing(folder, {"a/one": b"one"})
+    md5 = hashlib.md5(b"one", usedforsecurity=False).hexdigest()
+    (folder / f".dvc/cache/files/md5/{md5[:2]}/{md5[2:]}").unlink()
+    outside = put_listing(folder, {"../out": b"two"})
+
+    missing, refused = (import_files(member, dataset, prefix=prefix) for prefix in (listing, outside))
+
+    assert missing.error == "'a/one' is not in the cache of DVC: run `dvc fetch`, then import again."
+    assert refused.error.startswith(f"'{outside}' is no list of files as DVC writes it: '../out' ")
 
 
 BREAK = {
