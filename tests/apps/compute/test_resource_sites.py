@@ -17,7 +17,7 @@ from compute.services.submissions import Submission
 from compute.workers import releases
 from core import clock, tasks
 from datasets.errors import CacheFull, CacheInUse, CacheSiteNotFound
-from datasets.models import CachedCommit, CacheHold
+from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.services import cache_sites, caches
 from tests.factories import compute as make
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -219,3 +219,21 @@ def test_the_pages_show_both_directions(site_admin, resource, sites):
     assert page.index("reads far") < page.index("reads near")
     assert f"read by {resource.name}" in browser.get("/cache/?site=far").content.decode()
     assert reads.list_readers(["near", "far"]) == {"near": [resource.name], "far": [resource.name]}
+
+
+def test_a_site_on_a_host_that_does_not_answer_is_shown_as_lost_with_the_reason(site_admin, resource, sites):
+    browser = Client()
+    browser.force_login(User.objects.get(pk=site_admin.user_id))
+    host = Resource.objects.create(name="gpu-7", kind="ssh", state="unreachable", error="It is switched off.")
+    CacheSite.objects.create(
+        name="on-host", kind="ssh", root="/data/cache", config={"resource": host.pk}, capacity_bytes=10**9
+    )
+    resources.set_sites(actor=site_admin, resource=host, sites=["on-host"])
+
+    page = browser.get("/cache/?site=on-host").content.decode()
+    errors = {item["name"]: item["error"] for item in browser.get("/api/v1/cache/sites").json()["items"]}
+
+    assert "It is switched off. What is cached there stays" in page
+    assert errors == {"far": "", "near": "", "on-host": "It is switched off."}
+    with pytest.raises(InvalidResource, match="The cache site on-host is on another cluster or host"):
+        resources.set_sites(actor=site_admin, resource=resource, sites=["on-host"])

@@ -237,13 +237,18 @@ def test_a_flipped_bit_is_found_named_and_healed(site, place, commit):
     assert [event.message for event in told] == ["Not as the commit says: a/one (changed).", "Healed from the store."]
 
 
-def test_what_no_row_wants_is_swept_away(site, place, commit):
+def test_what_no_row_wants_is_swept_away_but_nothing_of_another_site(site, place, commit):
     row = work(make_row(site, commit))
     CachedCommit.objects.filter(pk=row.pk).delete()
+    owner = place.folder("near") / ".nearline-site"
 
+    owner.write_text("site_2")
+    evictions.sweep_leftovers()
+    assert files_in(place.folder("near") / row.pk / "files") == FIRST
+    owner.write_text(site.pk)
     evictions.sweep_leftovers()
 
-    assert registry.open_site(site).list() == {}
+    assert not (place.folder("near") / row.pk).exists()
 
 
 def test_a_disk_that_is_not_mounted_is_waited_for_and_nothing_is_written_in_its_place(site, place, commit, member):

@@ -124,7 +124,12 @@ class CopyFolder:
         return {"total_bytes": usage.total, "free_bytes": usage.free}
 
     def list_copies(self) -> dict[str, str]:
-        """Return by id every copy of which anything is here, with its location; empty: it is not complete."""
+        """Return by id every copy of which anything is here, with its location; empty: it is not complete.
+
+        What lies in a folder that another site has taken is none of ours.
+        """
+        if self._read_owner() != self._site:
+            return {}
         records = {path.name: path.read_text() for path in self._list(_RECORDS)}
         strays = [path.name for place in (_FILLING, _TRASH) for path in self._list(place)]
         strays += [path.name for path in self._list("") if path.name not in _OWN_NAMES and (path / _READY).is_file()]
