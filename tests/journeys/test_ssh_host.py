@@ -1,6 +1,7 @@
 """The product with a host that it reaches by SSH, from the command line: jobs run there, and it goes away and comes back."""
 
 import os
+import signal
 
 import pytest
 
@@ -154,9 +155,11 @@ def test_a_commit_is_cached_on_a_host_while_the_platform_is_killed_read_by_a_ste
     product.cli("cache", "add", "near-gpu-7", "--kind", "ssh", *settings, cwd=data)
     product.cli("compute", "sites", "gpu-7", "near-gpu-7", cwd=data)
     product.cli("data", "cache", "demo/scans", "--site", "near-gpu-7", cwd=data)
-    product.wait_for(lambda: list(cache.glob(".filling/*/files/*")), bool)
+    pids = product.wait_for(lambda: [path.read_text() for path in cache.glob(".work/*-fill/pid")], any)
+    os.kill(int(pids[0]), signal.SIGSTOP)
     product.kill()
     assert list(cache.glob("cc_*")) == []
+    os.kill(int(pids[0]), signal.SIGCONT)
     product.start()
     copy = product.wait_for(lambda: copy_of(product), lambda copy: copy["state"] in {"ready", "failed"})
     run = product.cli_json("flow", "run", "flow.yaml", "--project", "demo", "--wait", cwd=flow)
