@@ -195,9 +195,10 @@ def _start(jobs: Iterable[Job]) -> None:
     starts = [start for start in prepared if isinstance(start, _Start)]
     here = [start for start in starts if not _is_remote(start)]
     ended += filter(None, isolation.for_each(failures.START, here, _start_one, key=_id_of))
-    with ThreadPoolExecutor(_STARTED_AT_ONCE, thread_name_prefix="start") as pool:
+    if len(here) < len(starts):
         remote = filter(_is_remote, starts)
-        ended += filter(None, isolation.for_each(failures.START, remote, _start_one, key=_id_of, executor=pool))
+        with ThreadPoolExecutor(_STARTED_AT_ONCE, thread_name_prefix="start") as pool:
+            ended += filter(None, isolation.for_each(failures.START, remote, _start_one, key=_id_of, executor=pool))
     if ended:
         with transaction.atomic():
             journal.record_steps(ended, now=clock.now())

@@ -134,9 +134,10 @@ class Repeated(Generic[R]):
 
     def __call__(self) -> list[R]:
         """Return the rows of the query."""
-        now, adapt = clock.now(), _database().ops.adapt_datetimefield_value
+        now, database = clock.now(), _database()
         return self._read.fetch(
-            tuple(each if offset is None else adapt(now + offset) for offset, each in self._parameters)
+            database,
+            [each if offset is None else _for_database(now + offset, database) for offset, each in self._parameters],
         )
 
 
@@ -169,13 +170,13 @@ class _Read:
         self._shape = _shape_of(queryset, compiler)
 
     def run(self, values: Values) -> list[Any]:
-        return self.fetch(self.statement.bind(values))
+        return self.fetch(_database(), self.statement.bind(values))
 
-    def fetch(self, parameters: tuple[Any, ...]) -> list[Any]:
-        with _database().cursor() as cursor:
+    def fetch(self, database: BaseDatabaseWrapper, parameters: Sequence[Any]) -> list[Any]:
+        with database.cursor() as cursor:
             cursor.execute(self.statement.sql, parameters)
             rows = cursor.fetchall()
-        return [self._shape(row) for row in _converted(rows, self._converters)] if rows else []
+        return [self._shape(row) for row in _converted(rows, self._converters, database)] if rows else []
 
 
 Converters = Sequence[tuple[int, Callable[..., Any], Any]]
@@ -186,8 +187,9 @@ def _flat(converters: Mapping[int, tuple[Sequence[Callable[..., Any]], Any]]) ->
     return [(at, convert, column) for at, (each, column) in converters.items() for convert in each]
 
 
-def _converted(rows: Iterable[Sequence[Any]], converters: Converters) -> Iterator[list[Any]]:
-    database = _database()
+def _converted(
+    rows: Iterable[Sequence[Any]], converters: Converters, database: BaseDatabaseWrapper
+) -> Iterator[list[Any]]:
     for row in map(list, rows):
         for at, convert, column in converters:
             row[at] = convert(row[at], column, database)
@@ -256,19 +258,21 @@ class _Update:
         self._statement = _Statement.of(text, parameters, places)
 
     def run(self, changes: Mapping[str, Any], values: Values) -> int:
-        with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
-            cursor.execute(self._statement.sql, self._bind(changes, values))
+        database = _database()
+        with transaction.mark_for_rollback_on_error(), database.cursor() as cursor:
+            cursor.execute(self._statement.sql, self._bind(changes, values, database))
             return int(cursor.rowcount)
 
     def run_returning(self, changes: Mapping[str, Any], values: Values) -> list[tuple[Any, ...]]:
-        with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
-            cursor.execute(self._statement.sql, self._bind(changes, values))
+        database = _database()
+        with transaction.mark_for_rollback_on_error(), database.cursor() as cursor:
+            cursor.execute(self._statement.sql, self._bind(changes, values, database))
             rows = cursor.fetchall()
-        return [tuple(row) for row in _converted(rows, self._converters)]
+        return [tuple(row) for row in _converted(rows, self._converters, database)]
 
-    def _bind(self, changes: Mapping[str, Any], values: Values) -> tuple[Any, ...]:
+    def _bind(self, changes: Mapping[str, Any], values: Values, database: BaseDatabaseWrapper) -> list[Any]:
         pairs = zip(self._columns, filter(_is_value, changes.values()), strict=True)
-        return *(column.adapt(value) for column, value in pairs), *self._statement.bind(values)
+        return [*(column.adapt(value, database) for column, value in pairs), *self._statement.bind(values)]
 
 
 class _Delete:
@@ -324,7 +328,7 @@ def _split(arguments: Sequence[object], named: Mapping[str, object]) -> tuple[Sh
             shape.append((bool, argument))
         elif isinstance(argument, datetime):
             shape.append(datetime)
-            values.append(_database().ops.adapt_datetimefield_value(argument))
+            values.append(_for_database(argument, _database()))
         elif isinstance(argument, str | int):
             shape.append(str if isinstance(argument, str) else int)
             values.append(argument)
@@ -404,9 +408,14 @@ def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False, update: Seq
         attributes = attrgetter(*(field.attname for field in fields))
         _inserts[key] = start, end, [_Stored.of(field) for field in fields], attributes
     start, end, known, read = _inserts[key]
-    values = [column.adapt(value) for row in rows for column, value in zip(known, read(row), strict=True)]
+    database = _database()
+    values = [
+        value if type(value) in column.unchanged else column.adapt(value, database)
+        for row in rows
+        for column, value in zip(known, read(row), strict=True)
+    ]
     places = _PLACES.format(", ".join(["%s"] * len(known)))
-    with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
+    with transaction.mark_for_rollback_on_error(), database.cursor() as cursor:
         cursor.execute(f"{start}{', '.join([places] * len(rows))}{end}", values)
         count = int(cursor.rowcount)
     for row in rows:
@@ -438,11 +447,24 @@ class _Stored:
         unchanged = frozenset(kind for kind, columns in _AS_THEY_ARE.items() if isinstance(field, columns))
         return cls(field, unchanged, isinstance(field, models.DateTimeField))
 
-    def adapt(self, value: Any) -> Any:
+    def adapt(self, value: Any, database: BaseDatabaseWrapper) -> Any:
         """Return a value as the column stores it."""
         kind = type(value)
         if kind in self.unchanged or (isinstance(value, str) and str in self.unchanged):
             return value
         if kind is datetime and self.has_moments:
-            return _database().ops.adapt_datetimefield_value(value)
-        return self.field.get_db_prep_save(value, _database())
+            return _for_database(value, database)
+        return self.field.get_db_prep_save(value, database)
+
+
+_last_moment: tuple[datetime | None, Any] = None, None
+
+
+def _for_database(moment: datetime, database: BaseDatabaseWrapper) -> Any:
+    """Return a moment as the database takes it. The same one is stored in many columns, one after the other."""
+    global _last_moment  # noqa: PLW0603 (it is replaced as a whole)
+    known, text = _last_moment
+    if known is not moment:
+        text = database.ops.adapt_datetimefield_value(moment)
+        _last_moment = moment, text
+    return text

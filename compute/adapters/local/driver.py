@@ -309,7 +309,10 @@ class LocalDriver:
     def forget(self, name: str) -> None:
         """Remove the marker and what is of no use after the end."""
         folder = self._folder(name)
-        shutil.rmtree(folder.path / "tmp", ignore_errors=True)
+        try:
+            (folder.path / "tmp").rmdir()  # most are empty
+        except OSError:
+            shutil.rmtree(folder.path / "tmp", ignore_errors=True)
         folder.control.unlink(missing_ok=True)
         (self._live / name).unlink(missing_ok=True)
         with self._guard:
