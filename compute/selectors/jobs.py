@@ -221,7 +221,7 @@ def get_job(*, actor: Actor, name: str) -> Job:
 
     Raises JobNotFound, also to those who are not members of its project.
     """
-    job = find_named(name, list_jobs(actor=actor, with_parts=True).select_related("workload__answer", "part_of"))
+    job = find_named(name, list_jobs(actor=actor, with_parts=True).select_related("part_of"))
     if job is None:
         raise JobNotFound(f"There is no job called '{name}', or you are not a member of its project.")
     return job

@@ -59,7 +59,7 @@ class Proof:
 
 
 def find_proof(workload: Workload | None) -> Proof | None:
-    """Return the proof that a workload, of which the answer is at hand, has to wait; None while there is none."""
+    """Return the proof that a workload has to wait, by a query of its own; None while there is none."""
     answer = workload.answer if workload is not None else None
     if answer is None:
         return None
