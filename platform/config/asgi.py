@@ -14,11 +14,13 @@ from django.core.asgi import get_asgi_application  # noqa: E402 (the path must b
 _django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
+from django.urls import get_resolver  # noqa: E402
 
 from compute.web.connections_asgi import with_connections  # noqa: E402 (models must be loaded first)
 from config import keys  # noqa: E402
 from config.proxies import with_proxies  # noqa: E402
 from config.start_check import with_start_check  # noqa: E402
+from core import garbage  # noqa: E402
 from datasets.web.store_asgi import with_store_door  # noqa: E402
 
 _served = with_proxies(
@@ -26,3 +28,6 @@ _served = with_proxies(
     settings.NEARLINE.trusted_proxies,
 )
 application = with_start_check(_served, keys.check_keys)
+
+_ = get_resolver().url_patterns  # loads all routes, which the first request would do else
+garbage.leave_out_what_is_loaded()
