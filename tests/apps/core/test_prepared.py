@@ -8,8 +8,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, DateTimeField, Exists, F, OuterRef, QuerySet, Value
 
 from compute.models import Job, Resource, Template
-from core import orm
-from core.prepared import insert, prepared
+from core import clock, orm
+from core.prepared import Repeated, insert, prepared
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -52,6 +52,25 @@ def test_rows_come_with_their_related_ones_and_every_call_gets_its_own(templates
         assert (lab, farm) == (templates[:2], templates[2:])
         assert [(row.resource.name, row.resource.config) for row in lab] == [("lab", {"of": "lab"})] * 2
         assert [row.full_name for row in farm] == ["farm.small", "farm.large"]
+
+
+def test_a_repeated_query_is_made_once_and_asks_about_the_present_each_time(templates):
+    made = []
+
+    def lately() -> QuerySet[Resource, str]:
+        made.append(clock.now())
+        recent = Resource.objects.filter(last_contact_at__gt=clock.now() - timedelta(minutes=30), created_at__gt=NOON)
+        return recent.order_by("name").values_list("name", flat=True)
+
+    ask = Repeated(lately)
+    with clock.frozen_at(NOON) as move:
+        answers = []
+        for minutes in (0, 45, 120):
+            move(NOON + timedelta(minutes=minutes))
+            answers.append(ask())
+
+    assert answers == [["farm", "lab"], ["farm"], []]
+    assert len(made) == 1
 
 
 def test_a_row_that_was_changed_is_read_anew(templates):
