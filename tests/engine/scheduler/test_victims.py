@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.engine import solver
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Stop
+from scheduler.engine.decisions import Stop, StopCode
 from scheduler.engine.sharing import SharingRules
 from scheduler.engine.snapshot import NEARLINE, PARITY, GroupView, JobView, PodSetView, Policy, Snapshot
 from tests.factories.scheduler import held, node, queue, wait
@@ -129,6 +130,25 @@ def test_a_job_that_was_stopped_as_often_as_allowed_is_not_moved_either(eviction
     assert {
         decision.job_id for decision in run_cycle(Snapshot(*parts), NEARLINE) if isinstance(decision, Stop)
     } == moved
+
+
+@pytest.mark.parametrize(("nodes", "tried"), [(4, 9), (8, 14), (16, 23)])
+def test_where_moves_cannot_help_a_set_a_node_is_tried_and_others_of_doubled_size(nodes, tried, monkeypatch):
+    rows = [node(f"n{index}", 4) for index in range(nodes)]
+    jobs = [
+        held(f"j{index}-{gpu}", "guest", f"n{index}", {gpu: 1}, cpu=20) for index in range(nodes) for gpu in range(3)
+    ]
+    queues = [queue("owner", nodes), queue("guest", 3 * nodes)]
+    played = []
+    play = solver._play
+    monkeypatch.setattr(
+        solver, "_play", lambda session, *more, **how: played.append(session.cause.code) or play(session, *more, **how)
+    )
+
+    decisions = run_cycle(Snapshot(rows, queues, [*jobs, wait("large", "owner", 4)]), NEARLINE)
+
+    assert not any(isinstance(decision, Stop) for decision in decisions)
+    assert played.count(StopCode.MOVED) == 2 * tried  # the wanted job first, and in its turn
 
 
 def test_to_the_letter_of_the_model_neither_size_nor_loss_nor_past_evictions_count():
