@@ -144,7 +144,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     return _job_out(job, idleness.find_idle_states([job]).get(job.pk)) | {
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
-        "outlook": outlooks.find_outlooks(actor=request.actor, jobs=[job]).get(job.pk),
+        "outlook": outlooks.find_outlook(actor=request.actor, job=job),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
         "replicas": job.replicas,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compute.engine.states import HOLDING, JOB_STATES, JobState
+from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
 
 _FAILED = frozenset({JobState.FAILED, JobState.LOST})
 
@@ -16,6 +16,12 @@ class Part:
     state: JobState
     reason_code: str = ""
     reason: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it did not do its work, and nobody has ended it on purpose."""
+        was_idle = self.state is JobState.CANCELLED and self.reason_code == ReasonCode.IDLE_LIMIT
+        return self.state in _FAILED or was_idle
 
 
 @dataclass(frozen=True)
@@ -51,19 +57,20 @@ def plan(parts: Sequence[Part], *, completions: int, parallelism: int, retries: 
     """Return what follows from the tries so far, the oldest first.
 
     All succeed once each index has. The whole fails with a part that was cancelled, or failed once all retries were
-    used; what failed before runs again ahead of what has not run yet.
+    used; what failed before runs again ahead of what has not run yet. A part that was idle for too long has failed.
     """
     latest: Mapping[int, Part] = {part.index: part for part in parts}
-    failed = [part for part in parts if part.state in _FAILED]
+    failed = [part for part in parts if part.has_failed]
     live = [part for part in latest.values() if part.state not in JOB_STATES.final]
     running = sum(part.state in HOLDING for part in live)
     done = sum(part.state is JobState.SUCCEEDED for part in latest.values())
     progress = Progress(completions, done, running, len(live) - running, len(failed), retries)
-    fatal = [part for part in parts if part.state is JobState.CANCELLED] + failed[retries:]
+    cancelled = [part for part in parts if part.state is JobState.CANCELLED and not part.has_failed]
+    fatal = cancelled + failed[retries:]
     if fatal:
         return Plan(replace(progress, running=0, waiting=0), end=JobState.FAILED, why=fatal[0])
     if done == completions:
         return Plan(progress, end=JobState.SUCCEEDED)
-    again = sorted(part.index for part in latest.values() if part.state in _FAILED)
+    again = sorted(part.index for part in latest.values() if part.has_failed)
     new = (index for index in range(completions) if index not in latest)
     return Plan(progress, starts=[*again, *new][: max(0, parallelism - len(live))])

@@ -12,7 +12,7 @@ from compute.models import Job
 from core import clock
 from scheduler.selectors.forecasts import StoredForecast, find_forecasts
 
-__all__ = ["Outlook", "find_outlooks", "read"]
+__all__ = ["Outlook", "find_outlook", "find_outlooks", "read"]
 
 _STRANGERS_JOB = "a job of another project"
 
@@ -26,6 +26,17 @@ def find_outlooks(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Outlook]
     # A job in the queue has its data, also where that arrived since its forecast was made.
     queued = {job.pk for job in waiting if job.workload_id is not None}
     return {pk: in_words(_with_data(outlook) if pk in queued else outlook, now=now) for pk, outlook in told.items()}
+
+
+def find_outlook(*, actor: Actor, job: Job) -> Outlook | None:
+    """Return what is known about the wait of a job, which the actor may see; None: nothing.
+
+    Of a job that runs as parts it is the wait of the first part that waits.
+    """
+    if not job.has_parts:
+        return find_outlooks(actor=actor, jobs=[job]).get(job.pk)
+    waiting = Job.objects.filter(part_of=job.pk, state=JobState.PENDING).order_by("part_index", "pk").first()
+    return None if waiting is None else find_outlooks(actor=actor, jobs=[waiting]).get(waiting.pk)
 
 
 def _with_data(outlook: Outlook) -> Outlook:

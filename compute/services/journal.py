@@ -29,7 +29,16 @@ _STOPPED = JOB_STATES.final | IDLE
 _RELEASING = JOB_STATES.final | {JobState.SUSPENDED}
 # Made once, as comparing expressions takes longer than many a statement.
 _NEXT_EVENT = F("event_seq") + 1
-LOCKED_FIELDS = ("project_id", "token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
+LOCKED_FIELDS = (
+    "project_id",
+    "token",
+    "state",
+    "event_seq",
+    "starts",
+    "lease_expires_at",
+    "workload_id",
+    "parts_running",
+)
 
 
 @dataclass(frozen=True)
@@ -112,10 +121,13 @@ def record_reasons(reasons: Mapping[str, tuple[str, str]], *, now: datetime) -> 
 
 
 def record_notes(messages: Mapping[str, str], *, now: datetime, locked: Collection[Job]) -> None:
-    """Write events of jobs whose state stays, by their ids, inside the transaction in which the caller locked them."""
+    """Write events of jobs whose state stays, by their ids, inside the transaction in which the caller locked them.
+
+    Each tells the present state: one that runs as parts is running while any of them is.
+    """
     Job.objects.filter(pk__in=messages).update(event_seq=_NEXT_EVENT)
     JobEvent.objects.bulk_create(
-        JobEvent(job_id=job.pk, seq=job.event_seq + 1, state=job.state, message=messages[job.pk], at=now)
+        JobEvent(job_id=job.pk, seq=job.event_seq + 1, state=job.present_state, message=messages[job.pk], at=now)
         for job in locked
         if job.pk in messages
     )

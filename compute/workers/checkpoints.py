@@ -14,7 +14,6 @@ from compute.engine.states import JobState
 from compute.models import Checkpoint, Job, Resource
 from compute.selectors import failures
 from compute.workers import outputs
-from compute.workers.cleaning import OF_PROJECT_WITHOUT_RETURN
 from core import clock, hosts, isolation, tasks
 from core.models import Failure
 from datasets.services import trees
@@ -113,7 +112,9 @@ def find_due() -> list[QuerySet[Checkpoint]]:
     idle = Checkpoint.objects.filter(deleted_at=None).exclude(Exists(jobs.filter(is_live=True)))
     ended = idle.annotate(ended_at=Max("jobs__finished_at"))
     has_succeeded = Exists(jobs.filter(state=JobState.SUCCEEDED))
-    is_over = Q(has_succeeded) | Q(ended_at=None) | Q(ended_at__lt=clock.now() - KEEP) | OF_PROJECT_WITHOUT_RETURN
+    is_over = (
+        Q(has_succeeded) | Q(ended_at=None) | Q(ended_at__lt=clock.now() - KEEP) | Q(project__deleted_at__isnull=False)
+    )
     return [ended.filter(is_over, project__restore_ends_at=None)]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 
+from accounts.models import Project
 from compute import signals
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
@@ -28,8 +28,6 @@ log = structlog.get_logger(__name__)
 
 KEEP_TREES = timedelta(days=2)
 _AT_ONCE = 1000
-OF_PROJECT_WITHOUT_RETURN = Q(project__deleted_at__isnull=False, project__restore_ends_at=None)
-"""The condition that the project of a job or a checkpoint was deleted for good."""
 
 
 def delete_old_files(*, keep: timedelta | None = None) -> int:
@@ -44,8 +42,11 @@ def delete_old_files(*, keep: timedelta | None = None) -> int:
 def _delete_of_kind(kind: str, keep: timedelta) -> int:
     now = clock.now()
     ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), files_deleted_at=None)
-    is_old = Q(finished_at__lt=now - keep, log_stored_at__isnull=False)
-    ended = ended.filter(is_old | OF_PROJECT_WITHOUT_RETURN, resource__kind=kind, resource__host__in=hosts.here())
+    ended = ended.filter(resource__kind=kind, resource__host__in=hosts.here()).order_by("finished_at", "pk")
+    old = ended.filter(finished_at__lt=now - keep, log_stored_at__isnull=False)
+    # Queries of their own, as no index answers for both, and mostly no project is deleted.
+    projects = list(Project.objects.filter(deleted_at__isnull=False, restore_ends_at=None, removed_at=None))
+    due = [old, ended.filter(project__in=projects)] if projects else [old]
     count = 0
 
     def delete(job_id: str) -> None:
@@ -53,7 +54,7 @@ def _delete_of_kind(kind: str, keep: timedelta) -> int:
         if count < _AT_ONCE and _take(job_id, now, keep):
             count += _delete(job_id)
 
-    ids = list(ended.order_by("finished_at", "pk").values_list("pk", flat=True))
+    ids = dict.fromkeys(job_id for jobs in due for job_id in jobs.values_list("pk", flat=True))
     isolation.for_each("compute.delete_files", ids, delete, on_failure=lambda job_id, _: _keep(job_id))
     return count
 

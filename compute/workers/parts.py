@@ -73,7 +73,9 @@ def _apply(job_id: str, spec: JobSpec) -> None:
     started = Job.objects.filter(part_of=job.pk).aggregate(at=Min("started_at"))
     changes = {"parts_done": progress.done, "parts_running": progress.running, "reason": str(progress)}
     Job.objects.filter(pk=job.pk).update(**changes, started_at=job.started_at or started["at"])
-    if progress.done != job.parts_done or any(are_again):
+    is_news = progress.done != job.parts_done or any(are_again)
+    job.parts_running = progress.running
+    if is_news:
         journal.record_notes({job.pk: str(progress)}, now=clock.now(), locked=[job])
 
 

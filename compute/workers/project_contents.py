@@ -7,7 +7,7 @@ from django.db.models import Q
 from accounts import project_contents
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import ProjectContents, RemovalWaits, count_of, remove_first
+from accounts.project_contents import ProjectContents, RemovalWaits, count_of, first_ids, remove_first
 from compute.models import Checkpoint, Job, JobEvent, StoredLogChunk
 from compute.selectors.project_contents import describe
 from compute.services import jobs
@@ -34,13 +34,14 @@ def _remove(project_id: str) -> bool:
     # What a detached resource has cannot be deleted any more.
     gone = Q(files_deleted_at__isnull=False) | Q(resource__detached_at__isnull=False)
     removable = own.filter(gone)
+    parts = removable.filter(part_of__isnull=False)
+    ids = first_ids(parts) or first_ids(removable.filter(parts=None))
     checkpoints = Checkpoint.objects.filter(project=project_id)
     ended = checkpoints.filter(Q(deleted_at__isnull=False) | Q(resource__detached_at__isnull=False))
     if remove_first(
-        JobEvent.objects.filter(job__in=removable.values("pk")),
-        StoredLogChunk.objects.filter(job__in=removable.values("pk")),
-        removable.filter(part_of__isnull=False),
-        removable.filter(parts=None),
+        JobEvent.objects.filter(job__in=ids),
+        StoredLogChunk.objects.filter(job__in=ids),
+        own.filter(pk__in=ids),
         ended,
     ):
         return True

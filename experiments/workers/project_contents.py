@@ -2,7 +2,7 @@
 
 from accounts import project_contents
 from accounts.models import Project
-from accounts.project_contents import ProjectContents, remove_first
+from accounts.project_contents import ProjectContents, first_ids, remove_first
 from experiments.models import (
     Artifact,
     Experiment,
@@ -22,9 +22,10 @@ def _stop(_project: Project) -> None:
 
 def _remove(project_id: str) -> bool:
     parts = (MetricPoint, MetricStretch, MetricLast, Artifact, Fact)
+    ids = first_ids(Experiment.objects.filter(project=project_id))
     return remove_first(
-        *(part.objects.filter(experiment__project=project_id) for part in parts),
-        Experiment.objects.filter(project=project_id),
+        *(part.objects.filter(experiment__in=ids) for part in parts),
+        Experiment.objects.filter(pk__in=ids),
         FactKey.objects.filter(project=project_id),
         SavedView.objects.filter(project=project_id),
     )

@@ -5,7 +5,7 @@ from contextlib import suppress
 from accounts import project_contents
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import ProjectContents, RemovalWaits, count_of, remove_first
+from accounts.project_contents import ProjectContents, RemovalWaits, count_of, first_ids, remove_first
 from core import isolation
 from flows.engine.states import RUN_ENDS
 from flows.errors import RunHasEnded
@@ -32,12 +32,13 @@ def _remove(project_id: str) -> bool:
         raise RemovalWaits(f"It waits for {count_of(live, 'run')} to stop.")
     if held := AttemptInput.objects.filter(attempt__run__project=project_id, is_live=True).count():
         raise RemovalWaits(f"It waits for {count_of(held, 'input')} of ended steps to be released.")
+    ids = first_ids(own)
     return remove_first(
-        RunEvent.objects.filter(run__project=project_id),
-        AttemptInput.objects.filter(attempt__run__project=project_id),
-        Attempt.objects.filter(run__project=project_id),
-        Step.objects.filter(run__project=project_id),
-        own,
+        RunEvent.objects.filter(run__in=ids),
+        AttemptInput.objects.filter(attempt__run__in=ids),
+        Attempt.objects.filter(run__in=ids),
+        Step.objects.filter(run__in=ids),
+        own.filter(pk__in=ids),
         FlowVersion.objects.filter(flow__project=project_id),
         Flow.objects.filter(project=project_id),
         FlowDraft.objects.filter(project=project_id),

@@ -17,6 +17,8 @@ from core.orm import BATCH_ROWS
 MOST_ITEMS = 20
 """So many things of a kind are named at most."""
 
+_PARENTS = 100
+
 
 @dataclass(frozen=True)
 class Item:
@@ -87,6 +89,11 @@ def remove_first(*tables: QuerySet[Any]) -> bool:
         if ids:
             return True
     return False
+
+
+def first_ids(rows: QuerySet[Any]) -> list[Any]:
+    """Return the ids of the first rows, whose parts are then found by an index, however many others have."""
+    return list(rows.order_by("pk").values_list("pk", flat=True)[:_PARENTS])
 
 
 def count_of(number: int, noun: str) -> str:

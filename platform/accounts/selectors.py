@@ -1,6 +1,6 @@
 """Reads about people and projects, limited to what the actor may see."""
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from accounts import permissions
 from accounts.actor import Actor
@@ -158,7 +158,8 @@ def list_audit_entries(
 def list_people(*, actor: Actor) -> QuerySet[User]:
     """Return everybody by name, with the number of their projects (`project_count`). For site admins."""
     permissions.require_site_admin(actor, "list people")
-    return User.objects.annotate(project_count=Count("memberships")).order_by("username")
+    joined = Count("memberships", filter=Q(memberships__project__deleted_at=None))
+    return User.objects.annotate(project_count=joined).order_by("username")
 
 
 def get_person(*, actor: Actor, username: str) -> User:

@@ -106,6 +106,7 @@ def try_quotas(
     now, now_decisions = _decide(before, policy)
     then, then_decisions = _decide(after, policy)
     projects = set(Queue.objects.filter(pool=pool, project__isnull=False).values_list("pk", flat=True))
+    closed = set(Queue.objects.filter(pool=pool, project__deleted_at__isnull=False).values_list("pk", flat=True))
     stopped_anyway = {decision.job_id for decision in now_decisions if isinstance(decision, Stop)}
     started_anyway = {decision.job_id for decision in now_decisions if isinstance(decision, Start)}
     names = {queue.id: queue.name for queue in before.queues}
@@ -128,6 +129,7 @@ def try_quotas(
                 held_milli=now[queue.id].held_milli,
             )
             for queue, view in sorted(zip(before.queues, after.queues, strict=True), key=lambda pair: pair[0].name)
+            if queue.id not in closed
         ],
         stops=[_job(after.jobs[pk], names, text, is_anyway=pk in stopped_anyway) for pk, text in stops.items()],
         starts=[_job(after.jobs[pk], names, is_anyway=pk in started_anyway) for pk in starts],

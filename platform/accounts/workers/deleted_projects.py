@@ -14,7 +14,7 @@ from accounts.actor import Actor
 from accounts.models import Membership, Project, Secret
 from accounts.project_contents import ProjectContents, RemovalWaits
 from accounts.services import deletions
-from core import clock, isolation
+from core import clock, isolation, tasks
 
 log = structlog.get_logger(__name__)
 
@@ -75,6 +75,7 @@ def _remove_part(project: Project, contents: ProjectContents) -> str:
                 return ""
     except RemovalWaits as wait:
         return str(wait)
+    tasks.enqueue("accounts.remove_deleted_projects")
     return "The next rows are being removed."
 
 

@@ -11,7 +11,7 @@ from compute.models import Job, ResourceSite
 from compute.selectors import outlooks
 from compute.services import submissions
 from compute.services.submissions import Submission
-from compute.workers import forecasts, launches, observe
+from compute.workers import forecasts, launches, observe, parts
 from core import clock, tasks
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
@@ -312,3 +312,19 @@ def test_the_forecast_of_a_cancelled_job_is_dropped(project, whole, at_noon):
     forecasts.forecast_all()
 
     assert not Forecast.objects.exists()
+
+
+def test_a_job_with_parts_is_told_the_wait_of_the_first_part_that_waits(member, project, whole, at_noon):
+    make.submit(project, whole, "holder", simulated_duration_s=2 * HOUR_S)
+    run_cycle()
+    wanted = Submission(template="scripted.whole", command="true", name="hpo", completions=2)
+    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    parts.advance_parts()
+    run_cycle()
+    forecasts.forecast_all()
+
+    told = outlooks.find_outlook(actor=member, job=job)
+
+    assert told == outlook_of(member, "hpo-0.1")
+    assert told.likely_at == NOON + timedelta(hours=2)
+    assert call(member, "GET", "/compute/jobs/hpo").body["outlook"]["line"] == 1

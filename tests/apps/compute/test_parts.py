@@ -80,7 +80,7 @@ def test_the_next_index_runs_when_one_has_succeeded_and_the_whole_ends_with_the_
     assert (ended.state, ended.reason, ended.parts_done, ended.parts_running) == ("succeeded", "4 of 4 done", 4, 0)
     assert (ended.started_at is not None, ended.finished_at is not None) == (True, True)
     assert list(job.events.values_list("state", "message"))[-2:] == [
-        ("pending", "3 of 4 done, 1 running"),
+        ("running", "3 of 4 done, 1 running"),
         ("succeeded", "4 of 4 done"),
     ]
 

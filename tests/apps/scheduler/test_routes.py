@@ -36,10 +36,15 @@ def test_the_queues_of_own_projects_show_what_is_guaranteed_and_held(member, pro
             "interactive_run_at_most_s": None,
             "training_idle_at_most_s": None,
             "interactive_idle_at_most_s": None,
+            "claim_delay_s": None,
             "reclaim_min_runtime_s": None,
+            "surplus_min_runtime_s": None,
+            "evictions_at_most": None,
+            "surplus_evictions_at_most": None,
             "preempt_min_runtime_s": None,
             "pool_rank": None,
             "gpu_held_milli": 1000,
+            "used_gpu_s": 0.0,
             "cpu_held_millicores": 1000,
             "memory_held_bytes": 2**30,
             "placed_workloads": 1,
@@ -131,6 +136,7 @@ def test_an_admin_makes_a_pool_moves_a_resource_and_its_work_and_sets_a_quota_th
     assert "1 job runs on, with 1 GPU" in refusal["title"]
 
     status, pool = call(site_admin, "PATCH", "/scheduler/pools/mine", {"resources": ["lab"], "moves_work": True})
+    assert pool.pop("sharing")["preset"] == "prompt"
     assert (status, pool) == (200, {"name": "mine", "resources": ["lab"], "nodes": 1, "gpu_milli": 2000})
     call(site_admin, "PATCH", "/scheduler/queues/team-a?pool=mine", {"gpu_quota_milli": 2000})
 

@@ -3,7 +3,7 @@
 import pytest
 
 from compute.engine.parts import Part, plan
-from compute.engine.states import JobState
+from compute.engine.states import JobState, ReasonCode
 
 RUNNING, PENDING, DONE, FAILED, CANCELLED = (
     JobState.RUNNING,
@@ -54,6 +54,16 @@ def test_a_part_that_was_cancelled_is_not_run_again():
     planned = follow((0, CANCELLED), (1, RUNNING))
 
     assert (planned.end, planned.why.index) == (FAILED, 0)
+
+
+def test_a_part_that_was_idle_for_too_long_has_failed_and_runs_again():
+    idle = Part(0, CANCELLED, ReasonCode.IDLE_LIMIT)
+
+    once = plan([idle, Part(1, RUNNING)], completions=4, parallelism=2, retries=1)
+    twice = plan([idle, idle, Part(1, RUNNING)], completions=4, parallelism=2, retries=1)
+
+    assert (once.end, list(once.starts), once.progress.failures) == (None, [0], 1)
+    assert (twice.end, twice.why.reason_code) == (FAILED, ReasonCode.IDLE_LIMIT)
 
 
 def test_its_progress_in_words():
