@@ -101,6 +101,6 @@ def may_go_together(kind: Kind, other: Kind) -> bool:
     if kind is None or other is None:
         return False
     (shapes, rest), (other_shapes, other_rest) = kind, other
-    if shapes == other_shapes or len(shapes) != 1 != len(other_shapes):
-        return kind == other
-    return shapes[0].claim == other_shapes[0].claim and rest == other_rest
+    if len(shapes) == len(other_shapes) == 1:
+        return shapes[0].claim == other_shapes[0].claim and rest == other_rest
+    return kind == other

@@ -85,6 +85,22 @@ def test_claims_that_differ_in_memory_are_searched_for_together(monkeypatch):
     assert reserved(decisions) == [job.id for job in new]
 
 
+def test_a_job_of_several_pods_is_searched_for_alone_though_it_may_begin_with_one(monkeypatch):
+    snapshot = full_cluster(4, [1] * 16, {"holder": 0, "claimant": 16})
+    new = [*claims(2), gang("claim02", "claimant", 1, 2, 1, rank=(102,)), *claims(4)[3:]]
+    searches = []
+    monkeypatch.setattr(
+        taking,
+        "solve",
+        lambda session, jobs, *more: searches.append([len(job.pods) for job in jobs]) or solve(session, jobs, *more),
+    )
+
+    run_cycle(replace(snapshot, jobs=[*snapshot.jobs, *new]), NEARLINE)
+
+    assert [2] in searches
+    assert not any(2 in sizes for sizes in searches if len(sizes) > 1)
+
+
 def test_of_claims_that_memory_keeps_apart_as_many_are_served_as_one_by_one():
     snapshot = full_cluster(4, [1] * 16, {"holder": 0, "claimant": 16})
     snapshot = replace(snapshot, jobs=[*snapshot.jobs, *of_sizes(claims(8), [100, 200])])
