@@ -1,7 +1,6 @@
 """Routes for the pods that import a folder of a cluster in place. A token of a person opens none of them."""
 
 import base64
-import binascii
 from typing import Annotated
 
 from django.http import HttpRequest
@@ -167,5 +166,5 @@ def pack_stored(request: ImportPodRequest, body: ImportStoredIn) -> Status[None]
 def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise InvalidInput("This is not base64.") from error

@@ -167,6 +167,16 @@ def test_a_token_is_good_for_its_import_alone_and_as_long_as_that_is_under_way(r
     assert ask(sign_import(row.pk)) == 401
 
 
+@pytest.mark.parametrize("data", ["%%", "é", "AAA"])
+def test_what_is_no_base64_is_refused_in_words(row, data):
+    body = {"upload_id": "up_1", "name": "0" * 64, "map": data}
+    headers = {"Authorization": f"Bearer {sign_import(row.pk)}"}
+
+    answer = Client().post("/api/v1/import-job/maps", body, "application/json", headers=headers)
+
+    assert (answer.status_code, answer.json()["title"]) == (400, "This is not base64.")
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
