@@ -39,8 +39,8 @@ def describe(*, actor: Actor, project: Project) -> list[Effect]:  # noqa: ARG001
         Effect(
             "cached_commits",
             cached["count"],
-            f"{count_of(cached['count'], 'cached commit')} evicted, {format_bytes(cached['size'] or 0)}; "
-            f"of these {in_use} in use, evicted once what reads them has ended.",
+            f"{count_of(cached['count'], 'cached commit')} evicted, {format_bytes(cached['size'] or 0)}"
+            + (f"; of these {in_use} in use, evicted once what reads them has ended." if in_use else "."),
             size_bytes=cached["size"] or 0,
             items=[
                 Item(f"{copy.dataset.name}@{copy.commit_id[:8]}", f"on {copy.site.name}, {copy.state}")
