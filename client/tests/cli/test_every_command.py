@@ -39,7 +39,7 @@ GROUPS = {
     "compute": {"attach", "add-template", "list", "sites"},
     "pool": {"list", "show", "create", "move", "set", "delete"},
     "analytics": {"evictions", "consumption", "idle"},
-    "demo": {"tr4858"},
+    "demo": {"tr4858", "wait"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},
     "project": {"list", "create", "set", "storage", "delete", "deleted", "restore"},
     "source": {"list", "set", "check", "remove"},

@@ -1,4 +1,4 @@
-"""Walks through what others have written of, on simulated GPUs."""
+"""NetApp's TR-4858: four teams borrow GPUs and give them back."""
 
 import time
 from collections import Counter
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.group import CommandGroup
 from nearline.cli.output import align
 from nearline.cli.session import session_of
 from nearline.errors import Conflict, Failed
@@ -17,8 +16,6 @@ from nearline.resources.queues import change_of
 
 if TYPE_CHECKING:
     from nearline.client import Client
-
-app = CommandGroup(help="Walks through the papers, on simulated GPUs: tr4858.")
 
 NAME = "tr4858"
 _QUOTAS = {"a": 4, "b": 2, "c": 2, "d": 8}
@@ -91,12 +88,6 @@ SCENES = [
 ]
 
 
-@app.callback()
-def demo() -> None:
-    """Walk through the papers, on simulated GPUs."""  # with one command alone Typer would leave its name out
-
-
-@app.command(NAME)
 def walk(
     context: typer.Context,
     limit_s: Annotated[float, typer.Option("--limit", min=1, metavar="SECONDS", help="For each state.")] = 60,

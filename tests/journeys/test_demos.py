@@ -1,9 +1,13 @@
-"""The walks through TR-4858 that a reader runs: that of the paper's commands, and the one that is told."""
+"""The walks that a reader runs: TR-4858 by the paper's commands, and those of `nearline demo`."""
 
 import json
 import subprocess
+from datetime import datetime
 
 from tests.journeys.product import BIN, ROOT
+
+OFF_S = 12
+"""How far what is told may be off: ends are noticed and forecasts made once in some seconds, a busy machine needs more."""
 
 WALK = ROOT / "examples" / "tr4858" / "walk.sh"
 
@@ -26,10 +30,10 @@ def test_every_state_of_the_paper_comes_about_with_a_second_pool_attached(own_pr
     assert (again.returncode, "as in the paper" in again.stdout) == (5, False)
 
 
-def demo(product, *options: str) -> subprocess.CompletedProcess[str]:
+def demo(product, *arguments: str) -> subprocess.CompletedProcess[str]:
     signed_in = {"NEARLINE_URL": product.url, "NEARLINE_TOKEN": product.token, "HOME": str(product.home)}
     return subprocess.run(
-        [BIN / "nearline", "demo", "tr4858", *options],
+        [BIN / "nearline", "demo", *arguments],
         env={**product.environment, **signed_in},
         capture_output=True,
         text=True,
@@ -39,13 +43,30 @@ def demo(product, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_walk_is_told_to_a_newcomer_again_and_again(own_product):
-    told = demo(own_product)
+    told = demo(own_product, "tr4858")
 
     assert told.returncode == 0, f"{told.stdout}\n{told.stderr}"
     assert told.stdout.count("nearline job submit train --name tr4858-") == 19
     assert "team a  4      8      ████▒▒▒▒  -" in told.stdout
-    again = demo(own_product)
+    again = demo(own_product, "tr4858")
     assert (again.returncode, again.stderr.splitlines()[-1]) == (5, "hint: `nearline demo tr4858 --clean` ends that.")
-    assert demo(own_product, "--clean").stderr == "✔ 16 jobs deleted.\n"
-    scenes = json.loads(demo(own_product, "--json").stdout)["scenes"]
+    assert demo(own_product, "tr4858", "--clean").stderr == "✔ 16 jobs deleted.\n"
+    scenes = json.loads(demo(own_product, "tr4858", "--json").stdout)["scenes"]
     assert [scene["held"] for scene in scenes] == [[4, 4, 4, 4], [4, 2, 2, 8], [8, 4, 4, 0]]
+
+
+def test_why_a_job_waits_is_told_and_then_it_happens(own_product):
+    done = demo(own_product, "wait", "--json")
+
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    told = json.loads(done.stdout)
+    assert "on wait-far.two it would start about" in told["text"]
+    assert [moment["what"] for moment in told["moments"]] == [
+        "Its data is there",
+        "The GPUs are free",
+        "It starts",
+        "It is done",
+    ]
+    for moment in told["moments"]:
+        off = datetime.fromisoformat(moment["happened"]) - datetime.fromisoformat(moment["told"])
+        assert abs(off.total_seconds()) < OFF_S, told
