@@ -69,7 +69,7 @@ class DataState:
 class Place:
     """Where a job could run: when it would start and be done there, in one half of all cases; None: not known.
 
-    `is_chosen`: it waits there. `is_fallback`: its step names it.
+    `is_chosen`: it waits there. `is_fallback`: its step names it. `cost` None: nothing is known, or it has no price.
     """
 
     template: str
@@ -81,6 +81,7 @@ class Place:
     is_chosen: bool
     is_fallback: bool
     data: DataState | None
+    cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,11 @@ class Outlook:
     def chosen(self) -> Place | None:
         """The place where it waits."""
         return next((place for place in self.places if place.is_chosen), None)
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether any place has a price."""
+        return any(place.cost is not None for place in self.places)
 
     @property
     def runner_up(self) -> Place | None:

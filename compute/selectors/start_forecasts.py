@@ -32,7 +32,7 @@ _COLUMNS = (
     *run_times.COLUMNS,
     *("name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name", "created_at"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
-    *("spec__commits", "spec__fallbacks", "spec__pools", "spec__placing", "spec__pod"),
+    *("spec__commits", "spec__fallbacks", "spec__pools", "spec__placing", "spec__pod", "template__price_per_hour"),
 )
 
 
@@ -240,6 +240,7 @@ class Forecaster:
             "late_at": self._at(late_s),
             "run_s": _known(run_s),
             "finishes_at": self._at(likely_s + run_s),
+            "cost": _cost_of(there, run_s),
             "is_chosen": is_chosen,
             "is_fallback": there["template_name"] in (job["spec__fallbacks"] or ()),
             "data": None
@@ -302,7 +303,14 @@ def shape_of(template: Template) -> JobFacts:
         "memory_bytes": template.memory_bytes,
         "gpu_milli": template.gpu_milli,
         "spec__pod": template.pod,
+        "template__price_per_hour": template.price_per_hour,
     }
+
+
+def _cost_of(there: JobFacts, run_s: float) -> float | None:
+    """Return what all replicas of a job cost at a place; None where that is not known or has no price."""
+    price = there["template__price_per_hour"]
+    return None if price is None or run_s == math.inf else float(price) * there["replica_count"] * run_s / 3600
 
 
 def _needs_own_copy(job: JobFacts, template: Template, arrival: DataArrival | None) -> bool:

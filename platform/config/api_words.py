@@ -68,6 +68,7 @@ WORDS = {
     "contains": "A part of the path, in any case of ASCII letters; empty: any.",
     "content_hash": "The hash of its content.",
     "content_id": "The BLAKE3 of a file's content; null for folders.",
+    "cost": "What a run of the usual length would cost there; null: not known, or the place has no price.",
     "count": "Of how many it is the sum; null: of none.",
     "cpu_held_millicores": "Thousandths of a core that workloads hold.",
     "cpu_limit_millicores": "The most that it may hold, in thousandths of a core; null: no limit.",

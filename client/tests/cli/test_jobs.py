@@ -86,6 +86,16 @@ def test_why_a_job_waits_is_one_sentence_and_a_table_of_places(cli, server):
     assert json.loads(cli("job", "why", "train", "--json").stdout) == OUTLOOK
 
 
+def test_where_any_place_has_a_price_the_costs_are_told(cli, server):
+    elsewhere = OUTLOOK["places"][0] | {"template": "cloud.gpu-2", "is_chosen": False, "cost": 6.12}
+    outlook = OUTLOOK | {"places": [*OUTLOOK["places"], elsewhere]}
+    server.on("GET", "/compute/jobs/train", job(state="pending", outlook=outlook))
+
+    *_, heads, first, second = cli("job", "why", "train").stdout.splitlines()
+
+    assert [line.split("  ")[-1].strip() for line in (heads, first, second)] == ["COST", "-", "6.12"]
+
+
 def test_why_of_a_job_without_a_forecast_is_its_reason(cli, server):
     server.on("GET", "/compute/jobs/train", job(state="pending", reason="needs 2 GPU", outlook=None))
 

@@ -1,6 +1,7 @@
 """What a waiting job is told: why, until when, by whose right, and where else it would be done; in one sentence."""
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from django.test import Client
@@ -81,6 +82,7 @@ def test_after_35_minutes_the_end_of_the_holder_is_still_what_is_told(member, pr
     assert "it starts about 14:00 UTC" in page.get("/jobs/waits/").content.decode()
     assert "it starts about 14:00 UTC" in page.get("/").content.decode()
     assert "No forecast" not in page.get("/jobs/waits/").content.decode()
+    assert "scripted.whole</span>: CPU" in page.get("/jobs/waits/").content.decode()  # a row of the axis
 
 
 def test_api_and_pages_say_the_same_sentence(member, project, whole, at_noon):
@@ -146,12 +148,13 @@ def test_a_job_is_predicted_by_the_runs_like_it_given_how_long_it_has_run(member
 
 def test_the_other_resource_where_it_would_be_done_sooner_is_told(member, project, whole, home, at_noon):
     free, _ = make.make_resource("cloud", root=home / "cloud")
-    make.make_template(free, "big", cpu_millicores=8000)
+    make.make_template(free, "big", cpu_millicores=8000, price_per_hour=Decimal("3.6"))
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
 
     told = outlook_of(member, "waits")
 
     assert told.text.endswith("; on cloud.big it would start now and be done 2 h sooner.")
+    assert [place.cost for place in told.places] == [None, 0.6]  # ten minutes
     assert [(place.template, place.is_chosen) for place in told.places] == [
         ("scripted.whole", True),
         ("cloud.big", False),

@@ -13,9 +13,13 @@ _COLUMNS = ("PLACE", "DATA TO MOVE", "STARTS", "9 OF 10 BY", "RUNS", "DONE")
 def show_outlook(out: Output, outlook: Mapping[str, Any]) -> None:
     """Print an outlook as the API answers it."""
     out.line(printable(outlook["text"]))
-    if outlook["places"]:
+    if places := outlook["places"]:
+        rows = [[*_COLUMNS], *map(_row, places)]
+        if any(place.get("cost") is not None for place in places):
+            costs = ["-" if place.get("cost") is None else f"{place['cost']:.2f}" for place in places]
+            rows = [[*row, cost] for row, cost in zip(rows, ["COST", *costs], strict=True)]
         out.line("")
-        out.line("\n".join(align([_COLUMNS, *map(_row, outlook["places"])])))
+        out.line("\n".join(align(rows)))
 
 
 def _row(place: Mapping[str, Any]) -> list[str]:
