@@ -353,7 +353,7 @@ class Job(BaseModel):
 
     @property
     def reason_shown(self) -> str:
-        """Why it is as it is, as people see it. Needs resource and workload at hand."""
+        """Why it is as it is, as people see it. Needs resource, workload and its answer at hand."""
         if self.is_unknown:
             return explain_unknown(self.resource.name, JobState(self.state))
         return self.wait_reason if self.state == JobState.PENDING else self.reason
@@ -371,8 +371,8 @@ class Job(BaseModel):
 
     @property
     def wait_reason(self) -> str:
-        """Why it is pending, as far as anybody has said. Needs the workload at hand."""
-        reason = self.workload.reason if self.workload is not None else ""
+        """Why it is pending, as far as anybody has said. Needs the workload and its answer at hand."""
+        reason = self.workload.why if self.workload is not None else ""
         return self.reason or reason or "The scheduler decides within a second."
 
     @property

@@ -175,14 +175,16 @@ class Gpu(BaseModel):
 
 
 class Answer(BaseModel):
-    """What would let some waiting workloads start, and the proof that they cannot yet.
+    """Why some workloads wait, what would let them start, and the proof that they cannot yet.
 
-    It is shared by all that ask for the same and are told the same, and brought up to date by every cycle; `proof` is
-    the engine's, as JSON. The row exists as long as somebody waits for this.
+    It is shared by all that ask for the same, and brought up to date by every cycle. `text` is for people and `code`
+    its name for programs; `proof` is the engine's, as JSON. The row exists as long as somebody waits for this.
     """
 
     id_prefix = "answer"
 
+    code = models.CharField(max_length=50, blank=True)
+    text = models.TextField(blank=True)
     advice = models.TextField(blank=True)
     proof = models.JSONField()
 
@@ -198,8 +200,8 @@ class Workload(BaseModel):
     (`services/workloads.py` writes them). `cpu_millicores`, `memory_bytes` and `gpu_milli` are the sums over all pods;
     of GPU memory asked for in bytes the share of a device is known once the workload is placed.
     `missing_bytes` maps resources to the bytes of its data that have yet to be brought there; None is unknown.
-    `revision` counts the changes of the request. `reason` is text for people and `reason_code` its name for programs;
-    both are empty, and there is no `answer`, once nothing holds the workload back.
+    `revision` counts the changes of the request. Why it waits is its `answer`. What it is told apart from others is
+    `reason`, text for people, and `reason_code`, its name for programs; both are empty else.
     `price_per_hour` is what an hour of all its pods costs; 0: nobody has said.
     `evictions` counts its evictions; it was requeued after the last one at `requeued_at`.
     """
@@ -247,6 +249,16 @@ class Workload(BaseModel):
 
     def __str__(self) -> str:
         return self.title or self.name
+
+    @property
+    def why(self) -> str:
+        """What it is told: why it waits, or is stopped; empty: nothing. Needs its answer at hand."""
+        return self.answer.text if self.answer is not None else self.reason
+
+    @property
+    def why_code(self) -> str:
+        """The name of that for programs."""
+        return self.answer.code if self.answer is not None else self.reason_code
 
     @property
     def price_per_pod_hour(self) -> float:

@@ -312,7 +312,7 @@ def _part_out(part: Job) -> dict[str, Any]:
 
 def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
     spec = job_selectors.get_spec(job)
-    waits = job.workload.reason if job.state == "pending" and job.workload is not None else ""
+    waits = job.workload.why if job.state == "pending" and job.workload is not None else ""
     reason = job.reason_shown if job.is_unknown else job.reason or waits
     return {
         "id": job.pk,

@@ -144,8 +144,8 @@ def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> Job
 
 
 def list_many(job_ids: Collection[str]) -> list[Job]:
-    """Return these jobs with resource and workload, by id. For apps above that have checked who may know."""
-    return list(Job.objects.filter(pk__in=job_ids).select_related("workload", "resource").order_by("pk"))
+    """Return these jobs with resource, workload and answer, by id. For apps above that have checked who may know."""
+    return list(Job.objects.filter(pk__in=job_ids).select_related("workload__answer", "resource").order_by("pk"))
 
 
 def list_for_reading(job_ids: AbstractSet[str]) -> dict[str, Job]:
@@ -176,7 +176,7 @@ def list_jobs(
     `cause` says why they ended without success (`ReasonCode`), `text` is a part of their name or title, `person` a part
     of who submitted them. Parts of jobs are listed `with_parts` only.
     """
-    jobs = Job.objects.filter(deleted_at=None).select_related("resource", "project", "workload").order_by("-pk")
+    jobs = Job.objects.filter(deleted_at=None).select_related("resource", "project", "workload__answer").order_by("-pk")
     if not with_parts:
         jobs = jobs.filter(part_of=None)
     if not actor.sees_everything:

@@ -41,12 +41,12 @@ class Wait:
 def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
     """Return by id what is known about the waits of these jobs; a job about which nothing is known is left out.
 
-    Needs their workloads at hand.
+    Needs their workloads and the answers of these at hand.
     """
     waiting = [
         job
         for job in jobs
-        if job.state == JobState.PENDING and job.workload is not None and job.workload.reason_code in _HELD_BY_OTHERS
+        if job.state == JobState.PENDING and job.workload is not None and job.workload.why_code in _HELD_BY_OTHERS
         # Replicas of a gang may wait for several nodes at once.
         if job.replica_count == 1
     ]

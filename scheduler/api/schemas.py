@@ -641,6 +641,16 @@ class WorkloadOut(Schema):
         return workload.project.name
 
     @staticmethod
+    def resolve_reason(workload: Workload) -> str:
+        """Return why it waits, or is stopped."""
+        return workload.why
+
+    @staticmethod
+    def resolve_reason_code(workload: Workload) -> str:
+        """Return the name of that for programs."""
+        return workload.why_code
+
+    @staticmethod
     def resolve_advice(workload: Workload) -> str:
         """Return what would let it start; empty while nothing is known, and once it has its capacity."""
         return workload.answer.advice if workload.answer is not None else ""

@@ -10,7 +10,7 @@ from scheduler.engine.actions.honor_reservations import honor_reservations
 from scheduler.engine.actions.preempt import preempt
 from scheduler.engine.actions.reclaim import reclaim
 from scheduler.engine.causes import explain_stop
-from scheduler.engine.decisions import Decision, Reserve, Start, Withdraw
+from scheduler.engine.decisions import Decision, Move, Reserve, Start, Withdraw
 from scheduler.engine.explain import explain
 from scheduler.engine.jobs import Pod
 from scheduler.engine.session import Session
@@ -39,19 +39,20 @@ def run_cycle(snapshot: Snapshot, policy: Policy, actions: Iterable[str] = tuple
 
 def decide(session: Session, actions: Iterable[str] = tuple(ACTIONS)) -> list[Decision]:
     """Run a cycle on a session, new or cached, on which nothing has been decided yet."""
+    return [*decide_moves(session, actions), *explain(session)]
+
+
+def decide_moves(session: Session, actions: Iterable[str] = tuple(ACTIONS)) -> list[Move]:
+    """Decide on such a session what moves; why the others wait, `list_answers` tells."""
     for name in actions:
         ACTIONS[name](session)
-    return [*_moves(session), *explain(session)]
-
-
-def _moves(session: Session) -> list[Decision]:
     return [decision for pod in session.moved_since(0) for decision in _of(session, pod)]
 
 
-def _of(session: Session, pod: Pod) -> list[Decision]:
+def _of(session: Session, pod: Pod) -> list[Move]:
     job_id, before, now = pod.job.view.id, pod.view.state, pod.state
     node_id = pod.node.view.id if pod.node is not None else ""
-    decisions: list[Decision] = []
+    decisions: list[Move] = []
     if before is PodState.RUNNING and now is not PodState.RUNNING:
         decisions.append(explain_stop(session, pod))
     if now is PodState.STARTING:

@@ -1,5 +1,6 @@
 """What a cycle decides: which pod is placed where, which is stopped, and why the others wait."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -87,4 +88,21 @@ class Explain:
     proof: Proof
 
 
-Decision = Start | Reserve | Withdraw | Stop | Explain
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What `Explain` says to several jobs at once.
+
+    `question` is what they have in common and the answer depends on, the state of the cluster left aside: it goes on as
+    long as they wait for the same, and its text (`repr`) is the same in each process.
+    """
+
+    question: tuple[object, ...]
+    code: WaitCode
+    text: str
+    advice: str
+    proof: Proof
+    job_ids: Sequence[str]
+
+
+Move = Start | Reserve | Withdraw | Stop
+Decision = Move | Explain

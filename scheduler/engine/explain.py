@@ -1,22 +1,26 @@
 """Why a job waits: the proof in numbers, a sentence, and what would let it start.
 
-Jobs that ask for the same in the same queue share one answer, so explaining thousands of them costs what one does.
+Jobs that ask for the same share one answer, so explaining thousands of them costs what one does.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
 from scheduler.engine import wording
-from scheduler.engine.decisions import Explain, WaitCode
+from scheduler.engine.decisions import Answer, Explain, WaitCode
 from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.node_table import Flags
 from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Remedy, Resource, Suggestion
 from scheduler.engine.rules import affinity, pools, reservation, topology
 from scheduler.engine.session import Session
-from scheduler.engine.shortfall import FitReport, Flags, NodeCapacities, assess
-from scheduler.engine.snapshot import TopologyConstraint
+from scheduler.engine.shapes import Shape
+from scheduler.engine.shortfall import FitReport, NodeCapacities, assess
+from scheduler.engine.snapshot import Request, TopologyConstraint
 
 _LASTING = frozenset({WaitCode.NEVER_FITS, WaitCode.NOT_ALLOWED, WaitCode.UNREACHABLE, WaitCode.DRAINED})
 _GRAVITY = [
@@ -55,19 +59,28 @@ class _Part:
 
 def explain(session: Session) -> list[Explain]:
     """Return the reason of each job of which pods wait, by job id."""
+    answers = {job_id: answer for answer in list_answers(session) for job_id in answer.job_ids}
+    return [
+        Explain(job_id, answer.code, answer.text, answer.advice, answer.proof)
+        for job_id, answer in sorted(answers.items(), key=itemgetter(0))
+    ]
+
+
+def list_answers(session: Session) -> list[Answer]:
+    """Return why jobs of which pods wait do so: one answer for all that ask the same."""
     if not session.waiting:
         return []
     explainer = _Explainer(session)
-    answers: dict[str, _Answer] = {}
     for kinds in session.waiting_lines.settled().values():
         for kind, line in kinds.items():
-            shared = None
+            alike: list[str] | None = None
             for _, job in line:
                 if kind is None or job.waiting < len(job.pods) or job in session.reserved_nodes:
-                    answers[job.view.id] = explainer.answer(job)
+                    explainer.answer(job).append(job.view.id)
                 else:
-                    shared = answers[job.view.id] = shared or explainer.answer(job)
-    return [Explain(job_id, *answers[job_id]) for job_id in sorted(session.waiting)]
+                    alike = explainer.answer(job) if alike is None else alike
+                    alike.append(job.view.id)
+    return explainer.answers()
 
 
 class _Explainer:
@@ -75,22 +88,39 @@ class _Explainer:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._capacities = NodeCapacities(session.nodes)
-        self._known: dict[object, _Answer] = {}
+        self._capacities = self._read_capacities()
+        self._reports: dict[Shape, FitReport] = {}
+        self._known: dict[tuple[object, ...], tuple[_Answer, list[str]]] = {}
 
-    def answer(self, job: Job) -> _Answer:
-        """Return code, sentence, advice and proof for a job."""
+    def answers(self) -> list[Answer]:
+        """Return what has been answered."""
+        return [Answer(question, *answer, job_ids) for question, (answer, job_ids) in self._known.items()]
+
+    def answer(self, job: Job) -> list[str]:
+        """Answer for a job; return the ids of those that ask the same."""
         pods, names = job.next_pods(), pools.choices(job)
         constraint = topology.constraint_of(job)
-        kinds = [(pod.shape, affinity.rules_of(pod.view)) for pod in pods]
-        counts = tuple(Counter(kinds).items()) if len(kinds) > 1 else tuple(kinds)
-        guarded = job if job in self._session.reserved_nodes else None
-        key = (counts, constraint, job.queue, job.view.is_preemptible, guarded, names)
-        known = self._known.get(key)
-        if known is None:
-            known = self._answer_for(names, job, pods, constraint) if pods else _INCOMPLETE
-            self._known[key] = known
-        return known
+        counts = Counter((pod.shape.request, affinity.rules_of(pod.view)) for pod in pods)
+        kinds = tuple((_written(request), rules, count) for (request, rules), count in counts.items())
+        queue = (job.queue.view.id, job.view.is_preemptible) if self._is_of_queue(job, counts) else None
+        guarded_id = job.view.id if job in self._session.reserved_nodes else None
+        question = (kinds, constraint, names, queue, guarded_id)
+        if question not in self._known:
+            answer = self._answer_for(names, job, pods, constraint) if pods else _INCOMPLETE
+            self._known[question] = answer, []
+        return self._known[question][1]
+
+    def _is_of_queue(self, job: Job, kinds: Iterable[tuple[Request, object]]) -> bool:
+        """Return whether the rules of its queue may have a part in the answer: bounds, and where its work may run."""
+        bounds = [queue.view.limit for queue in job.line]
+        if not job.view.is_preemptible:
+            bounds += [queue.view.quota for queue in job.line]
+        has_bounds = self._session.policy.quotas and any(each is not None for bound in bounds for each in bound)
+        return has_bounds or any(request.node_labels is not None for request, _ in kinds)
+
+    def _read_capacities(self) -> NodeCapacities:
+        reserved = [node for nodes in self._session.reserved_nodes.values() for node in nodes]
+        return NodeCapacities(self._session.table, reserved)
 
     def _answer_for(
         self, names: Sequence[str], job: Job, pods: list[Pod], constraint: TopologyConstraint | None
@@ -107,7 +137,7 @@ class _Explainer:
 
     def _answer(self, job: Job, pods: list[Pod], constraint: TopologyConstraint | None) -> _Answer:
         with reservation.opened(self._session, job) as own:
-            capacities = NodeCapacities(self._session.nodes) if own else self._capacities
+            capacities = self._read_capacities() if own else self._capacities
             parts = self._parts(pods, constraint, capacities)
         part = min(parts, key=lambda part: _LIGHTNESS[part.code])
         code, text = part.code, part.text
@@ -118,7 +148,7 @@ class _Explainer:
             node.view.name for node in own if any(node.view.serves(pod.shape.request) for pod in pods)
         ]:
             text += f"; what gets free on {wording.list_names(reserved_names)} is reserved for it"
-        nearest = part.report.nearest()
+        nearest = part.report.nearest
         suggestions = (
             self._suggestions_for(part, nearest) if code in _LASTING or not bounds else _suggestions_past(bounds)
         )
@@ -146,14 +176,16 @@ class _Explainer:
         kinds: dict[object, list[Pod]] = {}
         for pod in pods:
             kinds.setdefault((pod.shape, affinity.rules_of(pod.view)), []).append(pod)
-        parts = [_ruled(self._part(alike[0], len(alike), constraint, capacities), alike[0]) for alike in kinds.values()]
+        parts = [
+            self._ruled(self._part(alike[0], len(alike), constraint, capacities), alike[0]) for alike in kinds.values()
+        ]
         if len(parts) > 1 and all(part.code is WaitCode.NEXT_CYCLE for part in parts):
             text = f"needs capacity for {len(pods)} unlike pods at once; each kind of them alone would find enough"
             return [_Part(WaitCode.NO_CAPACITY, text, p.report, p.needed, p.placeable, p.where) for p in parts]
         return parts
 
     def _part(self, pod: Pod, count: int, constraint: TopologyConstraint | None, capacities: NodeCapacities) -> _Part:
-        report = assess(capacities, pod.shape.request, self._allowed(pod, capacities))
+        report = self._report(pod, capacities)
         where = _name_of(report)
         reason = _lasting_reason(report, count, where)
         if reason is not None:
@@ -196,11 +228,32 @@ class _Explainer:
             job.view.id for job, nodes_of_job in self._session.reserved_nodes.items() if nodes[0] in nodes_of_job
         )
 
-    def _allowed(self, pod: Pod, capacities: NodeCapacities) -> Flags:
+    def _report(self, pod: Pod, capacities: NodeCapacities) -> FitReport:
+        """Return how what a pod asks for fits each node: once for all that may run anywhere."""
         request = pod.shape.request
-        if pod.view.may_run_anywhere and all(node.view.admits(request) for node in capacities.nodes):
-            return np.ones(len(capacities.nodes), bool)
-        return np.array(affinity.allowed(self._session, pod, capacities.nodes), bool)
+        if not pod.view.may_run_anywhere:
+            return assess(capacities, request, np.array(affinity.allowed(self._session, pod, capacities.nodes), bool))
+        admitting = self._session.table.admitting(request)
+        if capacities is not self._capacities:
+            return assess(capacities, request, admitting)
+        if pod.shape not in self._reports:
+            self._reports[pod.shape] = assess(capacities, request, admitting)
+        return self._reports[pod.shape]
+
+    def _ruled(self, part: _Part, pod: Pod) -> _Part:
+        """Return a part that names what excludes nodes: its selector, their taints, and the rule of its queue."""
+        request = pod.shape.request
+        if part.code is WaitCode.NEXT_CYCLE:
+            return part
+        table, in_pool = self._session.table, part.report.in_pool
+        if not table.admitting(replace(request, node_labels=None))[in_pool].all():
+            nodes = [node.view for node in part.report.nodes(in_pool)]
+            part = replace(part, text=f"{part.text}; {wording.kept_off(request, nodes)}")
+        labels = request.node_labels
+        if labels is None or all(node.view.bears(labels) for node in part.report.nodes(in_pool)):
+            return part
+        work = wording.kind_of_work(pod.job)
+        return replace(part, text=f"{part.text}; {wording.bound_to(work, labels)}", ruled=work)
 
     def _suggestions_for(self, part: _Part, nearest: Sequence[NodeShortfall]) -> tuple[Suggestion, ...]:
         """Return what would let the pods find capacity, the nearest first."""
@@ -232,21 +285,13 @@ class _Explainer:
         return tuple(ways)
 
 
-def _ruled(part: _Part, pod: Pod) -> _Part:
-    """Return a part that names what excludes nodes: its selector, their taints, and the rule of its queue."""
-    request = pod.shape.request
-    if part.code is WaitCode.NEXT_CYCLE:
-        return part
-    nodes = [node.view for node in part.report.nodes(part.report.in_pool)]
-    if any(not node.admits(replace(request, node_labels=None)) for node in nodes):
-        part = replace(part, text=f"{part.text}; {wording.kept_off(request, nodes)}")
-    labels = request.node_labels
-    if labels is None:
-        return part
-    if all(node.bears(labels) for node in nodes):
-        return part
-    work = wording.kind_of_work(pod.job)
-    return replace(part, text=f"{part.text}; {wording.bound_to(work, labels)}", ruled=work)
+_FIELDS = attrgetter(*(field.name for field in fields(Request)))
+
+
+@lru_cache(maxsize=10_000)
+def _written(request: Request) -> tuple[object, ...]:
+    """Return a request as values whose text is the same in each process."""
+    return tuple(tuple(sorted(value)) if isinstance(value, frozenset) else value for value in _FIELDS(request))
 
 
 def _of_pools(answers: Mapping[str, _Answer]) -> _Answer:

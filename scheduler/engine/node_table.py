@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.ledger import UNLIMITED, NodeLedger
 from scheduler.engine.snapshot import MigStrategy, Request
 
 Numbers = npt.NDArray[np.int64]
@@ -62,6 +62,7 @@ class NodeTable:
         self._parted: set[int] = set()
         self._seen = 0
         self._serving: dict[tuple[object, ...], Flags] = {}
+        self._admitting: dict[tuple[object, ...], Flags] = {}
         for index in range(len(nodes)):
             self._read(index)
 
@@ -71,6 +72,33 @@ class NodeTable:
     def is_open(self) -> Flags:
         """Whether work may start on a node."""
         return np.array([view.is_open for view in self._views], np.bool_)
+
+    @cached_property
+    def is_ready(self) -> Flags:
+        """Whether a node answers."""
+        return np.array([view.is_ready for view in self._views], np.bool_)
+
+    @cached_property
+    def is_drained(self) -> Flags:
+        """Whether a node takes nothing new."""
+        return np.array([view.is_drained for view in self._views], np.bool_)
+
+    @cached_property
+    def pools(self) -> npt.NDArray[np.str_]:
+        """The pool of a node."""
+        return np.array([view.pool for view in self._views])
+
+    @cached_property
+    def whole(self) -> Numbers:
+        """What a node has when it is empty: a row of cores, memory, whole devices and pods."""
+        most_pods = [UNLIMITED if view.max_pods is None else view.max_pods for view in self._views]
+        memory = [view.memory_bytes for view in self._views]
+        return np.stack([self.cpu, np.array(memory, np.int64), self.devices, np.array(most_pods, np.int64)])
+
+    @cached_property
+    def empty(self) -> list[NodeLedger]:
+        """The same nodes without any work."""
+        return [NodeLedger(view, 0, []) for view in self._views]
 
     @cached_property
     def has_gpus(self) -> Flags:
@@ -114,6 +142,14 @@ class NodeTable:
     def premiums(self, by_pool: Mapping[str, float]) -> npt.NDArray[np.float64]:
         """Return how much dearer the capacity of each node is."""
         return np.array([by_pool.get(view.pool, 0.0) for view in self._views])
+
+    def admitting(self, request: Request) -> Flags:
+        """Return the nodes whose labels and taints let a request in, whatever pool it names."""
+        key = request.node_labels, request.selector, request.tolerations
+        admitting = self._admitting.get(key)
+        if admitting is None:
+            admitting = self._admitting[key] = np.array([view.admits(request) for view in self._views], np.bool_)
+        return admitting
 
     def serving(self, request: Request) -> Flags:
         """Return the nodes that take work and that a request is for."""

@@ -1,60 +1,38 @@
 """What a request lacks on each node, in numbers: worked out for all nodes at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from core.units import ONE_GPU
 from scheduler.engine import mig
-from scheduler.engine.ledger import UNLIMITED, NodeLedger
+from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.node_table import Flags, NodeTable, Numbers
 from scheduler.engine.proof import Cause, NodeShortfall, Resource, Shortage
 from scheduler.engine.rules import topology
-from scheduler.engine.snapshot import MigStrategy, NodeView, Request
-
-Numbers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from scheduler.engine.snapshot import Request
 
 _NEAREST = 3
 _CAUSES = tuple(Cause)
 
 
 class NodeCapacities:
-    """The capacity of nodes as tables with one row each: free, reserved for big jobs, and of the empty node."""
+    """The capacity of all nodes, one column each: free, of that reserved for big jobs, and of the empty node."""
 
-    def __init__(self, nodes: Sequence[NodeLedger]) -> None:
-        self.nodes = nodes
-        self.free = _table([_free(node) for node in nodes])
-        self.reserved = _table([node.reserved_amounts or (0, 0, 0, 0) for node in nodes])
-        self.whole = _table([_whole(node.view) for node in nodes])
-        self.is_ready = np.array([node.view.is_ready for node in nodes], bool)
-        self.is_drained = np.array([node.view.is_drained for node in nodes], bool)
-        self.pools = np.array([node.view.pool for node in nodes])
-
-    @cached_property
-    def empty(self) -> list[NodeLedger]:
-        """The same nodes without any work."""
-        return [NodeLedger(node.view, 0, []) for node in self.nodes]
-
-
-def _table(rows: list[tuple[int, int, int, int]]) -> Numbers:
-    return np.array(rows, np.int64).reshape(len(rows), 4)
-
-
-def _free(node: NodeLedger) -> tuple[int, int, int, int]:
-    return (
-        node.idle_cpu + node.releasing_cpu,
-        node.idle_memory + node.releasing_memory,
-        node.idle_gpus + node.releasing_gpus,
-        node.idle_pods + node.releasing_pods,
-    )
-
-
-def _whole(view: NodeView) -> tuple[int, int, int, int]:
-    pods = UNLIMITED if view.max_pods is None else view.max_pods
-    return view.cpu_millicores, view.memory_bytes, len(view.devices), pods
+    def __init__(self, table: NodeTable, reserved: Iterable[NodeLedger]) -> None:
+        self.table = table
+        self.nodes = table.nodes
+        capacity = table.capacity(slice(None))
+        self.free = np.stack([capacity.cpu, capacity.memory, capacity.gpus, capacity.pods])
+        self.reserved = np.zeros_like(self.free)
+        for node in reserved:
+            self.reserved[:, node.index] = node.reserved_amounts or 0
+        self.whole = table.whole
+        self.is_ready = table.is_ready
+        self.is_drained = table.is_drained
+        self.pools = table.pools
 
 
 @dataclass(frozen=True)
@@ -93,6 +71,7 @@ class FitReport:
         """Return the nodes that are flagged."""
         return [self.capacities.nodes[index] for index in np.flatnonzero(which).tolist()]
 
+    @cached_property
     def nearest(self) -> tuple[NodeShortfall, ...]:
         """Return the few nodes that lack least; the size of a lack is measured by what is asked for."""
         lacking = np.where(self.has(Cause.TOO_SMALL), self.whole, self.free)
@@ -129,7 +108,7 @@ class FitReport:
         """Return for each node how many pods of this kind it would hold if nothing else were there."""
         able = self.in_pool & ~self.has(Cause.NOT_ALLOWED) & ~self.has(Cause.TOO_SMALL)
         if self.request.is_shared or self.request.mig:
-            return self._count_parts(able, self.capacities.empty)
+            return self._count_parts(able, self.capacities.table.empty)
         return np.where(able, (self.whole // self.asked).min(axis=0), 0)
 
     def fits_where_not_allowed(self) -> bool:
@@ -158,8 +137,8 @@ def assess(capacities: NodeCapacities, request: Request, is_allowed: Flags) -> F
         (Resource.PODS, 1, 3),
     ):
         if asked:
-            free, reserved = capacities.free[:, column], capacities.reserved[:, column]
-            columns.append((resource, asked, "", free, free + reserved, capacities.whole[:, column]))
+            free, reserved = capacities.free[column], capacities.reserved[column]
+            columns.append((resource, asked, "", free, free + reserved, capacities.whole[column]))
     amounts = np.array([[column[1]] for column in columns], np.int64)
     free_now, unreserved, whole = (np.stack([column[part] for column in columns]) for part in (3, 4, 5))
     states = [
@@ -183,18 +162,17 @@ _Column = tuple[Resource, int, str, Numbers, Numbers, Numbers]
 def _device_columns(capacities: NodeCapacities, request: Request) -> list[_Column]:
     """Return what is asked of devices, what is free of it, also without reservations, and what there is."""
     if request.gpus:
-        free, reserved, whole = capacities.free[:, 2], capacities.reserved[:, 2], capacities.whole[:, 2]
+        free, reserved, whole = capacities.free[2], capacities.reserved[2], capacities.whole[2]
         return [
             (Resource.GPU, ONE_GPU * request.gpus, "", ONE_GPU * free, ONE_GPU * (free + reserved), ONE_GPU * whole)
         ]
     if request.is_shared:
         resource = Resource.DEVICE_MEMORY if request.share_mib else Resource.GPU
-        shares = [_on_device(node, request) for node in capacities.nodes]
-        free, whole = (np.array([share[part] for share in shares], np.int64) for part in (0, 1))
+        free, whole = _on_devices(capacities, request)
         return [(resource, request.share_mib or request.share_milli, "", free, free, whole)]
     if not request.mig:
         return []
-    frees, wholes = ([_slices(node, request) for node in nodes] for nodes in (capacities.nodes, capacities.empty))
+    frees, wholes = ([_slices(node, request) for node in nodes] for nodes in (capacities.nodes, capacities.table.empty))
     return [
         (Resource.MIG, count, profile, free, free, whole)
         for (profile, count), free, whole in zip(
@@ -227,26 +205,30 @@ def _taken(node: NodeLedger) -> list[int]:
     ]
 
 
-def _on_device(node: NodeLedger, request: Request) -> tuple[int, int]:
+def _on_devices(capacities: NodeCapacities, request: Request) -> tuple[Numbers, Numbers]:
     """Return what is free on the last of the devices that a share needs, the freest first, and what is there in all.
 
     In MiB if the share is counted so, else in thousandths. Of devices that are cut as requests come the largest slices.
     """
-    view = node.view
-    if node.geometry is not None and request.share_mib:
-        devices = request.devices
-        whole = mig.largest_mib(node.geometry, devices, [0] * len(view.devices))
-        return mig.largest_mib(node.geometry, devices, _taken(node)), whole
-    if view.mig_strategy is not MigStrategy.OFF or len(view.devices) < request.devices or not view.device_mib:
+    table, last = capacities.table, request.devices - 1
+    may_share = table.is_shareable & (table.devices >= request.devices) & (table.device_mib > 0)
+    gpus = np.maximum(0, capacities.free[2] + capacities.reserved[2])
+    parts = -np.sort(-table.parts(slice(None))[0], axis=0)
+    # The free whole devices come first, and then the parts of those that are shared.
+    rows = np.clip(last - gpus, 0, len(parts) - 1) if len(parts) else np.zeros_like(gpus)
+    part = parts[rows, np.arange(parts.shape[1])] if len(parts) else np.zeros_like(gpus)
+    free = np.where(gpus > last, table.device_mib, np.where(last - gpus < len(parts), np.maximum(0, part), 0))
+    free, whole = np.where(may_share, free, 0), np.where(may_share, table.device_mib, 0)
+    if not request.share_mib:
+        return ONE_GPU * free // np.maximum(1, whole), np.where(may_share, ONE_GPU, 0)
+    for index in np.flatnonzero(table.is_cut).tolist():
+        free[index], whole[index] = _on_cut_device(capacities.nodes[index], request)
+    return free, whole
+
+
+def _on_cut_device(node: NodeLedger, request: Request) -> tuple[int, int]:
+    geometry, devices = node.geometry, request.devices
+    if geometry is None:
         return 0, 0
-    reserved = node.reserved_amounts[2] if node.reserved_amounts is not None else 0
-    free = [view.device_mib] * max(0, node.idle_gpus + node.releasing_gpus + reserved)
-    free += [
-        view.device_mib - device.active_mib - device.reserved_mib
-        for device in node.shared.values()
-        if device.active or device.reserved
-    ]
-    mib = max(0, sorted(free, reverse=True)[request.devices - 1]) if len(free) >= request.devices else 0
-    if request.share_mib:
-        return mib, view.device_mib
-    return ONE_GPU * mib // view.device_mib, ONE_GPU
+    whole = mig.largest_mib(geometry, devices, [0] * len(node.view.devices))
+    return mig.largest_mib(geometry, devices, _taken(node)), whole

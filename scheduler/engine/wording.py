@@ -10,8 +10,9 @@ from core.taints import left_over
 from core.units import ONE_GPU, format_cpu, format_gpus, format_memory
 from scheduler.engine.decisions import WaitCode
 from scheduler.engine.jobs import Job
+from scheduler.engine.node_table import Flags
 from scheduler.engine.proof import Bound, BoundKind, Cause, Remedy, Resource, Suggestion
-from scheduler.engine.shortfall import FitReport, Flags
+from scheduler.engine.shortfall import FitReport
 from scheduler.engine.snapshot import Labels, NodeView, Request
 
 _MANY = 3

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
+from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
 from core import clock
@@ -114,7 +115,8 @@ class Outlooks:
 
     def of_waiting(self, wanted: Collection[str] | None = None) -> list[Outlook]:
         """Return the outlook of each pending workload and each arrival; of the `wanted` ones only, where given."""
-        rows = pending_workloads().values_list("pk", "reason_code", "enqueued_at", "requeued_at")
+        code = Coalesce("answer__code", "reason_code")
+        rows = pending_workloads().values_list("pk", code, "enqueued_at", "requeued_at")
         waits = {pk: (code, requeued_at or enqueued_at) for pk, code, enqueued_at, requeued_at in rows}
         found = []
         for pool_id, view in self._views.items():

@@ -4,7 +4,7 @@ import heapq
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
@@ -42,7 +42,6 @@ from scheduler.selectors.changes import ChangeReader, News
 from scheduler.selectors.packing import find_packing
 from scheduler.selectors.workloads import list_enqueued_here
 
-StoredAnswer = tuple[str, str, str | None]
 QUEUES = "scheduler.queues"
 
 _NO_TIME = timedelta()
@@ -71,17 +70,19 @@ def _one_pod_set(name: str, min_count: int, required: str, preferred: str) -> Gr
 class ClusterView:
     """What a cycle decides on in one pool, and what is compared when its decisions are applied.
 
-    `answers` holds code, sentence and answer id of each pending workload, as stored. Running work is not moved before
-    `moves_from`.
+    `answers` holds the stored answer of each pending workload by its id, None where that waits for one or is told
+    something else. Running work is not moved before `moves_from`. `touched_ids` are the jobs that are not the same
+    objects as in what the reader returned before, or are gone; None: any may be.
     """
 
     nodes: Sequence[NodeView]
     queues: Sequence[QueueView]
     jobs: Mapping[str, JobView]
     revisions: Mapping[str, int]
-    answers: Mapping[str, StoredAnswer]
+    answers: Mapping[str, str | None]
     sharing: SharingRules = PROMPT
     moves_from: datetime | None = None
+    touched_ids: Collection[str] | None = field(default=None, compare=False)
 
     def apply_rules(self, policy: Policy, now: datetime) -> Policy:
         """Return a policy with the rules of the pool as they are now."""
@@ -90,7 +91,8 @@ class ClusterView:
 
     def without(self, job_ids: Collection[str]) -> "ClusterView":
         """Return the view without these jobs."""
-        return replace(self, jobs={job_id: job for job_id, job in self.jobs.items() if job_id not in job_ids})
+        jobs = {job_id: job for job_id, job in self.jobs.items() if job_id not in job_ids}
+        return replace(self, jobs=jobs, touched_ids=None)
 
 
 class _PoolRules(NamedTuple):
@@ -127,7 +129,6 @@ class _Row(NamedTuple):
     missing_bytes_text: str | None
     state: str
     reason_code: str
-    reason: str
     answer_id: str | None
     placement_id: str
     pod: str
@@ -165,7 +166,7 @@ class SnapshotReader:
         self._queues: Sequence[tuple[str, QueueView]] = ()
         self._reservations = _Reservations(())
         self._jobs: dict[str, tuple[JobView, ...]] = {}
-        self._answers: dict[str, StoredAnswer] = {}
+        self._answers: dict[str, str | None] = {}
         self._ages: Mapping[str, Sequence[float]] = {}
         self._delays: Mapping[str, float] = {}
         self._pools: Mapping[str, _PoolRules] = {}
@@ -196,13 +197,18 @@ class SnapshotReader:
             other_ids |= self._jobs.keys()
         if news.is_all or news.has_reservations:
             self._reservations = _Reservations(Reservation.objects.order_by("pk"))
+        before: Sequence[JobView] = ()
         if news.is_all:
             self._read_all(waiting, now)
         elif changed_ids := {*news.workload_ids, *news.gone_ids, *self._take_due(now), *other_ids}:
-            self._change(changed_ids, news, now)
+            before = self._change(changed_ids, news, now)
         elif not (has_other_queues or news.node_ids):
             return self._views
-        self._views = self._by_pool()
+        if news.is_all or has_other_queues or news.node_ids:
+            self._views = self._by_pool()
+        else:
+            after = [job for pk in changed_ids for job in self._jobs.get(pk, ())]
+            self._views = self._with_jobs(before, after)
         return self._views
 
     def _read_all(self, waiting: Sequence[Workload] | None, now: datetime) -> None:
@@ -254,19 +260,20 @@ class SnapshotReader:
             due_ids.add(heapq.heappop(self._due)[1])
         return due_ids
 
-    def _change(self, workload_ids: Collection[str], news: News, now: datetime) -> None:
-        """Read some workloads anew; those of which nothing is left are gone."""
+    def _change(self, workload_ids: Collection[str], news: News, now: datetime) -> list[JobView]:
+        """Read some workloads anew, and return the jobs that they were; those of which nothing is left are gone."""
         # What this thread's task has just enqueued need not be read.
         enqueued = list_enqueued_here()
         mine = [enqueued[pk] for pk in sorted(news.new_ids) if pk in enqueued]
         unread = sorted(set(workload_ids).difference(news.gone_ids, {row.pk for row in mine}))
         rows = [_Row(*row) for batch in orm.in_batches(unread) for row in _live_of(batch, sorted(LIVE))]
+        before = [job for pk in workload_ids for job in self._jobs.pop(pk, ())]
         for pk in workload_ids:
-            self._jobs.pop(pk, None)
             self._answers.pop(pk, None)
         self._add(rows, now)
         for row in mine:
             self._put_pending(row, now)
+        return before
 
     def _add(self, rows: Iterable[_Row], now: datetime) -> None:
         """Add the jobs of some workloads, of each all its rows."""
@@ -280,7 +287,7 @@ class SnapshotReader:
             self._put(pk, *self._placed_jobs(members, now))
 
     def _put_pending(self, row: Workload | _Row, now: datetime) -> None:
-        self._answers[row.pk] = (row.reason_code, row.reason, row.answer_id)
+        self._answers[row.pk] = None if row.reason_code else row.answer_id
         job, due_at = self._with_wait(view_pending(row), row.requeued_at or row.enqueued_at, now)
         self._put(row.pk, (self._reservations.reserved(job),), due_at)
 
@@ -358,6 +365,20 @@ class SnapshotReader:
             for pool_id, members in jobs_of.items()
         }
 
+    def _with_jobs(self, before: Sequence[JobView], after: Sequence[JobView]) -> Mapping[str, ClusterView]:
+        """Return what belongs to each pool where nothing has changed but some jobs."""
+        pool_of = {queue.id: pool_id for pool_id, queue in self._queues}
+        touched_ids = sorted({job.id for job in (*before, *after)})
+        answers = dict(self._answers)
+        views = {}
+        for pool_id, view in self._views.items():
+            jobs = dict(view.jobs)
+            for job in before:
+                jobs.pop(job.id, None)
+            jobs.update((job.id, job) for job in after if pool_of.get(job.queue_id) == pool_id)
+            views[pool_id] = replace(view, jobs=jobs, answers=answers, touched_ids=touched_ids)
+        return views
+
 
 @lru_cache(maxsize=10_000)
 def _parsed(text: str) -> Any:
@@ -383,7 +404,7 @@ def _live(states: Collection[str]) -> QuerySet[Any, tuple[Any, ...]]:
     ).values_list(
         *("pk", "queue_id", "resource_id", "pod_sets_text", "has_many_pods", "priority", "is_preemptible"),
         *("enqueued_at", "requeued_at", "placed_at", "evictions", "name", "title", "missing_bytes_text", "state"),
-        *("reason_code", "reason", "answer_id", "placements__pk", "placements__pod", "placements__node_id", "gpus"),
+        *("reason_code", "answer_id", "placements__pk", "placements__pod", "placements__node_id", "gpus"),
         *("slices", "placements__created_at", "placements__evicting_since", "placements__saved_at_s"),
     )
 

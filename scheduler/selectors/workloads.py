@@ -59,9 +59,8 @@ class WorkloadPods:
 
 def waits_of(workload_ids: Collection[str]) -> Mapping[str, WorkloadWait]:
     """Return by id why these workloads are pending. For apps above that have checked who may know."""
-    rows = Workload.objects.filter(pk__in=workload_ids).order_by()
-    columns = rows.values_list("pk", "reason", "reason_code", "answer__advice")
-    return {pk: WorkloadWait(reason, code, advice or "") for pk, reason, code, advice in columns}
+    rows = Workload.objects.filter(pk__in=workload_ids).select_related("answer").order_by()
+    return {row.pk: WorkloadWait(row.why, row.why_code, row.answer.advice if row.answer else "") for row in rows}
 
 
 def list_enqueued_here() -> Mapping[str, Workload]:

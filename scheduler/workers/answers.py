@@ -1,74 +1,63 @@
-"""Stores why workloads wait: the sentence with each workload, advice and proof once for all alike.
+"""Stores why workloads wait: once for all alike.
 
-The numbers of a proof change with every job that starts or ends. Thousands of workloads wait for the same few things,
-so an answer is one row that is brought up to date in its place; a workload is written only when its sentence changes.
+The numbers of an answer change with every job that starts or ends. Thousands of workloads wait for the same few things,
+so an answer is one row that is brought up to date in its place. A workload is written only when what it waits for is
+something else.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
 from core import orm
-from scheduler.engine.decisions import Explain
+from scheduler.engine import decisions
 from scheduler.engine.proof import Proof
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Answer, Workload
-from scheduler.selectors.snapshots import ClusterView, StoredAnswer
+from scheduler.selectors.snapshots import ClusterView
 
 _MOST_PARTS = 12
 """Of each list of a proof so many are kept: enough for every resource of three levels of queues and then some."""
+_FIELDS = ("code", "text", "advice", "proof")
 
 
-def store(reasons: Sequence[tuple[Explain, ClusterView]]) -> None:
-    """Store why workloads wait. What is stored already is not written again.
+def store(answers: Mapping[str, tuple[ClusterView, Sequence[decisions.Answer]]]) -> None:
+    """Store why workloads wait, by the id of their pool. What is stored already is not written again.
 
     A workload of which some pods run is not pending, so nothing is stored for its other pods.
     """
-    groups: dict[tuple[object, ...], list[Explain]] = defaultdict(list)
-    stored: dict[str, StoredAnswer] = {}
-    questions: dict[object, tuple[object, ...]] = {}
-    for explain, view in reasons:
-        if (answer := view.answers.get(explain.job_id)) is not None:
-            stored[explain.job_id] = answer
-            # Those that are alike share their proof, queue and request.
-            pod, *others = view.jobs[explain.job_id].pods
-            kind = (id(explain.proof), id(pod.request), pod.pod_set, view.jobs[explain.job_id].queue_id)
-            if others or kind not in questions:
-                questions[kind] = _question(explain, view)
-            groups[questions[kind]].append(explain)
-    answers = {_key(question): alike for question, alike in groups.items()}
-    _store_answers({key: alike[0] for key, alike in answers.items()})
-    for key, alike in answers.items():
-        code, text = str(alike[0].code), alike[0].text
-        news = [explain.job_id for explain in alike if stored[explain.job_id] != (code, text, key)]
-        for batch in orm.in_batches(news):
-            waiting = Workload.objects.filter(pk__in=batch, state=WorkloadState.PENDING)
-            waiting.update(reason_code=code, reason=text, answer=key)
+    present: dict[str, decisions.Answer] = {}
+    for pool_id, (view, of_pool) in answers.items():
+        for answer in of_pool:
+            key = _key(pool_id, answer.question)
+            pending_ids = [job_id for job_id in answer.job_ids if job_id in view.answers]
+            if pending_ids:
+                present[key] = answer
+            for batch in orm.in_batches([job_id for job_id in pending_ids if view.answers[job_id] != key]):
+                waiting = Workload.objects.filter(pk__in=batch, state=WorkloadState.PENDING)
+                waiting.update(reason_code="", reason="", answer=key)
+    _replace(present)
 
 
-def _question(explain: Explain, view: ClusterView) -> tuple[object, ...]:
-    """Return what an answer depends on in one cycle: the request, the reason, and the queue whose bounds it passes."""
-    job = view.jobs[explain.job_id]
-    bounds_of = (job.queue_id, job.is_preemptible) if explain.proof.bounds else None
-    return explain.code, explain.text, tuple((pod.request, pod.pod_set) for pod in job.pods), bounds_of
-
-
-def _key(question: tuple[object, ...]) -> str:
+def _key(pool_id: str, question: tuple[object, ...]) -> str:
     """Return the id of an answer: the same in every cycle and on every controller."""
-    return f"{Answer.id_prefix}_{sha256(repr(question).encode()).hexdigest()[:24]}"
+    return f"{Answer.id_prefix}_{sha256(repr((pool_id, question)).encode()).hexdigest()[:24]}"
 
 
-def _store_answers(explains: Mapping[str, Explain]) -> None:
+def _replace(answers: Mapping[str, decisions.Answer]) -> None:
     """Replace the stored answers by these; only what differs is written."""
-    known = {answer.pk: (answer.advice, answer.proof) for answer in Answer.objects.all()}
-    said = {key: (explain.advice, _write(explain.proof)) for key, explain in explains.items()}
-    changed = [Answer(id=key, advice=said[key][0], proof=said[key][1]) for key in said if said[key] != known.get(key)]
+    known = {pk: fields for pk, *fields in Answer.objects.values_list("pk", *_FIELDS)}
+    said = {key: [str(each.code), each.text, each.advice, _write(each.proof)] for key, each in answers.items()}
+    changed = [
+        Answer(id=key, **dict(zip(_FIELDS, fields, strict=True)))
+        for key, fields in said.items()
+        if fields != known.get(key)
+    ]
     if changed:
         Answer.objects.bulk_create(
-            changed, update_conflicts=True, unique_fields=["id"], update_fields=["advice", "proof"], batch_size=100
+            changed, update_conflicts=True, unique_fields=["id"], update_fields=_FIELDS, batch_size=100
         )
     if stale := known.keys() - said.keys():
         Answer.objects.filter(pk__in=stale).delete()

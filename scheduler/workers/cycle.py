@@ -17,8 +17,9 @@ from prometheus_client import Histogram
 from core import clock, ids, isolation, leases, tasks
 from core.prepared import prepared
 from core.units import ONE_GPU
-from scheduler.engine.cycle import decide
-from scheduler.engine.decisions import Decision, Explain, Start
+from scheduler.engine.cycle import decide_moves
+from scheduler.engine.decisions import Answer, Move, Start
+from scheduler.engine.explain import list_answers
 from scheduler.engine.receipts import Receipt, write_receipts
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
@@ -27,7 +28,7 @@ from scheduler.models import Gpu, Node, Placement, Pool, Queue, Workload
 from scheduler.selectors import workloads
 from scheduler.selectors.snapshots import QUEUES, ClusterView, SnapshotReader
 from scheduler.workers import answers, apply, receipts, undecided
-from scheduler.workers.apply import Applied, Move
+from scheduler.workers.apply import Applied
 from scheduler.workers.receipts import CycleReceipts
 from scheduler.workers.session_cache import SessionCache
 
@@ -150,10 +151,10 @@ def _run(policy: Policy, lease: _Lease) -> CycleReport:
             view = cycle_input.view
             try:
                 session = cycle_input.session
-                decisions, by_victim = _decide(session)
+                moves, why, by_victim = _decide(session)
                 if session.policy.sharing.consolidate_every_s and session.has_consolidated:
                     consolidated_ids.append(pool_id)
-                decided.append(_Decided(view, session.policy, decisions, CycleReceipts(pool_id, by_victim)))
+                decided.append(_Decided(view, session.policy, moves, why, CycleReceipts(pool_id, by_victim)))
             except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
                 failed = error
                 break
@@ -174,43 +175,41 @@ class _Decided:
 
     view: ClusterView
     policy: Policy
-    decisions: Sequence[Decision]
+    moves: Sequence[Move]
+    answers: Sequence[Answer]
     receipts: CycleReceipts
 
 
-def _decide(session: Session) -> tuple[Sequence[Decision], Mapping[str, Receipt]]:
-    decisions = decide(session)
-    return decisions, write_receipts(session, decisions)
+def _decide(session: Session) -> tuple[Sequence[Move], Sequence[Answer], Mapping[str, Receipt]]:
+    moves = decide_moves(session)
+    return moves, list_answers(session), write_receipts(session, moves)
 
 
 def _write(decided: Sequence[_Decided], lease: _Lease) -> CycleReport:
     applied = Applied()
-    reasons: list[tuple[Explain, ClusterView]] = []
     starts: set[str] = set()
     batches: list[tuple[_Decided, Sequence[Sequence[Move]]]] = []
     for part in decided:
         moves_of: dict[str, list[Move]] = {}
-        for decision in part.decisions:
-            if isinstance(decision, Explain):
-                reasons.append((decision, part.view))
-            else:
-                moves_of.setdefault(decision.job_id, []).append(decision)
+        for move in part.moves:
+            moves_of.setdefault(move.job_id, []).append(move)
         starts |= {job_id for job_id, moves in moves_of.items() if any(isinstance(move, Start) for move in moves)}
         batches += [(part, batch) for batch in _in_batches(list(moves_of.values()))]
-    has_answers = bool(reasons) or any(answer_id for part in decided for *_, answer_id in part.view.answers.values())
+    waiting = sum(len(answer.job_ids) for part in decided for answer in part.answers)
+    has_answers = bool(waiting) or any(key for part in decided for key in part.view.answers.values())
     for number, (part, batch) in enumerate(batches, start=1):
         is_last = number == len(batches) and not has_answers
         work = partial(_apply, part=part, lease=lease, is_last=is_last)
         applied = sum(isolation.in_batch(APPLY, batch, work, key=_job_id), applied)
     if has_answers:
-        answers.store(reasons)
+        answers.store({part.receipts.pool_id: (part.view, part.answers) for part in decided})
     for part in decided if applied.evicted else ():
         if part.receipts.by_victim:
-            receipts.store_dump(part.receipts, part.view, part.policy, part.decisions)
+            receipts.store_dump(part.receipts, part.view, part.policy, part.moves)
     skipped = len(starts) - applied.placed
     if applied != Applied() or skipped:
-        log.info("scheduler.cycle", **asdict(applied), skipped=skipped, waiting=len(reasons))
-    return CycleReport(**asdict(applied), waiting=len(reasons), skipped=skipped)
+        log.info("scheduler.cycle", **asdict(applied), skipped=skipped, waiting=waiting)
+    return CycleReport(**asdict(applied), waiting=waiting, skipped=skipped)
 
 
 def _in_batches(jobs: Sequence[Sequence[Move]]) -> Iterator[Sequence[Sequence[Move]]]:

@@ -88,9 +88,15 @@ def _update(cached: CycleInput, view: ClusterView, policy: Policy) -> CycleInput
     ended_ids: Collection[str] = ()
     changed_jobs: list[JobView] = []
     if view is not before:
-        ended_ids = before.jobs.keys() - view.jobs.keys()
-        known = before.jobs
-        changed_jobs = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
+        known, present = before.jobs, view.jobs
+        # A view before in which jobs are left out is not the one to which the reader compares.
+        touched_ids = view.touched_ids if before.touched_ids is not None else None
+        ended_ids = [pk for pk in (known if touched_ids is None else touched_ids) if pk in known and pk not in present]
+        changed_jobs = [
+            present[pk]
+            for pk in (present if touched_ids is None else touched_ids)
+            if pk in present and (old := known.get(pk)) is not present[pk] and old != present[pk]
+        ]
     has_changes = bool(has_moved or has_turn or ended_ids or changed_jobs)
     if has_changes:
         session.change(changed_jobs, ended_ids)

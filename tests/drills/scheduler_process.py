@@ -137,7 +137,7 @@ def main() -> None:
                 "faults": faults + find_faults(),
                 "started": Workload.objects.exclude(placed_at=None).count(),
                 "placed_late": again.placed,
-                "unexplained": Workload.objects.filter(state="pending", reason="").count(),
+                "unexplained": Workload.objects.filter(state="pending", reason="", answer=None).count(),
             }
         )
     )

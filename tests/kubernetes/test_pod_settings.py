@@ -68,6 +68,6 @@ def test_pods_have_a_priority_and_come_to_tainted_nodes_that_are_selected(contro
         cycle.run_once()
         api.delete(f"/api/v1/nodes/{second}")
 
-    assert Workload.objects.get(job=waiting.pk).reason == (
+    assert Workload.objects.get(job=waiting.pk).why == (
         "may run on none of the 2 nodes of lab-k8s; its template asks for nodes with zone=a"
     )

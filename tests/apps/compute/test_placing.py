@@ -121,7 +121,7 @@ def test_a_slice_is_charged_by_its_part_of_the_device_and_known_to_job_and_drive
 
     third = submit(project, cut, "third", placing=Placing(mig_profile="4g.20gb"))
     pass_by(cut)
-    assert (row(third).state, third.workload.reason != "") == ("pending", True)
+    assert (row(third).state, third.workload.why != "") == ("pending", True)
 
 
 def test_an_elastic_job_shrinks_for_others_and_grows_again_and_its_rows_say_so(project, lab):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.models import Answer, Node, Queue, Workload
+from accounts.services import projects
+from scheduler.models import Answer, Change, Node, Queue, Workload
 from scheduler.selectors.answers import NearNode, PassedBound, Shortage, find_proof
 from scheduler.services import pool_members, queues, resource_nodes, workloads
 from scheduler.workers import cycle
@@ -72,8 +73,45 @@ def test_numbers_that_change_behind_the_same_sentence_are_written_once_not_for_e
         cycle.run_once()
 
     after = told("job-9")
-    assert (after.reason, after.answer_id) == (before.reason, before.answer_id)
+    assert (after.why, after.answer_id) == (before.why, before.answer_id)
     assert (before.answer.proof["others"], after.answer.proof["others"]) == ({}, {"too_small": 1})
+
+
+def test_a_sentence_that_changes_is_written_once_not_for_each_who_waits(project):
+    report_nodes(report("n1", 2))
+    first, *_ = enqueue(project, "first", *[f"pair-{number}" for number in range(50)], gpus=2)
+    cycle.run_once()
+    workloads.release_many([first.pk])
+    cycle.run_once()
+    before = told("pair-49")
+    newest = Change.objects.order_by("pk").last().pk
+
+    workloads.withdraw_many([before.pk])
+    resource_nodes.mark_unreachable(resource_id="res_lab")
+    cycle.run_once()
+
+    after = told("pair-48")
+    assert (before.why_code, after.why_code) == ("no_room", "resource_unreachable")
+    assert before.why == "needs 2 GPUs on lab; most free on one node is 0 GPUs (n1)"
+    assert after.why == "resource unreachable: lab does not answer, its only node is ready"
+    assert (after.reason, after.reason_code, after.answer_id) == ("", "", before.answer_id)
+    changes = Change.objects.filter(pk__gt=newest).values_list("kind", "key")
+    assert {key for kind, key in changes if key.startswith("work_")} == {before.pk}
+
+
+def test_who_is_at_a_limit_shares_no_answer_with_other_queues(project, site_admin):
+    report_nodes(report("n1", 2))
+    other = projects.create_project(actor=site_admin, name="team-b")
+    queues.set_quota(actor=site_admin, queue=_queue(project), gpu_limit_milli=0)
+    enqueue(project, "limited", gpus=2)
+    enqueue(other, "first", "second", gpus=2)
+
+    cycle.run_once()
+
+    assert told("limited").why == (
+        "its project is at its limit: needs 2 GPUs but of team-a's limit of 0 GPUs its work holds 0 GPUs"
+    )
+    assert told("second").why == "needs 2 GPUs on lab; most free on one node is 0 GPUs (n1)"
 
 
 def test_an_answer_goes_with_the_last_who_waits_for_it(project):

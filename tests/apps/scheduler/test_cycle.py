@@ -59,8 +59,8 @@ def test_one_who_waits_is_told_why(project):
     assert cycle.run_once() == CycleReport(placed=1, waiting=1)
 
     second.refresh_from_db()
-    assert (second.state, second.reason_code) == ("pending", "no_room")
-    assert second.reason == "needs 1 GPU on lab; most free on one node is 0 GPUs (n1)"
+    assert (second.state, second.why_code) == ("pending", "no_room")
+    assert second.why == "needs 1 GPU on lab; most free on one node is 0 GPUs (n1)"
 
 
 def test_a_reason_that_did_not_change_is_not_written_again(project, django_assert_num_queries):
@@ -132,14 +132,14 @@ def test_the_lease_of_a_cycle_that_died_is_taken_over(project):
 
 def run_while(monkeypatch, happening) -> CycleReport:
     """Run a cycle, and let something happen between its load and its application."""
-    decide = cycle.decide
+    decide = cycle.decide_moves
 
     def decide_late(session):
         decisions = decide(session)
         happening()
         return decisions
 
-    monkeypatch.setattr(cycle, "decide", decide_late)
+    monkeypatch.setattr(cycle, "decide_moves", decide_late)
     return cycle.run_once()
 
 
@@ -206,8 +206,8 @@ def test_unreachable_says_so(project):
     cycle.run_once()
 
     workload.refresh_from_db()
-    assert workload.reason_code == "resource_unreachable"
-    assert workload.reason == "resource unreachable: lab does not answer, its only node is ready"
+    assert workload.why_code == "resource_unreachable"
+    assert workload.why == "resource unreachable: lab does not answer, its only node is ready"
 
 
 def test_the_devices_of_a_lab_are_never_given_out_twice(project):
@@ -240,8 +240,7 @@ def test_room_is_kept_for_a_workload_of_a_whole_node_that_has_waited_for_long(pr
 
     small.refresh_from_db()
     big = Workload.objects.get(name="big")
-    assert small.reason == "the capacity on n1 is reserved for a big job whose turn comes first"
+    assert small.why == "the capacity on n1 is reserved for a big job whose turn comes first"
     assert (
-        big.reason
-        == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is reserved for it"
+        big.why == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is reserved for it"
     )

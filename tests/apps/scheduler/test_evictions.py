@@ -45,7 +45,7 @@ def news():
 
 def told(workload: Workload) -> tuple[str, str, str]:
     workload.refresh_from_db()
-    return workload.state, workload.reason_code, workload.reason
+    return workload.state, workload.why_code, workload.why
 
 
 def fill(guest, *names: str) -> list[Workload]:

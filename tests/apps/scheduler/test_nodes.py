@@ -29,8 +29,8 @@ def test_a_drained_node_takes_nothing_new_and_keeps_what_it_has(project, site_ad
     report_nodes(report("n1", 2))
 
     late.refresh_from_db()
-    assert (late.state, late.reason_code) == ("pending", "drained")
-    assert late.reason == "drained: lab takes no new work on n1 until an admin opens it again"
+    assert (late.state, late.why_code) == ("pending", "drained")
+    assert late.why == "drained: lab takes no new work on n1 until an admin opens it again"
     assert Placement.objects.get().workload.name == "before"
     assert Node.objects.get().is_drained
 
@@ -64,7 +64,7 @@ def test_a_node_takes_no_more_pods_than_its_driver_says_however_small_they_are(p
     for workload in waiting:
         workload.refresh_from_db()
     assert [workload.state for workload in waiting] == ["placed", "placed", "pending"]
-    assert waiting[2].reason == ("needs capacity for 1 pod on lab; most free on one node is capacity for 0 pods (n1)")
+    assert waiting[2].why == ("needs capacity for 1 pod on lab; most free on one node is capacity for 0 pods (n1)")
     report_nodes(replace(report("n1"), max_pods=3))
     cycle.run_once()
     assert Placement.objects.count() == 3

@@ -88,7 +88,7 @@ def test_nothing_of_a_gang_starts_before_all_of_it_can(project):
     assert (state(gang), places(gang)) == ("pending", {})
     gang.refresh_from_db()
     assert (
-        gang.reason
+        gang.why
         == "never fits: needs 4 pods of 1 GPU and 1 CPU and 1 GiB of memory at once; lab has capacity for 3 when it is empty"
     )
 
@@ -99,14 +99,14 @@ def test_nothing_of_a_gang_starts_before_all_of_it_can(project):
 def test_nothing_of_a_gang_starts_when_one_of_its_nodes_has_changed_meanwhile(project, monkeypatch):
     report_nodes(report("n1", 2), report("n2", 2))
     gang = enqueue_pods(project, "gang", workers(4))
-    decide = cycle.decide
+    decide = cycle.decide_moves
 
     def decide_late(*arguments):
         decisions = decide(*arguments)
         report_nodes(report("n1", 2), report("n2", 2, cpu=7))
         return decisions
 
-    monkeypatch.setattr(cycle, "decide", decide_late)
+    monkeypatch.setattr(cycle, "decide_moves", decide_late)
 
     assert cycle.run_once() == CycleReport(skipped=1)
     assert (state(gang), places(gang)) == ("pending", {})

@@ -91,7 +91,7 @@ def test_a_limit_of_a_department_bounds_the_projects_below_it(teams, site_admin)
     run_cycles()
 
     assert running(teams[0]) + running(teams[1]) == 3
-    reason = Workload.objects.get(state="pending").reason
+    reason = Workload.objects.get(state="pending").why
     assert reason == "its project is at its limit: needs 1 GPU but of research's limit of 3 GPUs its work holds 3 GPUs"
 
 

@@ -22,9 +22,9 @@ def failing_on(monkeypatch, *workloads):
     def decide(session):
         if names & {job.view.name for job in session.jobs.values()}:
             raise ZeroDivisionError
-        return engine_cycle.decide(session)
+        return engine_cycle.decide_moves(session)
 
-    monkeypatch.setattr(cycle, "decide", decide)
+    monkeypatch.setattr(cycle, "decide_moves", decide)
 
 
 def states():
@@ -95,7 +95,7 @@ def test_a_failure_that_no_waiting_workload_causes_is_raised(project, monkeypatc
     def decide(_session):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(cycle, "decide", decide)
+    monkeypatch.setattr(cycle, "decide_moves", decide)
     with pytest.raises(ZeroDivisionError):
         cycle.run_once()
 
