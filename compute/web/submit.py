@@ -34,15 +34,12 @@ class JobForm(forms.Form):
     template = forms.ChoiceField(
         required=False, label="Size", help_text="A template says what the job gets, and on which resource."
     )
-    gpus = forms.FloatField(
-        required=False, min_value=0, max_value=MOST_GPUS, label="GPUs", help_text="0.5 is half of one device."
-    )
+    gpus = forms.FloatField(required=False, min_value=0, max_value=MOST_GPUS, label="GPUs")
     cpu = forms.FloatField(required=False, min_value=0.001, max_value=MOST_CORES, label="CPU cores")
     memory = SizeField(
         most=bounds.MAX_QUANTITY,
         required=False,
         widget=forms.TextInput(attrs={"placeholder": "16 GiB"}),
-        help_text="Left empty, cores and memory are what belongs to its GPUs on a node.",
     )
     resource = forms.ChoiceField(required=False, help_text="Where it runs; any: where it can start first.")
     pool = forms.ChoiceField(required=False, help_text="In which pool of nodes a resource is found.")
