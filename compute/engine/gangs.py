@@ -2,6 +2,8 @@
 
 Replica 0 leads: peers meet at its address, its output is the job's, and its success is the success of the job. A
 replica that fails before that fails the job.
+An elastic gang gets and loses replicas while it runs, always the last ones. Their programs meet anew each time, as
+`torchrun` does, at the address of replica 0, which stays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +18,19 @@ _ON_PLACE = frozenset({ReportState.STARTING, ReportState.RUNNING})
 _EXPLAINS_LITTLE = {EndCause.EXITED: 1, EndCause.STOPPED: 2}
 
 
-def rank_variables(rank: int, hosts: Sequence[str], *, gpus: int, hostfile: str) -> Mapping[str, str]:
+_RESTARTS = 10
+"""So often `torchrun` starts its processes again where those of another replica were lost."""
+
+
+def rank_variables(
+    rank: int, hosts: Sequence[str], *, gpus: int, hostfile: str, bounds: tuple[int, int] | None = None
+) -> Mapping[str, str]:
     """Return the variables by which a replica finds the others: those of PyTorch, of `torchrun`, and of MPI.
 
     They describe one process a replica. Who starts several of them, such as `torchrun`, sets the ranks anew. With
     several GPUs there is no `LOCAL_RANK`: it tells frameworks that all processes are started already.
+    `bounds` are the least and the most replicas of an elastic gang: `torchrun` then agrees on ranks and world size by a
+    rendezvous, and what else counts replicas is as at the start of this one.
     """
     first, count = hosts[0], str(len(hosts))
     one_process = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"} if gpus <= 1 else {}
@@ -32,12 +42,8 @@ def rank_variables(rank: int, hosts: Sequence[str], *, gpus: int, hostfile: str)
         "MASTER_ADDR": first,
         "MASTER_PORT": str(PORT),
         **one_process,
-        # `torchrun` reads its own options from these, so that `torchrun train.py` needs none.
-        "PET_NNODES": count,
-        "PET_NODE_RANK": str(rank),
+        **(_fixed_nodes(rank, first, count) if bounds is None else _elastic_nodes(rank, first, *bounds)),
         "PET_NPROC_PER_NODE": str(max(gpus, 1)),
-        "PET_MASTER_ADDR": first,
-        "PET_MASTER_PORT": str(PORT),
         "OMPI_MCA_orte_default_hostfile": hostfile,
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
         "PRTE_MCA_prte_default_hostfile": hostfile,
@@ -47,18 +53,41 @@ def rank_variables(rank: int, hosts: Sequence[str], *, gpus: int, hostfile: str)
     }
 
 
+# `torchrun` reads its own options from these, so that `torchrun train.py` needs none.
+def _fixed_nodes(rank: int, first: str, count: str) -> Mapping[str, str]:
+    return {
+        "PET_NNODES": count,
+        "PET_NODE_RANK": str(rank),
+        "PET_MASTER_ADDR": first,
+        "PET_MASTER_PORT": str(PORT),
+    }
+
+
+def _elastic_nodes(rank: int, first: str, least: int, most: int) -> Mapping[str, str]:
+    return {
+        "PET_NNODES": f"{least}:{most}",
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": f"{first}:{PORT}",
+        "PET_RDZV_ID": "nearline",
+        # It would compare the address with its own host name, which has no domain.
+        "PET_RDZV_CONF": f"is_host={int(rank == 0)}",
+        "PET_MAX_RESTARTS": str(_RESTARTS),
+    }
+
+
 def write_hostfile(hosts: Sequence[str], *, gpus: int) -> str:
     """Return the hosts of the replicas as MPI reads them, with a slot for each GPU."""
     return "".join(f"{host} slots={max(gpus, 1)}\n" for host in hosts)
 
 
-def join_reports(reports: Sequence[JobReport]) -> JobReport:
-    """Return what the reports of all replicas, by rank, say about their job."""
+def join_reports(reports: Sequence[JobReport], *, is_elastic: bool = False) -> JobReport:
+    """Return what the reports of all replicas, by rank, say about their job. An elastic one runs with those that do."""
     replicas = tuple(ReplicaReport(report.state, report.reason) for report in reports)
     leader = replace(reports[0], replicas=replicas)
     started = [report.started_at for report in reports if report.started_at is not None]
     if any(report.state in _ON_PLACE for report in reports):
-        is_starting = any(report.state is ReportState.STARTING for report in reports)
+        awaited = reports[:1] if is_elastic else reports
+        is_starting = any(report.state is ReportState.STARTING for report in awaited)
         state = ReportState.STARTING if is_starting else ReportState.RUNNING
         started_at = None if is_starting else min(started, default=None)
         return replace(

@@ -4,7 +4,7 @@ Every driver passes tests/contracts/compute_driver.py. News is level-triggered: 
 compares and repairs. So a driver may forget to wake anybody, and the platform may be away for as long as it likes.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -123,6 +123,7 @@ class Launch:
     """Everything a driver needs to start one job. `secrets` goes into the job's environment and nowhere else.
 
     `peers` are the replicas 1, 2, ... of a gang; all else is said of replica 0. CPU and memory are those of each.
+    `min_replicas` and `max_replicas` bound how many an elastic gang has over time; 0: it has the same number always.
     `evictions` is how often the job was evicted before: to a driver each of its runs is a job of its own.
     `slices` names the slices of GPUs that it got (MIG): `0:3g.20gb@4` by device, profile and first memory slice, or
     `3g.20gb` where slices are cut beforehand.
@@ -142,6 +143,8 @@ class Launch:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     evictions: int = 0
     peers: tuple[Replica, ...] = ()
+    min_replicas: int = 0
+    max_replicas: int = 0
     checkpoint: CheckpointFolder | None = None
     slices: tuple[str, ...] = ()
 
@@ -154,6 +157,11 @@ class Launch:
     def replicas(self) -> tuple[Replica, ...]:
         """Where all replicas run, by rank."""
         return (Replica(self.node_name, self.gpus, self.slices), *self.peers)
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether it has several replicas, or may have some later."""
+        return bool(self.peers or self.max_replicas)
 
 
 class ReportState(StrEnum):
@@ -301,10 +309,11 @@ class RunsCommands(Protocol):
 class ResizesJobs(Protocol):
     """A driver that can start and stop single replicas of a job that runs."""
 
-    def resize(self, name: str, replicas: Sequence[Replica]) -> None:
-        """Let a job go on with just these replicas, by rank. It may be repeated; nothing happens to one that has ended.
+    def resize(self, name: str, replicas: Sequence[Replica], prepare: Callable[[], Launch]) -> bool:
+        """Let a job go on with just these replicas, by rank; say whether it does. Until then the caller repeats it.
 
-        Raises ResourceUnreachable.
+        `prepare` returns what starts the new ones. Nothing happens to a job that has ended.
+        Raises ResourceUnreachable, StartRefused and QuotaExceeded.
         """
 
 

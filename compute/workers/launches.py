@@ -211,7 +211,7 @@ def _prepare(job: Job) -> _Start | journal.Step | None:
         checkpoint = checkpoints.take(job) if job.checkpoint_id is not None else None
         if job.checkpoint_id is not None and checkpoint is None:
             return None
-        return _Start(job, _launch_of(job, checkpoint), drivers.driver_of(job.resource))
+        return _Start(job, launch_of(job, checkpoint), drivers.driver_of(job.resource))
     except (SecretNotFound, ResourceUnconfined) as error:
         return _failure(job, ReasonCode.USER_ERROR, error.message, clock.now())
     except ResourceUnreachable as error:
@@ -241,7 +241,8 @@ def _id_of(start: _Start) -> str:
     return str(start.job.pk)
 
 
-def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
+def launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
+    """Return what starts a placed job. Raises SecretNotFound."""
     spec = JobSpec.from_json(job.spec)
     values = secrets.reveal_secrets(
         project_id=job.project_id, names=spec.secret_names, used_by=job, on_behalf_of=job.submitted_by
@@ -264,6 +265,8 @@ def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
         evictions=job.evictions,
         slices=tuple(job.slices),
         peers=replicas_of(job)[1:],
+        min_replicas=job.min_replicas,
+        max_replicas=job.replica_count if job.min_replicas else 0,
         checkpoint=checkpoint,
     )
 

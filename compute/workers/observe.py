@@ -220,9 +220,12 @@ def _note_replicas(resource: Resource, reports: Sequence[JobReport]) -> None:
     gangs = Job.objects.filter(resource=resource, is_live=True, replica_count__gt=1) if replicas else ()
     for job in gangs:
         states = [{"state": each.state, "reason": each.reason} for each in replicas.get(job.token, ())]
-        present = [{**place, **state} for place, state in zip(job.replicas, states, strict=False)]
-        if present and present != job.replicas:
-            Job.objects.filter(pk=job.pk, token=job.token).update(replicas=present)
+        # An elastic job may have more or less of them than its resource told just now: that is not decided here.
+        padded = [*states, *[{}] * len(job.replicas)]
+        present = [{**place, **state} for place, state in zip(job.replicas, padded, strict=False)]
+        if present != job.replicas:
+            unchanged = Job.objects.filter(pk=job.pk, token=job.token, event_seq=job.event_seq)
+            unchanged.update(replicas=present)
 
 
 def _step_of(record: Record) -> journal.Step:

@@ -10,13 +10,13 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from compute.adapters import drivers
-from compute.engine.ports import ResizesJobs
+from compute.engine.ports import Launch, ResizesJobs
 from compute.engine.states import JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job
 from compute.selectors import failures
 from compute.services import journal
-from compute.workers import launches, probes
+from compute.workers import checkpoints, launches, probes
 from core import clock, hosts, isolation
 from scheduler.selectors.workloads import WorkloadPods, list_pods
 from scheduler.services import workloads
@@ -45,14 +45,20 @@ def _resize(job: Job, pods: WorkloadPods | None) -> None:
     before = len(job.replicas)
     for column, value in fields.items():
         setattr(job, column, value)
-    driver = drivers.driver_of(job.resource)
+    driver, replicas = drivers.driver_of(job.resource), launches.replicas_of(job)
     assert isinstance(driver, ResizesJobs)  # noqa: S101 (only such a kind is given elastic jobs)
     try:
-        driver.resize(job.run_name, launches.replicas_of(job))
+        is_done = driver.resize(job.run_name, replicas, lambda: _prepare(job))
     except ResourceUnreachable as error:
         probes.note_unreachable(resource=job.resource, error=error)
         return
-    _record(job, fields, pods.evicted_ids, before)
+    if is_done:  # what those hold that have yet to stop is nobody else's
+        _record(job, fields, pods.evicted_ids, before)
+
+
+def _prepare(job: Job) -> Launch:
+    """Return what starts the replicas by which a job grows."""
+    return launches.launch_of(job, checkpoints.take(job) if job.checkpoint_id is not None else None)
 
 
 @transaction.atomic

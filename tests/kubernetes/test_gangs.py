@@ -140,3 +140,50 @@ def test_a_gang_that_loses_a_replica_begins_once_more_and_one_that_does_not_fit_
             lambda: product.api("GET", "/compute/jobs/large"), lambda job: job["reason"].startswith("never fits")
         )
         assert (waiting["state"], list_pods(waiting)) == ("pending", [])
+
+
+# Each replica tells how many there are, as often as that changes. The first one ends once it has grown again.
+COUNT = """
+trap 'exit 143' TERM
+seen=; while [ "$seen" != " 2 1 2" ]; do
+  now=$(grep -c slots=1 $NEARLINE_HOSTFILE)
+  [ "$now" = "${seen##* }" ] || { seen="$seen $now"; echo "of $PET_NNODES:$seen"; }
+  sleep 0.2
+done
+"""
+
+
+def test_an_elastic_gang_shrinks_for_others_and_grows_again_and_its_replicas_know(cluster, agents, tmp_path):
+    with cluster_names(cluster), attached_product(cluster, tmp_path, agents) as (product, _):
+
+        def submit(name, command, **more):
+            job = {"project": "demo", "template": "lab-k8s.large", "name": name, "command": command}
+            product.api("POST", "/compute/jobs", job | more)
+
+        def wait_for(name, state, replicas):
+            return product.wait_for(
+                lambda: product.api("GET", f"/compute/jobs/{name}"),
+                lambda job: (job["state"], len(job["replicas"])) == (state, replicas),
+            )
+
+        def read_log():
+            return product.api("GET", "/compute/jobs/grows/log")["text"].splitlines()
+
+        memory_bytes = node_memory(cluster) * 2 // 5
+        shape = {"resource": "lab-k8s", "name": "large", "cpu_millicores": 100, "memory_bytes": memory_bytes}
+        product.api("POST", "/compute/templates", shape)
+        product.api("POST", "/projects", {"name": "demo"})
+        submit("grows", COUNT, replicas=2, min_replicas=1)
+        wait_for("grows", "running", 2)
+        product.wait_for(read_log, lambda lines: set(lines) == {"of 1:2: 2", "[1] of 1:2: 2"})
+
+        submit("firm", "sleep 3", priority=100)
+        wait_for("grows", "running", 1)
+        wait_for("firm", "succeeded", 0)
+        product.wait_for(read_log, lambda lines: "of 1:2: 2 1" in lines)
+        done = wait_for("grows", "succeeded", 2)
+
+        assert (done["evictions"], done["reason"]) == (0, "")
+        changes = [event["message"] for event in done["events"] if "of 2 replicas" in event["message"]]
+        assert changes == ["Shrinks from 2 to 1 of 2 replicas.", "Grows from 1 to 2 of 2 replicas."]
+        assert "of 1:2: 2 1 2" in read_log()

@@ -36,6 +36,7 @@ from compute.engine.ports import (
     LogChunk,
     NodeFacts,
     OutputReader,
+    Replica,
     TerminalRequest,
     UsageSample,
 )
@@ -193,7 +194,7 @@ class KubernetesDriver:
 
     def _build_pods(self, launch: Launch, secret: Json | None) -> list[Json]:
         """Return the pods of a launch; the Service of a gang is made first. `secret` is None where it existed."""
-        if not launch.peers:
+        if not launch.is_gang:
             return [manifests.build_pod(launch, self._settings)]
         secret = secret or self._gateway.get(self._path(self._secrets_path, launch.name))
         if secret is None:
@@ -205,7 +206,7 @@ class KubernetesDriver:
     def _withdraw(self, launch: Launch) -> None:
         """Take back what was made of a launch that the cluster has refused in part."""
         pods = self._find_run(launch.name)
-        for pod in pods if launch.peers else ():
+        for pod in pods if launch.is_gang else ():
             if not states.has_ended(pod):
                 self._end(pod, Verdict(EndCause.NOT_STARTED), _GRACE_S)
         if not pods:
@@ -269,15 +270,81 @@ class KubernetesDriver:
             if not states.has_ended(pod):
                 self._end(pod, Verdict(EndCause.STOPPED), grace_s)
 
+    def resize(self, name: str, replicas: Sequence[Replica], prepare: Callable[[], Launch]) -> bool:
+        """End the pods behind the last replica, or else make those that are missing.
+
+        The others are told before one is ended, and after one was made: list_jobs counts what they were told.
+        """
+        pods = {states.rank_of(pod): pod for pod in self._list_run(name)}
+        leader = pods.get(0)
+        if leader is None or states.has_ended(leader) or "deletionTimestamp" in leader["metadata"]:
+            return True
+        # A pod cannot be moved: those from the first one on that was are ended, and made anew.
+        moved = (rank for rank, place in enumerate(replicas) if rank in pods and not _is_at(pods[rank], place))
+        count = next(moved, len(replicas))
+        if surplus := [pod for rank, pod in pods.items() if rank >= count]:
+            self._retell([pods[rank] for rank in range(count) if rank in pods], count)
+            are_gone = [self._give_back_replica(pod) for pod in surplus]
+            return all(are_gone) and count == len(replicas)
+        missing = [rank for rank in range(count) if rank not in pods]
+        made = self._add_replicas(name, missing, prepare) if missing else {}
+        if len(made) < len(missing):
+            return False  # one of that name has not gone yet
+        pods |= made
+        self._retell([pods[rank] for rank in range(count)], count)
+        return True
+
+    def _add_replicas(self, name: str, ranks: Sequence[int], prepare: Callable[[], Launch]) -> dict[int, Json]:
+        """Make the pods of these replicas; return those that there were not."""
+        secret = self._ask(lambda: self._gateway.get(self._path(self._secrets_path, name)))
+        if secret is None:
+            return {}  # whoever removes it ends the run
+        gang = manifests.build_gang(prepare(), self._settings, secret["metadata"]["uid"])
+        made = {}
+        with unreachable_as_ours():
+            try:
+                for rank in ranks:
+                    if (pod := self._gateway.create(self._pods_path, gang[rank])) is not None:
+                        self._cache.put(pod)
+                        made[rank] = pod
+            except Refusal as error:
+                raise _refused(error) from error
+        return made
+
+    def _retell(self, pods: Sequence[Json], count: int) -> None:
+        """Tell pods of an elastic gang, that of replica 0 first, how many replicas there are now."""
+        annotations = manifests.retell(pods[0], count)
+        for pod in pods:
+            meta = pod["metadata"]
+            if meta["annotations"].items() >= annotations.items():
+                continue
+            path, patch = f"{self._pods_path}/{meta['name']}", {"metadata": {"annotations": annotations}}
+            if (told := self._ask(partial(self._gateway.patch, path, patch))) is not None:
+                self._cache.put(told)
+
+    def _give_back_replica(self, pod: Json) -> bool:
+        """End a pod, and remove it once it has; say whether nothing of it runs any more."""
+        if not states.has_ended(pod):
+            self._end(pod, Verdict(EndCause.STOPPED), states.grace_period_of(pod))
+            return False
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        path = f"{self._pods_path}/{name}"
+        self._ask(lambda: self._gateway.patch(path, manifests.FORGET, is_strategic=True))
+        self._ask(lambda: self._gateway.delete(path, uid=uid))
+        self._cache.drop(name)
+        return True
+
     def read_log(self, name: str, offset: int, limit: int) -> LogChunk:
         """Read from this host's copy, once that has what is new on the cluster."""
         pod_name = object_name(self._settings, name)
         if not self._logs.is_complete(pod_name):
             pods = self._find_run(name) if pod_name not in self._forgotten else []
-            count = states.replicas_of(pods[0]) if pods else self._forgotten.get(pod_name, 0)
+            count = states.most_replicas_of(pods[0]) if pods else self._forgotten.get(pod_name, 0)
             running = {pod["metadata"]["name"] for pod in pods if not states.has_ended(pod)}
             names = [object_name(self._settings, name, rank) for rank in range(count)]
-            for replica in names:
+            # A replica of an elastic gang that is not there may come.
+            is_open = pod_name in running and states.is_elastic(pods[0])
+            for replica in sorted(running) if is_open else names:
                 self._fetch_log(replica, pod_name, has_ended=replica not in running, is_gang=count > 1)
             if count > 1:
                 self._logs.join(pod_name, names, now=clock.now())
@@ -327,7 +394,7 @@ class KubernetesDriver:
         pod_name = object_name(self._settings, name)
         known = self._cache.find(pod_name)
         pods = [known] if known is not None else self._list_run(name)
-        count = max(map(states.replicas_of, pods), default=1)
+        count = max(map(states.most_replicas_of, pods), default=1)
         # That of replica 0 is the last one: whoever is interrupted finds by it that there were several.
         for rank in reversed(range(count)):
             replica = object_name(self._settings, name, rank)
@@ -452,7 +519,7 @@ class KubernetesDriver:
 
     def _follow_log(self, pod: Json, grace_s: float) -> None:
         run, follow_s = object_name(self._settings, states.name_of(pod)), grace_s + _LAST_LINES_S
-        is_gang = states.replicas_of(pod) > 1
+        is_gang = states.most_replicas_of(pod) > 1
         try:
             self._fetch_log(pod["metadata"]["name"], run, has_ended=False, is_gang=is_gang, follow_s=follow_s)
         except ResourceUnreachable as error:
@@ -481,9 +548,9 @@ class KubernetesDriver:
     def _find_run(self, name: str) -> list[Json]:
         """Return the pods of a run that there are, by rank."""
         first = self._find_pod(name)
-        if first is None:  # of a gang it may be gone alone
+        if first is None or states.is_elastic(first):  # of a gang it may be gone alone
             return self._list_run(name)
-        peers = (self._find_pod(name, rank) for rank in range(1, states.replicas_of(first)))
+        peers = (self._find_pod(name, rank) for rank in range(1, states.most_replicas_of(first)))
         return [first, *filter(None, peers)]
 
     def _list_run(self, name: str) -> list[Json]:
@@ -521,6 +588,10 @@ class KubernetesDriver:
                 return question()
             except Refusal as error:
                 raise ResourceUnreachable(f"The cluster refuses: {error.message}") from error
+
+
+def _is_at(pod: Json, place: Replica) -> bool:
+    return manifests.node_of(pod) == place.node_name
 
 
 def _remember(memory: dict[str, T], name: str, value: T) -> None:

@@ -241,6 +241,7 @@ KIND = ResourceKind(
     site_of=site_of,
     keep_ended=KEEP_ENDED,
     runs_gangs=True,
+    resizes_gangs=True,
     keeps_checkpoints=True,
     checkpoint_field="storage_class",
     opens_ports=True,

@@ -5,6 +5,7 @@ starts, `keep` sends the output to the platform once the command has ended. No u
 A checkpoint folder is a claim, which outlives the pods; `resume` makes it hold what the job is to go on from.
 Each replica of a gang is a pod, under the host name that a headless Service gives it; before its command starts,
 `meet` waits until all these names are known. Only replica 0 has `keep`.
+Of an elastic gang it waits for replica 0 alone, and all pods are told by an annotation which replicas there are now.
 """
 
 import base64
@@ -41,6 +42,8 @@ DEVICE, GATE = f"{DOMAIN}/gpu", f"{DOMAIN}/gpu-reserved"
 """The annotation that says which GPU a pod shares, and the gate that keeps it from its node until that is known."""
 JOB_ID, PROJECT = f"{DOMAIN}/job", f"{DOMAIN}/project"
 GANG, REPLICA, REPLICAS = f"{DOMAIN}/gang", f"{DOMAIN}/replica", f"{DOMAIN}/replicas"
+MOST_REPLICAS, HOSTS = f"{DOMAIN}/most-replicas", f"{DOMAIN}/hosts"
+"""The annotations of pods of an elastic gang: how many it has at most, and the host file with those that it has now."""
 KEEP_ENDED = timedelta(hours=1)
 """So long an ended pod stays once its log is in the store; its output is there before it ends."""
 FINALIZER = f"{DOMAIN}/end-not-recorded"
@@ -175,7 +178,7 @@ def build_secret(launch: Launch, settings: PodSettings, attempt_token: str) -> J
             "parameters.json": json.dumps(dict(launch.spec.parameters)),
             **(
                 {_HOSTFILE_KEY: write_hostfile(_hosts(launch, settings), gpus=_count_devices(launch))}
-                if launch.peers
+                if launch.is_gang and not launch.max_replicas
                 else {}
             ),
         },
@@ -200,16 +203,23 @@ def build_service(launch: Launch, settings: PodSettings, secret_uid: str) -> Jso
 def build_gang(launch: Launch, settings: PodSettings, secret_uid: str) -> list[Json]:
     """Return the pods of the replicas of a gang, by rank. All but that of replica 0 go when the Secret goes."""
     gang, count = object_name(settings, launch.name), len(launch.replicas)
-    hosts = _hosts(launch, settings)
+    hosts, bounds = _hosts(launch, settings), None
+    if launch.max_replicas:
+        bounds = launch.min_replicas, launch.max_replicas
     pods = []
     for rank, place in enumerate(launch.replicas):
         pod = build_pod(replace(launch, node_name=place.node_name, gpus=place.gpus, slices=place.slices), settings)
         metadata, spec = pod["metadata"], pod["spec"]
         metadata["labels"][GANG] = gang
         metadata["annotations"] |= {REPLICA: str(rank), REPLICAS: str(count)}
+        if bounds is not None:
+            hostfile = write_hostfile(hosts, gpus=_count_devices(place))
+            metadata["annotations"] |= {MOST_REPLICAS: str(launch.max_replicas), HOSTS: hostfile}
         spec["hostname"], _, spec["subdomain"] = hosts[rank].partition(".")
         containers = {container["name"]: container for container in spec["initContainers"]}
-        containers[MEET] = _agent(settings, launch, MEET, json.dumps(hosts))
+        # Those of an elastic gang may have gone by then.
+        awaited = hosts if bounds is None else hosts[:1]
+        containers[MEET] = _agent(settings, launch, MEET, json.dumps(awaited))
         if launch.checkpoint is not None:
             containers[RESUME] = _resume(settings, launch, rank)
         if rank:
@@ -217,12 +227,19 @@ def build_gang(launch: Launch, settings: PodSettings, secret_uid: str) -> list[J
             metadata["ownerReferences"] = [_owned_by(gang, secret_uid)]
             del containers[KEEP]
         spec["initContainers"] = [containers[name] for name in (BRING, RESUME, MEET, KEEP) if name in containers]
-        variables = rank_variables(rank, hosts, gpus=_count_devices(place), hostfile=HOSTFILE)
+        variables = rank_variables(rank, hosts, gpus=_count_devices(place), hostfile=HOSTFILE, bounds=bounds)
         (main,) = spec["containers"]
         own = {variable["name"] for variable in main["env"]}
         main["env"] += [{"name": name, "value": value} for name, value in variables.items() if name not in own]
         pods.append(pod)
     return pods
+
+
+def retell(leader: Mapping[str, Any], count: int) -> Json:
+    """Return the annotations by which the pods of an elastic gang know that it has so many replicas now."""
+    first = leader["metadata"]["annotations"][HOSTS].splitlines(keepends=True)[0]
+    hosts = (first.replace("replica-0", f"replica-{rank}", 1) for rank in range(count))
+    return {REPLICAS: str(count), HOSTS: "".join(hosts)}
 
 
 def _count_devices(place: Launch | Replica) -> int:
@@ -429,12 +446,10 @@ def _source_mounts(launch: Launch) -> list[Json]:
 
 def _volumes(launch: Launch, settings: PodSettings) -> list[Json]:
     secret = object_name(settings, launch.name)
-    keys = ["parameters.json", *([_HOSTFILE_KEY] if launch.peers else [])]
-    items = [{"key": key, "path": key} for key in keys]
     volumes: list[Json] = [
         {"name": _SCRATCH, "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.memory_bytes)}},
-        {"name": "parameters", "secret": {"secretName": secret, "items": items}},
+        {"name": "parameters", **_parameters(launch, secret)},
     ]
     if launch.checkpoint is not None:
         name = checkpoint_claim(settings, launch.checkpoint.name)
@@ -449,6 +464,18 @@ def _volumes(launch: Launch, settings: PodSettings) -> list[Json]:
                 export = {"server": mount.source.server, "path": mount.source.path, "readOnly": mount.read_only}
                 volumes.append({"name": name, "nfs": export})
     return volumes
+
+
+def _parameters(launch: Launch, secret: str) -> Json:
+    """Return the volume of /nearline. The host file of an elastic gang is written anew when its annotation changes."""
+    is_fixed = launch.is_gang and not launch.max_replicas
+    items = [{"key": key, "path": key} for key in ("parameters.json", *([_HOSTFILE_KEY] if is_fixed else []))]
+    if not launch.max_replicas:
+        return {"secret": {"secretName": secret, "items": items}}
+    hosts = {"path": _HOSTFILE_KEY, "fieldRef": {"fieldPath": f"metadata.annotations['{HOSTS}']"}}
+    return {
+        "projected": {"sources": [{"secret": {"name": secret, "items": items}}, {"downwardAPI": {"items": [hosts]}}]}
+    }
 
 
 def _agent(settings: PodSettings, launch: Launch, duty: str, task: str) -> Json:

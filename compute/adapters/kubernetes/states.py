@@ -16,6 +16,7 @@ from compute.adapters.kubernetes.manifests import (
     GRACE,
     KEEP,
     MAIN,
+    MOST_REPLICAS,
     NAME,
     REPLICA,
     REPLICAS,
@@ -143,9 +144,14 @@ def rank_of(pod: Json) -> int:
     return int(_annotations(pod).get(REPLICA, 0))
 
 
-def replicas_of(pod: Json) -> int:
-    """Return how many replicas the run of a pod has; 1 where it is no gang's."""
-    return int(_annotations(pod).get(REPLICAS, 1))
+def most_replicas_of(pod: Json) -> int:
+    """Return how many replicas the run of a pod has, or may have; 1 where it is no gang's."""
+    return int(_annotations(pod).get(MOST_REPLICAS) or _annotations(pod).get(REPLICAS, 1))
+
+
+def is_elastic(pod: Json) -> bool:
+    """Whether a pod is of a gang that gets and loses replicas while it runs."""
+    return MOST_REPLICAS in _annotations(pod)
 
 
 def report_of_run(pods: Collection[Json]) -> JobReport | None:
@@ -153,12 +159,12 @@ def report_of_run(pods: Collection[Json]) -> JobReport | None:
 
     Who finds a start that was interrupted then starts the job again, which makes the missing ones.
     """
-    first = next(iter(pods))
-    if replicas_of(first) == 1:
+    first = _leader_of(pods)
+    if most_replicas_of(first) == 1:
         return report_of(first)
     if _is_partly_made(pods):
         return None
-    return join_reports(_reports_by_rank(pods))
+    return join_reports(_reports_by_rank(pods), is_elastic=is_elastic(first))
 
 
 def judge_run(pods: Collection[Pod], now: datetime) -> Iterator[tuple[Pod, Verdict]]:
@@ -168,8 +174,7 @@ def judge_run(pods: Collection[Pod], now: datetime) -> Iterator[tuple[Pod, Verdi
         if (verdict := judge(pod, now)) is not None:
             judged.add(rank_of(pod))
             yield pod, verdict
-    count = replicas_of(next(iter(pods)))
-    if count > 1 and (verdict := _judge_gang(pods, now)) is not None:
+    if most_replicas_of(_leader_of(pods)) > 1 and (verdict := _judge_gang(pods, now)) is not None:
         for pod in pods:
             if rank_of(pod) not in judged and not has_ended(pod) and "deletionTimestamp" not in pod["metadata"]:
                 yield pod, verdict
@@ -185,14 +190,24 @@ def _judge_gang(pods: Collection[Json], now: datetime) -> Verdict | None:
     if has_succeeded(reports):
         is_over = now - (reports[0].finished_at or now) >= END_PATIENCE
         return Verdict(EndCause.STOPPED, "Replica 0 has ended.") if is_over else None
-    ending = [rank_of(pod) for pod in pods if "deletionTimestamp" in pod["metadata"]]
+    # Those of an elastic gang that are behind its last one begin or end while the others go on.
+    ending = [rank_of(pod) for pod in pods if "deletionTimestamp" in pod["metadata"] and rank_of(pod) < len(reports)]
     rank = min(ending, default=None) if (failed := find_failed(reports)) is None else failed
     return None if rank is None else Verdict(EndCause.STOPPED, f"Replica {rank} has ended.")
 
 
+def _leader_of(pods: Collection[Json]) -> Json:
+    """Return the pod that says how many replicas a run has now: that of replica 0, unless it is gone."""
+    return min(pods, key=rank_of)
+
+
+def _count_replicas(pods: Collection[Json]) -> int:
+    return int(_annotations(_leader_of(pods)).get(REPLICAS, 1))
+
+
 def _is_partly_made(pods: Collection[Json]) -> bool:
     """Whether a gang lacks pods, and none of those that it has was ended or has begun its command."""
-    if len(pods) >= replicas_of(next(iter(pods))):
+    if len(pods) >= _count_replicas(pods):
         return False
     return not any(
         "deletionTimestamp" in pod["metadata"]
@@ -204,7 +219,7 @@ def _is_partly_made(pods: Collection[Json]) -> bool:
 
 def _reports_by_rank(pods: Collection[Json]) -> Sequence[JobReport]:
     """Return what the pods of a gang say. One that is gone was removed by force: it has failed."""
-    first = next(iter(pods))
+    first = _leader_of(pods)
     reports = {rank_of(pod): report_of(pod) for pod in pods}
     gone = replace(
         report_of(first),
@@ -214,7 +229,7 @@ def _reports_by_rank(pods: Collection[Json]) -> Sequence[JobReport]:
         finished_at=_end_of(first),
         reason="Its pod was removed by force.",
     )
-    return [reports.get(rank, gone) for rank in range(replicas_of(first))]
+    return [reports.get(rank, gone) for rank in range(_count_replicas(pods))]
 
 
 def judge(pod: Json, now: datetime) -> Verdict | None:

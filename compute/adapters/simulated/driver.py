@@ -6,7 +6,7 @@ stands follows from its row (`SimulatedJob`) and the clock, so any process on an
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -90,9 +90,10 @@ class SimulatedDriver:
         SimulatedJob.objects.bulk_create([job], ignore_conflicts=True)
         self._note_ends({launch.name: _end_of(job)[0]})
 
-    def resize(self, name: str, replicas: Sequence[Replica]) -> None:
+    def resize(self, name: str, replicas: Sequence[Replica], prepare: Callable[[], Launch]) -> bool:  # noqa: ARG002
         """Note in the job's row where its replicas run now."""
         self._jobs.filter(name=name, stopped_at=None).update(**_places(replicas))
+        return True
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return how each live job stands by now."""

@@ -52,6 +52,29 @@ def test_with_several_gpus_a_launcher_starts_as_many_processes_and_sets_their_lo
     assert write_hostfile(HOSTS, gpus=4) == "replica-0.ring slots=4\nreplica-1.ring slots=4\n"
 
 
+def test_torchrun_is_told_the_bounds_of_an_elastic_gang_and_where_its_replicas_meet_anew():
+    variables = rank_variables(1, HOSTS, gpus=1, hostfile="/nearline/hostfile", bounds=(1, 4))
+
+    assert {name: value for name, value in variables.items() if name.startswith("PET_")} == {
+        "PET_NNODES": "1:4",
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": "replica-0.ring:29500",
+        "PET_RDZV_ID": "nearline",
+        "PET_RDZV_CONF": "is_host=0",
+        "PET_MAX_RESTARTS": "10",
+        "PET_NPROC_PER_NODE": "1",
+    }
+
+
+def test_an_elastic_gang_runs_while_another_replica_starts():
+    joined = join_reports([RUNS, STARTS], is_elastic=True)
+
+    assert (joined.state, [each.state for each in joined.replicas]) == (
+        ReportState.RUNNING, [ReportState.RUNNING, ReportState.STARTING]
+    )  # fmt: skip
+    assert join_reports([STARTS, RUNS], is_elastic=True).state is ReportState.STARTING
+
+
 def test_a_gang_starts_until_all_replicas_run():
     starting = join_reports([RUNS, report(ReportState.STARTING, reason="The node prepares the pod.")])
 

@@ -389,6 +389,28 @@ def test_the_secret_of_a_gang_has_its_hostfile_and_owns_what_goes_with_it():
     assert all(pod["metadata"]["labels"]["nearline.dev/gang"] == name for pod in pods)
 
 
+def test_pods_of_an_elastic_gang_are_told_by_an_annotation_which_replicas_there_are():
+    elastic = gang(2, min_replicas=1, max_replicas=3)
+    pods, name = build_gang(elastic, SETTINGS, "uid-1"), object_name(SETTINGS, "ring")
+
+    assert "hostfile" not in build_secret(elastic, SETTINGS, "token")["stringData"]
+    told = {key: pods[1]["metadata"]["annotations"][f"nearline.dev/{key}"] for key in ("most-replicas", "hosts")}
+    assert told == {"most-replicas": "3", "hosts": f"replica-0.{name} slots=1\nreplica-1.{name} slots=1\n"}
+    parameters = next(each for each in pods[1]["spec"]["volumes"] if each["name"] == "parameters")
+    assert parameters["projected"]["sources"] == [
+        {"secret": {"name": name, "items": [{"key": "parameters.json", "path": "parameters.json"}]}},
+        {"downwardAPI": {"items": [
+            {"path": "hostfile", "fieldRef": {"fieldPath": "metadata.annotations['nearline.dev/hosts']"}}
+        ]}},
+    ]  # fmt: skip
+    meet = container(pods[1], "meet")["command"]
+    assert (meet[-1], environment(pods[1])["PET_NNODES"]) == (f'["replica-0.{name}"]', "1:3")
+    assert manifests.retell(pods[0], 3) == {
+        "nearline.dev/replicas": "3",
+        "nearline.dev/hosts": "".join(f"replica-{rank}.{name} slots=1\n" for rank in range(3)),
+    }
+
+
 def test_a_pod_of_a_gang_fits_the_names_of_the_cluster():
     long = replace(gang(256), spec=replace(gang().spec, name="x" * 200))
     names = {pod["metadata"]["name"] for pod in build_gang(long, SETTINGS, "uid-1")}

@@ -365,6 +365,21 @@ def test_a_pod_of_a_gang_that_is_gone_has_failed():
     assert states.report_of_run(pods).replicas[1].reason == "Its pod was removed by force."
 
 
+def test_pods_behind_the_last_replica_of_an_elastic_gang_begin_and_end_while_the_others_go_on():
+    pods = [
+        replica(3, make_pod(**STARTS), 2),
+        replica(2, make_pod(main=RUNS, meta=DELETED), 3),
+        replica(1, make_pod(**STARTS), 2),
+        replica(0, make_pod(main=RUNS), 2),
+    ]
+    for pod in pods:
+        pod["metadata"]["annotations"]["nearline.dev/most-replicas"] = "4"
+
+    report = states.report_of_run(pods)
+    assert (judged(pods), report.state) == ({}, ReportState.RUNNING)
+    assert [each.state for each in report.replicas] == [ReportState.RUNNING, ReportState.STARTING]
+
+
 def test_once_replica_0_has_succeeded_the_others_have_a_moment_to_end():
     done = make_pod("Succeeded", ended(), init=[KEPT])
     pods = [replica(0, done), replica(1, make_pod("Succeeded", ended())), replica(2, make_pod(main=RUNS))]
