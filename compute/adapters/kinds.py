@@ -76,7 +76,7 @@ class ResourceKind:
     - Each question to one that `is_remote` is a call over a network, and counted there: jobs are started several at a
       time, so `start` of its drivers does not use the database, and logs of silent jobs are read less often.
     - `shares_gpus` says whether a resource with this config gives jobs parts of a GPU, or whole ones only.
-    - One that `bursts_gpus` lets a job use more of its GPU than its share, up to its limit, while nobody else does.
+    - One that `bursts_gpus` lets a job use more of its GPU than its share while nobody else does, to its limit or more.
     - On one that `runs_pods` a job is a pod, of which templates say more than its size (`PodOptions`).
     - One that `resizes_gangs` starts and stops single replicas of a job that runs (`ResizesJobs`).
     """

@@ -62,4 +62,6 @@ def _devices(launch: Launch) -> dict[str, str]:
         variables["NEARLINE_GPU_FRACTION"] = f"{milli / 1000:g}"
         if milli != _WHOLE and not launch.slices:
             variables["NEARLINE_GPU_CAP"] = UNCAPPED
+            if limit_milli := launch.spec.placing.gpu_limit_milli:
+                variables["NEARLINE_GPU_LIMIT"] = f"{limit_milli / 1000:g}"
     return variables

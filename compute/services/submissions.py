@@ -221,11 +221,11 @@ def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Temp
 
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec.
     """
-    wanted.placing.check(gpu_milli=wanted.gpu_milli or 0, replicas=wanted.replicas)
     size = (wanted.gpu_milli, wanted.cpu_millicores, wanted.memory_bytes)
     if wanted.resource and (wanted.pool or wanted.pools):
         raise InvalidJobSpec("A resource is in one pool: name either it, or pools.")
     if not wanted.template:
+        wanted.placing.check(gpu_milli=wanted.gpu_milli or 0, replicas=wanted.replicas)
         ask = Ask(
             gpu_milli=wanted.gpu_milli or 0,
             cpu_millicores=wanted.cpu_millicores,

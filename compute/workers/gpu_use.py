@@ -1,6 +1,7 @@
 """Notes what jobs use of their GPUs, where a place tells that of now and remembers nothing."""
 
 from django.db import transaction
+from django.db.models import Q
 
 from compute.adapters import drivers
 from compute.engine import gpu_history
@@ -17,8 +18,9 @@ def note_use(resource: Resource) -> None:
     driver = drivers.driver_of(resource)
     if not isinstance(driver, MeasuresGpus):
         return
-    running = Job.objects.filter(resource=resource, is_live=True, state=JobState.RUNNING, gpu_milli__gt=0)
-    jobs = list(running.only("name", "evictions").order_by("pk"))
+    running = Job.objects.filter(resource=resource, is_live=True, state=JobState.RUNNING)
+    # Who asks for a slice asks for no number of GPUs.
+    jobs = list(running.filter(Q(gpu_milli__gt=0) | ~Q(slices=[])).only("name", "evictions").order_by("pk"))
     readings = driver.measure_gpus() if jobs else {}
     measured = [(job, readings[job.run_name]) for job in jobs if job.run_name in readings]
     isolation.for_each(failures.NOTE_GPU_USE, measured, lambda pair: _note(*pair), key=lambda pair: pair[0].pk)

@@ -1,15 +1,11 @@
-"""Jobs share a GPU of a cluster: real pods on a real kubelet, whose device plugin gives a GPU that is none.
-
-What they use of it a text server tells that stands in for NVIDIA's DCGM exporter.
-"""
+"""Jobs share a GPU of a cluster: real pods on a real kubelet, whose device plugin gives a GPU that is none."""
 
 import pytest
 
-from tests.kubernetes import manifests
 from tests.kubernetes.attached_product import attached_product
-from tests.kubernetes.rbac import gpu_metrics_for
+from tests.kubernetes.exporter import export_metrics
 
-SHARE = "echo $NVIDIA_VISIBLE_DEVICES $NEARLINE_GPU_FRACTION $NEARLINE_GPU_CAP; exec sleep 600"
+SHARE = "echo $NVIDIA_VISIBLE_DEVICES $NEARLINE_GPU_FRACTION $NEARLINE_GPU_CAP $NEARLINE_GPU_LIMIT; exec sleep 600"
 RESERVATIONS = "nearline.dev/reserves=gpu"
 
 
@@ -26,9 +22,9 @@ def test_two_jobs_share_a_gpu_a_third_one_waits_for_its_part_and_the_last_one_gi
     product, namespace = attached
     pods = f"/api/v1/namespaces/{namespace}/pods"
 
-    def submit(name, command=SHARE, template="half"):
+    def submit(name, command=SHARE, template="half", **more):
         wanted = {"project": "demo", "template": f"lab-k8s.{template}", "name": name, "command": command}
-        product.api("POST", "/compute/jobs", wanted)
+        product.api("POST", "/compute/jobs", wanted | more)
 
     def wait_for(name, *states):
         return product.wait_for(lambda: product.api("GET", f"/compute/jobs/{name}"), lambda job: job["state"] in states)
@@ -41,13 +37,13 @@ def test_two_jobs_share_a_gpu_a_third_one_waits_for_its_part_and_the_last_one_gi
         return [pod["metadata"]["uid"] for pod in cluster.api.list(pods, labelSelector=RESERVATIONS)]
 
     submit("one")
-    submit("two")
+    submit("two", gpu_limit_milli=800)
     submit("three", "true")
     first, second = wait_for("one", "running"), wait_for("two", "running")
 
     assert (first["gpus"], second["gpus"]) == ([[0, 500]], [[0, 500]])
-    assert (log_of("one"), log_of("two")) == ("GPU-7 0.5 uncapped\n", "GPU-7 0.5 uncapped\n")
-    assert first["gpu_cap"] == "uncapped"
+    assert (log_of("one"), log_of("two")) == ("GPU-7 0.5 uncapped\n", "GPU-7 0.5 uncapped 0.8\n")
+    assert (second["gpu_cap"], second["gpu_limit_milli"]) == ("uncapped", 800)
     waiting = product.wait_for(lambda: product.api("GET", "/compute/jobs/three"), lambda job: job["outlook"])
     assert waiting["state"] == "pending"
     assert waiting["outlook"]["text"].startswith(
@@ -76,7 +72,8 @@ def test_two_jobs_share_a_gpu_a_third_one_waits_for_its_part_and_the_last_one_gi
     assert (log_of("whole"), whole["gpu_cap"]) == ("GPU-7\n", "")
     assert product.api("GET", "/compute/jobs/whole/usage")["items"] == []
 
-    export_use_of(cluster, namespace, whole["id"], percent=37)
+    metrics = {"DCGM_FI_DEV_GPU_UTIL": 37, "DCGM_FI_DEV_FB_USED": 5}
+    export_metrics(cluster, namespace, whole["id"], metrics, gpu="0", UUID="GPU-7")
     used = product.wait_for(lambda: product.api("GET", "/compute/jobs/whole/usage")["items"], bool)
     assert {name: used[0][name] for name in ("cpu_millicores", "gpu_percent", "gpu_memory_used_bytes")} == {
         "cpu_millicores": None,
@@ -94,24 +91,3 @@ def test_two_jobs_share_a_gpu_a_third_one_waits_for_its_part_and_the_last_one_gi
         'The GPU that it shares could not be reserved. pods "nl-gpu-',
     )
     assert "exceeded quota: none" in refused["reason"]
-
-
-def export_use_of(cluster, namespace, job_id, *, percent):
-    """Let a text server on the node tell what the pod of a job uses of its GPU, and let the account read it."""
-    (pod,) = cluster.api.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"nearline.dev/job={job_id}")
-    labels = f'{{gpu="0",UUID="GPU-7",container="main",namespace="{namespace}",pod="{pod["metadata"]["name"]}"}}'
-    lines = f"DCGM_FI_DEV_GPU_UTIL{labels} {percent}\nDCGM_FI_DEV_FB_USED{labels} 5\n"
-    serve = [
-        "sh",
-        "-c",
-        "mkdir /tmp/www; printf '%s' \"$0\" > /tmp/www/metrics; exec httpd -f -p 9400 -h /tmp/www",
-        lines,
-    ]
-    scratch = {"name": "tmp", "emptyDir": {}}
-    container = manifests.container(*serve, volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}])
-    exporter = manifests.pod(container, name="exporter", nodeName=cluster.node.name, volumes=[scratch])
-    exporter["metadata"]["labels"] = {"app": "nvidia-dcgm-exporter"}
-    operators = cluster.create_namespace(f"operators-{namespace}")
-    objects = gpu_metrics_for(namespace, operators)
-    cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
-    cluster.api.create(f"/api/v1/namespaces/{operators}/pods", exporter)

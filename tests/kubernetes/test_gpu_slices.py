@@ -6,6 +6,7 @@ from urllib.error import HTTPError
 import pytest
 
 from tests.kubernetes.attached_product import attached_product
+from tests.kubernetes.exporter import export_metrics
 
 SLICES = "nvidia.com/mig-1g.10gb"
 LOOK = "echo $NVIDIA_VISIBLE_DEVICES; exec sleep 600"
@@ -44,6 +45,8 @@ def test_each_job_gets_a_slice_of_its_profile_and_one_that_no_node_offers_is_ref
         (pod,) = cluster.api.list(pods, labelSelector=f"nearline.dev/job={first['id']}")
         (main,) = pod["spec"]["containers"]
         assert main["resources"]["limits"][SLICES] == "1"
+        metrics = {"DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.37, "DCGM_FI_DEV_FB_USED": 5}
+        export_metrics(cluster, namespace, second["id"], metrics, gpu="0", GPU_I_PROFILE="1g.10gb", GPU_I_ID="7")
         waiting = product.wait_for(lambda: product.api("GET", "/compute/jobs/three"), lambda job: job["reason"])
         assert waiting["state"] == "pending"
 
@@ -54,3 +57,6 @@ def test_each_job_gets_a_slice_of_its_profile_and_one_that_no_node_offers_is_ref
             submit("four", "2g.20gb")
         sentence = "No node of lab-k8s can give a slice 2g.20gb of a GPU to such a job."
         assert json.loads(refused.value.read())["title"] == sentence
+
+        used = product.wait_for(lambda: product.api("GET", "/compute/jobs/two/usage")["items"], bool)
+        assert (used[0]["gpu_percent"], used[0]["gpu_memory_used_bytes"]) == (37, 5 * 2**20)

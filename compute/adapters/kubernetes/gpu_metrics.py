@@ -1,9 +1,11 @@
 """What pods use of their GPUs, as NVIDIA's DCGM exporter tells on the nodes of a cluster: pure.
 
-It names the pod that holds a whole device or a slice. Who of several that share a device uses how much, it cannot tell.
+It names the pod that holds a whole device or a slice (MIG), which has an id beside its device. Who of several that
+share a device uses how much, it cannot tell.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -18,6 +20,8 @@ _LABELS = (("app", "nvidia-dcgm-exporter"), ("app.kubernetes.io/name", "dcgm-exp
 _PORT = 9400
 _USE, _SLICE_USE, _MEMORY_MIB = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_FB_USED"
 _READ = {_USE: 1.0, _SLICE_USE: 100.0, _MEMORY_MIB: float(1 << 20)}
+# The profile would not do: exporters are known to report another one than the node offers.
+_DEVICE, _SLICE = "gpu", "GPU_I_ID"
 
 
 def find_exporters(pods: Iterable[Json]) -> dict[str, str]:
@@ -36,15 +40,29 @@ def find_exporters(pods: Iterable[Json]) -> dict[str, str]:
 
 def read_metrics(text: str, namespace: str) -> dict[str, GpuReading]:
     """Return what pods of a namespace use. Raises ValueError for what is no text of Prometheus."""
-    values: dict[str, dict[str, list[float]]] = {}
+    pods: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples if family.name in _READ else ():
-            if sample.labels.get("namespace") == namespace and (pod := sample.labels.get("pod")):
-                values.setdefault(pod, {}).setdefault(family.name, []).append(sample.value * _READ[family.name])
-    return {
-        pod: GpuReading(_percent(told.get(_USE) or told.get(_SLICE_USE) or ()), _total(told.get(_MEMORY_MIB, ())))
-        for pod, told in values.items()
-    }
+            labels = sample.labels
+            if labels.get("namespace") == namespace and (pod := labels.get("pod")) and isfinite(sample.value):
+                device = labels.get(_DEVICE, ""), labels.get(_SLICE, "")
+                told = pods.setdefault(pod, {}).setdefault(device, {})
+                told[family.name] = sample.value * _READ[family.name]
+    return {pod: _join_devices(devices) for pod, devices in pods.items()}
+
+
+def _join_devices(devices: Mapping[tuple[str, str], Mapping[str, float]]) -> GpuReading:
+    """Return what a pod uses of its devices and slices. What is told of a slice's whole device is not its own."""
+    sliced = {gpu for gpu, slice_id in devices if slice_id}
+    own = {key: told for key, told in devices.items() if key[1] or key[0] not in sliced}
+    uses = [
+        told.get(_SLICE_USE) if slice_id else told.get(_USE, told.get(_SLICE_USE))
+        for (_, slice_id), told in own.items()
+    ]
+    return GpuReading(
+        _percent([use for use in uses if use is not None]),
+        _total([told[_MEMORY_MIB] for told in own.values() if _MEMORY_MIB in told]),
+    )
 
 
 def join_readings(readings: Sequence[GpuReading | None]) -> GpuReading | None:

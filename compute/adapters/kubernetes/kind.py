@@ -242,6 +242,7 @@ KIND = ResourceKind(
     keep_ended=KEEP_ENDED,
     runs_gangs=True,
     resizes_gangs=True,
+    bursts_gpus=True,
     keeps_checkpoints=True,
     checkpoint_field="storage_class",
     opens_ports=True,

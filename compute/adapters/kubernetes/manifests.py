@@ -331,8 +331,9 @@ def _with_options(settings: PodSettings, options: PodOptions) -> PodSettings:
 
 def has_gpus(pod: Mapping[str, Any]) -> bool:
     """Whether a pod of a job has GPUs, whole ones, slices or a part."""
-    variables = next(each for each in pod["spec"]["containers"] if each["name"] == MAIN)["env"]
-    return any(each["name"] == "NEARLINE_GPU_FRACTION" for each in variables)
+    main = next(each for each in pod["spec"]["containers"] if each["name"] == MAIN)
+    has_slices = any(resource.startswith(MIG) for resource in main["resources"].get("limits") or ())
+    return has_slices or any(each["name"] == "NEARLINE_GPU_FRACTION" for each in main["env"])
 
 
 def reservation_name(settings: PodSettings, node_name: str, index: int) -> str:

@@ -106,6 +106,15 @@ def test_what_a_driver_cannot_do_is_refused(project, lab):
     assert not Job.objects.exists()
 
 
+def test_a_limit_above_the_share_of_a_template_is_taken(project, lab):
+    template = make.make_template(lab, gpu_milli=500)
+    wanted = Submission(name="job", template=template.full_name, command="train", placing=Placing(gpu_limit_milli=800))
+
+    job = submissions.submit_job(actor=SYSTEM, project=project, wanted=wanted)
+
+    assert Placing.read(job.spec["placing"]) == wanted.placing
+
+
 def test_a_slice_is_charged_by_its_part_of_the_device_and_known_to_job_and_driver(project, cut):
     first = submit(project, cut, "first", placing=Placing(mig_profile="3g.20gb"))
     second = submit(project, cut, "second", placing=Placing(gpu_memory_bytes=9 * GIB))

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.job_spec import JobSpec
+from compute.engine.placing import Placing
 from compute.engine.ports import GpuShare, Launch
 
 PATHS = JobPaths(work="/j/work", data="/j/data", input="/j/in", output="/j/out", parameters="/j/p.json", tmp="/j/tmp")
@@ -66,6 +67,14 @@ def test_a_share_of_a_gpu_is_uncapped_and_a_slice_is_not():
     cut = job_environment(replace(launch(gpus=(GpuShare(0, 250),)), slices=("0:2g.10gb@4",)), PATHS, search_path="/bin")
 
     assert (share.get("NEARLINE_GPU_CAP"), cut.get("NEARLINE_GPU_CAP")) == ("uncapped", None)
+
+
+def test_a_limit_above_the_share_is_told_to_the_job():
+    found = job_environment(
+        launch(gpus=(GpuShare(0, 250),), placing=Placing(gpu_limit_milli=800)), PATHS, search_path="/bin"
+    )
+
+    assert (found["NEARLINE_GPU_LIMIT"], found["NEARLINE_GPU_CAP"]) == ("0.8", "uncapped")
 
 
 def test_gpus_are_named_by_index_with_the_fraction_of_the_first():
