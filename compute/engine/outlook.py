@@ -47,12 +47,16 @@ class HolderEnd:
 
 @dataclass(frozen=True)
 class StoppedJob:
-    """A job that is stopped for another one, at `at`; `code` says by which rule. It is queued again."""
+    """A job that is stopped for another one, at `at`; `code` says by which rule. It is queued again.
+
+    `goes_on`: it only gives back some of its replicas.
+    """
 
     job: str
     project: str
     code: str
     at: datetime | None
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,11 +141,15 @@ def in_words_of_trial(outlook: Outlook, *, now: datetime) -> Outlook:
         text = in_words(outlook, now=now).text
         return replace(outlook, text=f"It would not start now: {text[0].lower()}{text[1:]}")
     places = f" on {', '.join(outlook.nodes)}"
-    stopped = [f"{stop.job} ({stop.project})" for stop in outlook.stops]
-    if not stopped:
+    if not outlook.stops:
         return replace(outlook, text=f"It would start now{places}.")
-    verb = "is" if len(stopped) == 1 else "are"
-    return replace(outlook, text=f"It would start{places} as soon as {', '.join(stopped)} {verb} stopped for it.")
+    stopped, smaller = (
+        [f"{stop.job} ({stop.project})" for stop in outlook.stops if stop.goes_on is goes_on]
+        for goes_on in (False, True)
+    )
+    needed = [f"{', '.join(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped for it"] if stopped else []
+    needed += [f"{', '.join(smaller)} {'has' if len(smaller) == 1 else 'have'} given back replicas"] if smaller else []
+    return replace(outlook, text=f"It would start{places} as soon as {' and '.join(needed)}.")
 
 
 _WHY = {

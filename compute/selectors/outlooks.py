@@ -77,7 +77,7 @@ def _names(actor: Actor, facts: Mapping[str, Any]) -> tuple[str, str]:
 
 def _stopped(actor: Actor, facts: Mapping[str, Any]) -> StoppedJob:
     job, project = _names(actor, facts)
-    return StoppedJob(job, project, facts["code"], _moment(facts["at"]))
+    return StoppedJob(job, project, facts["code"], _moment(facts["at"]), facts.get("goes_on", False))
 
 
 def _holder(actor: Actor, facts: Mapping[str, Any]) -> HolderEnd:

@@ -111,7 +111,8 @@ class Forecaster:
             "asked_milli": job["replica_count"] * (job["gpu_milli"] or job["cpu_millicores"]),
             "holders": [self._holder(job, holder) for holder in outlook.holders[:_MOST_HOLDERS]],
             "stops": [
-                self._who(stop.job_id) | {"code": str(stop.code), "at": self._at(stop.in_s)} for stop in start.stops
+                self._who(stop.job_id) | {"code": str(stop.code), "at": self._at(stop.in_s), "goes_on": stop.goes_on}
+                for stop in start.stops
             ],
             "places": [here, *others],
             "compared": self._corrections.of(job["resource_id"]).count,

@@ -35,9 +35,10 @@ def jobs_page(request: PageRequest) -> HttpResponse:
     sort = read_sort(request, _SORTS, "-age")
     page = sort.paginate(found.defer("spec"), cursor=text(request, "cursor"), limit=_ROWS)
     idle_states = idleness.find_idle_states(page.items)
+    told = outlooks.find_outlooks(actor=request.actor, jobs=page.items)
     context = {
         "page": page,
-        "rows": [(job, idle_states.get(job.pk)) for job in page.items],
+        "rows": [(job, idle_states.get(job.pk), told.get(job.pk)) for job in page.items],
         "sort": sort,
         "total": found.count(),
         "states": list(JobState),

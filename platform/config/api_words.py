@@ -351,6 +351,7 @@ WORDS = {
     "steps": "The steps.",
     "stop_work": "Whether what runs for the person is cancelled.",
     "stops": "Jobs that are stopped for it, in their order.",
+    "goes_on": "Whether it only gives back some of its replicas, and runs on with the others.",
     "stored_bytes": "Bytes that it takes in the store.",
     "submitted_by": "Who submitted it.",
     "sum_text": "The quotas of all projects against the GPUs of the pool.",

@@ -56,11 +56,15 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStop:
-    """A job that is stopped in `in_s` seconds to free its resources for another one."""
+    """A job that is stopped in `in_s` seconds to free its resources for another one.
+
+    `goes_on`: it is elastic, gives back some of its replicas, and runs on with the others.
+    """
 
     job_id: str
     in_s: float
     code: StopCode
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +353,8 @@ class _Pass:
                 code, claimant, _ = self.session.causes[pod]
                 if claimant is not None:
                     code = StopCode.MOVED if pod.state is PodState.RESERVED else code
-                    self.stops.setdefault(claimant.view.id, []).append(PlannedStop(job.view.id, self.now_s, code))
+                    stop = PlannedStop(job.view.id, self.now_s, code, goes_on=_is_up(job))
+                    self.stops.setdefault(claimant.view.id, []).append(stop)
                     return
 
     def _begin_run(self, job: Job, *, starts_anew: bool) -> None:

@@ -18,11 +18,12 @@ from scheduler.models import CycleDump, Eviction, Workload
 from scheduler.selectors.nodes import find_simulated_pools
 
 STRANGERS_JOB, STRANGER = "a job of another project", "another project"
+DELETED_JOB, DELETED = "a job of a deleted project", "a deleted project"
 
 
 @dataclass(frozen=True)
 class NamedJob:
-    """A job that a receipt names. Without a `name` the reader is no member of its project."""
+    """A job that a receipt names. Without a `name` the reader is no member of its project, or that is deleted."""
 
     name: str
     label: str
@@ -109,7 +110,8 @@ def view_evictions(*, actor: Actor, rows: Iterable[Eviction]) -> list[EvictionVi
     """Return receipts as the actor may read them, in two queries."""
     rows = list(rows)
     ids = {each["workload_id"] for row in rows for each in row.alternatives}
-    others = Workload.objects.select_related("project").only("name", "title", "project__name").in_bulk(ids)
+    columns = ("name", "title", "project__name", "project__deleted_at")
+    others = Workload.objects.select_related("project").only(*columns).in_bulk(ids)
     simulated = find_simulated_pools()
     views = [_view(actor, row, others) for row in rows]
     return [
@@ -162,8 +164,13 @@ def _view(actor: Actor, row: Eviction, others: Mapping[str, Workload]) -> Evicti
 
 
 def _named(actor: Actor, workload: Workload | None) -> NamedJob:
-    """Return the names of a job; those of a stranger, and of one whose project is deleted, are not told."""
-    if workload is None or actor.level_in(workload.project_id) is None:
+    """Return the names of a job; those of a stranger, and of one whose project is deleted, are not told.
+
+    Workloads go with their project only.
+    """
+    if workload is None or workload.project.deleted_at is not None:
+        return NamedJob("", DELETED_JOB, DELETED)
+    if actor.level_in(workload.project_id) is None:
         return NamedJob("", STRANGERS_JOB, STRANGER)
     return _name_of(workload)
 

@@ -8,9 +8,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.actor import Actor
+from accounts.models import Project
 from accounts.permissions import Level
 from accounts.services import projects
-from scheduler.models import CycleDump, Eviction, Queue
+from scheduler.models import CycleDump, Eviction, Queue, Workload
 from scheduler.selectors import evictions
 from scheduler.services import pool_members, queues, workloads
 from scheduler.workers import cycle, receipts
@@ -88,6 +89,18 @@ def test_a_member_reads_the_receipts_of_its_project_and_no_stranger_s_name(evict
     )
     assert owner.name not in view.rule
     assert not evictions.list_evictions(actor=member_of(owner)).exists()
+
+
+def test_a_receipt_outlives_the_project_of_its_claimant_and_says_that_it_is_deleted(evicted, owner, guest, move):
+    member, deleted = member_of(guest), evictions.NamedJob("", "a job of a deleted project", "a deleted project")
+
+    Project.objects.filter(pk=owner.pk).update(deleted_at=NOON)
+    (hidden,) = evictions.view_evictions(actor=member, rows=evictions.list_evictions(actor=member))
+    Workload.objects.filter(project=owner).delete()  # as its removal does
+    (removed,) = evictions.view_evictions(actor=member, rows=evictions.list_evictions(actor=member))
+
+    assert (hidden.claimant, removed.claimant) == (deleted, deleted)
+    assert removed.rule == hidden.rule
 
 
 def test_receipts_are_found_by_job_project_pool_and_time(evicted, owner, guest, site_admin):
