@@ -2,7 +2,8 @@
 
 It is not Trident. It repeats what a platform sees of the real controller: order and content of objects, events and
 their texts, size rules of clones, retries, a full backend. Volumes are hostPath volumes, so only pods of a node on this
-machine can mount them. It does not do: snapshots, shares between namespaces, imports, resizing, quotas of volumes.
+machine can mount them. It does not do: shares between namespaces, imports, resizing, quotas of volumes. It stands in for
+the cluster's snapshot controller too.
 """
 
 import contextlib
@@ -29,9 +30,16 @@ LEAST_BYTES = 20 * 1024**2
 """What the NAS driver rounds smaller requests up to."""
 
 _CRDS = {"TridentVolume": "tridentvolumes", "TridentBackend": "tridentbackends"}
+SNAPSHOT_CLASS = "trident-snapshots"
+_SNAPSHOTS = "/apis/snapshot.storage.k8s.io/v1"
+_SNAPSHOT_CRDS = {
+    "VolumeSnapshot": ("volumesnapshots", "Namespaced"),
+    "VolumeSnapshotClass": ("volumesnapshotclasses", "Cluster"),
+}
 _OBJECTS = f"/apis/trident.netapp.io/v1/namespaces/{NAMESPACE}"
 _CLAIMS = "/api/v1/persistentvolumeclaims"
 _VOLUMES = "/api/v1/persistentvolumes"
+_SNAPSHOT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
 _FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
 _UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _RELIST_S = 2
@@ -85,6 +93,7 @@ class Provisioner:
         self._threads = [
             threading.Thread(target=self._watch, args=(_CLAIMS,)),
             threading.Thread(target=self._watch, args=(_VOLUMES,)),
+            threading.Thread(target=self._watch, args=(f"{_SNAPSHOTS}/volumesnapshots",)),
             threading.Thread(target=self._serve),
         ]
         for thread in self._threads:
@@ -115,8 +124,14 @@ class Provisioner:
     def _install(self) -> None:
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for kind, plural in _CRDS.items():
-            self._api.create(definitions, _definition(kind, plural))
+            self._api.create(definitions, _definition("trident.netapp.io", kind, plural))
             self._api.wait(f"{definitions}/{plural}.trident.netapp.io", _is_established)
+        for kind, (plural, scope) in _SNAPSHOT_CRDS.items():
+            self._api.create(definitions, _definition("snapshot.storage.k8s.io", kind, plural, scope))
+            self._api.wait(f"{definitions}/{plural}.snapshot.storage.k8s.io", _is_established)
+        snapshots = {"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass"}
+        named = {"metadata": {"name": SNAPSHOT_CLASS}, "driver": DRIVER, "deletionPolicy": "Delete"}
+        self._api.create(f"{_SNAPSHOTS}/volumesnapshotclasses", {**snapshots, **named})
         self._api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         backend = {"backendName": BACKEND, "backendUUID": self._backend.uuid, "state": "online", "online": True}
         self._create_object("TridentBackend", BACKEND, {**backend, "userState": "normal", "version": "1"})
@@ -153,6 +168,8 @@ class Provisioner:
                 with contextlib.suppress(httpx.HTTPError):  # the next list brings the object again
                     if "persistentVolumeReclaimPolicy" in changed["spec"]:
                         self._reclaim(changed)
+                    elif "volumeSnapshotClassName" in changed["spec"]:
+                        self._snapshot(changed)
                     else:
                         self._provision(changed)
 
@@ -191,7 +208,9 @@ class Provisioner:
         source_claim = self._source_of(claim)
         volumes = self._api.list(f"{_OBJECTS}/tridentvolumes")
         source, size = "", max(requested, LEAST_BYTES)
-        if source_claim:
+        if (claim["spec"].get("dataSource") or {}).get("kind") == "VolumeSnapshot":
+            source, size = self._source_snapshot(claim)
+        elif source_claim:
             source = source_claim["spec"]["volumeName"]
             source_bytes = parse_bytes(source_claim["status"]["capacity"]["storage"])
             if requested > source_bytes:
@@ -211,6 +230,45 @@ class Provisioner:
                 f"for volume {_internal(volume)}: ({failure})]"
             )
         return size, source
+
+    def _source_snapshot(self, claim: Manifest) -> tuple[str, int]:
+        """Return the folder of the snapshot that a claim names, and the size of its volume; a smaller request will do."""
+        path = f"{_SNAPSHOTS}/namespaces/{claim['metadata']['namespace']}/volumesnapshots"
+        path = f"{path}/{claim['spec']['dataSource']['name']}"
+        found = self._api.get(path) if self._api.exists(path) else {}
+        if not found.get("status", {}).get("readyToUse"):
+            raise RefusedError(f"error getting handle for DataSource Type VolumeSnapshot: snapshot {path} is not Ready")
+        return _snapshot_name(found), int(found["metadata"]["annotations"][_VOLUME_SIZE])
+
+    def _snapshot(self, snapshot: Manifest) -> None:
+        """Keep what a volume holds, or remove it; a volume that was deleted before goes with its last snapshot."""
+        meta = snapshot["metadata"]
+        path = f"{_SNAPSHOTS}/namespaces/{meta['namespace']}/volumesnapshots/{meta['name']}"
+        if "deletionTimestamp" in meta:
+            shutil.rmtree(self.folder_of(_snapshot_name(snapshot)), ignore_errors=True)
+            self._api.patch(path, {"metadata": {"finalizers": None}})
+            self._release(meta.get("annotations", {}).get(_VOLUME, ""))
+        elif "status" not in snapshot:
+            source = snapshot["spec"]["source"]["persistentVolumeClaimName"]
+            claim = self._api.get(f"/api/v1/namespaces/{meta['namespace']}/persistentvolumeclaims/{source}")
+            volume = claim["spec"]["volumeName"]
+            size = str(parse_bytes(claim["status"]["capacity"]["storage"]))
+            self._make_folder(_snapshot_name(snapshot), volume, "")
+            annotations = {_VOLUME: volume, _VOLUME_SIZE: size}
+            kept = {"finalizers": [_SNAPSHOT_FINALIZER], "annotations": annotations}
+            # The array tells what is in use as the size to restore, not the size of the volume.
+            self._api.patch(path, {"metadata": kept, "status": {"readyToUse": True, "restoreSize": "2Mi"}})
+
+    def _release(self, volume: str) -> None:
+        """Remove a volume whose claim is gone, unless a snapshot of it is left."""
+        path = f"{_OBJECTS}/tridentvolumes/{volume}"
+        if not self._api.exists(path) or self._api.get(path)["state"] != "deleting":
+            return
+        snapshots = self._api.list(f"{_SNAPSHOTS}/volumesnapshots")
+        if not any(found["metadata"].get("annotations", {}).get(_VOLUME) == volume for found in snapshots):
+            shutil.rmtree(self.folder_of(volume), ignore_errors=True)
+            self._api.patch(path, {"metadata": {"finalizers": None}})
+            self._api.delete(path)
 
     def _source_of(self, claim: Manifest) -> Manifest | None:
         """Return the claim to clone: by annotation, where any smaller request will do, or by data source."""
@@ -323,11 +381,10 @@ class Provisioner:
         is_released = volume.get("status", {}).get("phase") == "Released" or "deletionTimestamp" in volume["metadata"]
         if not is_ours or not is_released or volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete":
             return
-        shutil.rmtree(self.folder_of(name), ignore_errors=True)
         trident_volume = f"{_OBJECTS}/tridentvolumes/{name}"
         if self._api.exists(trident_volume):
-            self._api.patch(trident_volume, {"state": "deleting", "metadata": {"finalizers": None}})
-            self._api.delete(trident_volume)
+            self._api.patch(trident_volume, {"state": "deleting"})
+        self._release(name)
         if self._api.exists(f"{_VOLUMES}/{name}"):
             self._api.delete(f"{_VOLUMES}/{name}")
             self._api.patch(f"{_VOLUMES}/{name}", {"metadata": {"finalizers": None}})
@@ -361,18 +418,26 @@ def to_quantity(size: int) -> str:
     return f"{size // _UNITS[unit]}{unit}"
 
 
+_VOLUME, _VOLUME_SIZE = "stand-in/volume", "stand-in/size"
+
+
+def _snapshot_name(snapshot: Manifest) -> str:
+    return f"snapshot-{snapshot['metadata']['uid']}"
+
+
 def _internal(volume: str) -> str:
     return f"trident_{volume.replace('-', '_')}"
 
 
-def _definition(kind: str, plural: str) -> Manifest:
-    """Define a kind of Trident's objects; as with the real ones, any content passes."""
+def _definition(group: str, kind: str, plural: str, scope: str = "Namespaced") -> Manifest:
+    """Define a kind of objects; as with Trident's real ones, any content passes."""
+    approved = {"api-approved.kubernetes.io": "https://github.com/kubernetes-csi/external-snapshotter/pull/814"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {
-        "metadata": {"name": f"{plural}.trident.netapp.io"},
+        "metadata": {"name": f"{plural}.{group}", "annotations": approved},
         "spec": {
-            "group": "trident.netapp.io",
-            "scope": "Namespaced",
+            "group": group,
+            "scope": scope,
             "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
         },

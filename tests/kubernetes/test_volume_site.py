@@ -16,19 +16,20 @@ from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store, open_manifests
+from datasets.adapters.sites import registry
 from datasets.engine.cache_states import CacheState
 from datasets.engine.volumes import claim_name, pool_claim_name
-from datasets.errors import InvalidCacheSite, OtherCommit, SourceOnSite
+from datasets.errors import InvalidCacheSite, OtherCommit, RemovalHeldUp, SourceOnSite
 from datasets.models import CachedCommit
 from datasets.selectors.trees import list_entries
 from datasets.services import cache_sites, caches, in_place, sources
 from datasets.workers import cache_hydration, evictions, scrubs
 from datasets.workers import in_place as in_place_work
-from tests.contracts.cache_site import FIRST, SIZE, CacheSiteContract, new_row
+from tests.contracts.cache_site import FIRST, NEW_SIZE, SECOND, SIZE, CacheSiteContract, Lease, bring, delete, new_row
 from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.kubernetes.images import USER_IMAGE
 from tests.kubernetes.network import forwarded
-from tests.kubernetes.provisioner import STORAGE_CLASS
+from tests.kubernetes.provisioner import SNAPSHOT_CLASS, STORAGE_CLASS
 from tests.kubernetes.rbac import manifests_for
 
 SYSTEM = Actor.system("test")
@@ -61,8 +62,10 @@ class Place:
     def settle(self) -> None:
         """Return when every claim is bound and every Job has ended."""
         deadline = real_time.monotonic() + _SETTLE_S
-        while any(not is_over(job) for job in self.find("jobs")) or any(
-            claim["status"]["phase"] == "Pending" for claim in self.find("persistentvolumeclaims")
+        while (
+            any(not is_over(job) for job in self.find("jobs"))
+            or any(claim["status"]["phase"] == "Pending" for claim in self.find("persistentvolumeclaims"))
+            or any("status" not in snapshot for snapshot in self.find("volumesnapshots"))
         ):
             assert real_time.monotonic() < deadline, self.describe()
             real_time.sleep(0.1)
@@ -75,15 +78,15 @@ class Place:
         return "\n".join([self.cluster.describe(self.namespace), *logs])
 
     def find(self, kind: str) -> list[dict]:
-        group = "/apis/batch/v1" if kind == "jobs" else "/api/v1"
-        return self.api.list(f"{group}/namespaces/{self.namespace}/{kind}")
+        return self.api.list(self.path(kind, "").rstrip("/"))
 
     def list_tokens(self) -> list[str]:
         names = [secret["metadata"]["name"] for secret in self.find("secrets")]
         return [name for name in names if name.startswith("nl-cc-")]
 
     def path(self, kind: str, name: str) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/{kind}/{name}"
+        groups = {"jobs": "/apis/batch/v1", "volumesnapshots": "/apis/snapshot.storage.k8s.io/v1"}
+        return f"{groups.get(kind, '/api/v1')}/namespaces/{self.namespace}/{kind}/{name}"
 
     def folder_of(self, trident, row) -> Path:
         claim = self.api.get(self.path("persistentvolumeclaims", claim_name(row.pk)))
@@ -122,7 +125,19 @@ def other_site(place):
 
 
 class TestVolumeSite(CacheSiteContract):
-    pass
+    def test_a_deletion_frees_only_what_no_clone_shares(self, site, commit, dataset, member, time):
+        base = new_row(site, commit)
+        bring(base, Lease(), time)
+        clone = new_row(site, commit_files(member, dataset, SECOND))
+        bring(clone, Lease(), time)
+
+        # The array keeps the blocks of a clone in the volume from which it was made.
+        with pytest.raises(RemovalHeldUp, match="snapshots or clones of it must go first"):
+            delete(base)
+
+        assert registry.open_site(site).list() == {clone.pk: clone.location}
+        assert delete(clone) == [NEW_SIZE - 9000]
+        assert delete(base) == [SIZE]
 
 
 class TestPoolSite(CacheSiteContract):
@@ -191,10 +206,50 @@ def test_a_second_commit_is_a_clone_of_the_first_and_only_what_differs_is_fetche
     assert row.state == CacheState.READY
     assert files_in(place.folder_of(trident, row)) == after
     claim = place.api.get(place.path("persistentvolumeclaims", claim_name(row.pk)))
-    assert claim["spec"]["dataSource"]["name"] == claim_name(base.pk)
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": claim_name(base.pk)}
+    assert claim["spec"]["dataSource"] == source
+    assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
     assert (row.bytes_shared, row.bytes_done) == (9000, 12000)
     assert row.bytes_moved < SIZE
     assert files_in(place.folder_of(trident, base)) == FIRST
+
+
+def test_clones_of_a_commit_are_made_from_one_snapshot_which_goes_with_the_last_of_them(
+    site, place, trident, member, commit
+):
+    base = work(make_row(site, commit))
+    clones = [
+        work(make_row(site, commit_files(member, commit.dataset, {**FIRST, path: b"new" * 1000}))) for path in FIRST
+    ]
+
+    (snapshot,) = place.find("volumesnapshots")
+    meta = snapshot["metadata"]
+    assert (meta["name"], meta["annotations"]["nearline.dev/copy"]) == (claim_name(base.pk), clones[1].pk)
+    assert meta["labels"] == {"app.kubernetes.io/managed-by": "nearline", "nearline.dev/cache-site": site.pk}
+    assert snapshot["spec"] == {
+        "volumeSnapshotClassName": SNAPSHOT_CLASS, "source": {"persistentVolumeClaimName": claim_name(base.pk)}
+    }  # fmt: skip
+    sources = [place.api.get(place.path("persistentvolumeclaims", claim_name(row.pk)))["spec"] for row in clones]
+    assert [spec["dataSource"]["name"] for spec in sources] == [claim_name(base.pk)] * 2
+
+    assert evict(clones[0]).state == CacheState.GONE
+    assert len(place.find("volumesnapshots")) == 1
+    kept = evict(base)
+    assert (kept.state, kept.waits_for.endswith("snapshots or clones of it must go first")) == (
+        CacheState.EVICTING, True
+    )  # fmt: skip
+    assert files_in(place.folder_of(trident, clones[1]))["a/two"] == b"new" * 1000
+
+    assert evict(clones[1]).state == CacheState.GONE
+    place.api.wait_until_gone(place.path("volumesnapshots", meta["name"]))
+    assert evict(base).state == CacheState.GONE
+
+
+def evict(row) -> CachedCommit:
+    CachedCommit.objects.filter(pk=row.pk).update(state=CacheState.EVICTING)
+    evictions.remove_copy(cached_commit_id=row.pk)
+    row.refresh_from_db()
+    return row
 
 
 def test_an_eviction_waits_for_pods_of_others_and_ends_when_claim_and_volume_are_gone(site, place, trident, commit):

@@ -1,11 +1,13 @@
 """The driver of kind `volume`: a claim for each copy.
 
 A claim is named after its copy, owns all else of it, and says that it is ready by an annotation, which is written once
-its Job has succeeded.
+its Job has succeeded. Where the cluster takes snapshots, all clones of a claim are made from one snapshot, which has
+its name, and is deleted once no clone is left.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from core.kubernetes import trident
@@ -18,6 +20,7 @@ from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage
 from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors
 from datasets.engine.cache_ports import CopyProgress, CopyRequest, Sharing, SiteUsage
+from datasets.engine.cache_states import UNFINISHED
 from datasets.engine.volumes import claim_bytes, claim_name
 from datasets.errors import RemovalHeldUp
 
@@ -90,8 +93,13 @@ class VolumeSite(ClusterSite):
         name = claim_name(copy.id)
         claim = self._gateway.get(f"{self._claims}/{name}")
         if claim is None:
+            source = self._find_source(copy)
+            if source is not None and self._config.get("snapshot_class"):
+                source = self._take_snapshot(source, copy)
+                if source is None:
+                    return self._progress(copy, waits_for="a snapshot of the volume from which it is cloned")
             try:
-                claim = self._create_claim(copy)
+                claim = self._create_claim(copy, source)
             except Refusal as error:
                 if "exceeded quota" not in error.message:
                     raise
@@ -104,13 +112,13 @@ class VolumeSite(ClusterSite):
             return self._progress(copy, waits_for=reason)
         return self._fill(copy, claim)
 
-    def _create_claim(self, copy: CopyRequest) -> Json:
+    def _create_claim(self, copy: CopyRequest, source: manifests.Source | None) -> Json:
         manifest = manifests.build_claim(
             copy,
             site_id=self._site_id,
             storage_class=str(self._config["storage_class"]),
             provisioner=str(self._config.get("provisioner", "")),
-            source=self._find_source(copy),
+            source=source,
         )
         created = self._gateway.create(self._claims, manifest)
         claim = created or self._gateway.get(f"{self._claims}/{manifest['metadata']['name']}")
@@ -129,6 +137,45 @@ class VolumeSite(ClusterSite):
         capacity = ((claim.get("status") or {}).get("capacity") or {}).get("storage", "")
         needed = claim_bytes(files=copy.files, size_bytes=copy.size_bytes)
         return manifests.Source(name, capacity) if capacity and parse_bytes(capacity) >= needed else None
+
+    def _take_snapshot(self, source: manifests.Source, copy: CopyRequest) -> manifests.Source | None:
+        """Have the snapshot of a claim, and return what to clone; None: it is not ready. One that fails is left out.
+
+        Trident would take one of its own for each clone of a claim, and a volume can have 1,023.
+        """
+        path = f"{self._snapshots}/{source.claim}"
+        snapshot = self._gateway.get(path)
+        if snapshot is None:
+            snapshot_class = str(self._config["snapshot_class"])
+            manifest = manifests.build_snapshot(
+                source.claim, site_id=self._site_id, snapshot_class=snapshot_class, copy_id=copy.id
+            )
+            snapshot = self._gateway.create(self._snapshots, manifest) or self._gateway.get(path) or manifest
+        meta, status = snapshot["metadata"], snapshot.get("status") or {}
+        if "deletionTimestamp" in meta:
+            return None
+        if _copy_of(snapshot) != copy.id:  # so that it is not collected before it is cloned
+            self._gateway.patch(path, {"metadata": {"annotations": {manifests.COPY: copy.id}}})
+        if status.get("readyToUse"):
+            return replace(source, has_snapshot=True)
+        return source if status.get("error") else None
+
+    def _collect_snapshots(self) -> None:
+        """Delete the snapshots of which there is no clone, and from which none is about to be made."""
+        if not self._config.get("snapshot_class"):
+            return
+        snapshots = self._gateway.list(self._snapshots, labelSelector=f"{manifests.SITE}={self._site_id}").items
+        if not snapshots:
+            return
+        claims = self._list_claims()
+        names = {claim["metadata"]["name"] for claim in claims}
+        cloned = set(map(manifests.snapshot_of, claims))
+        unfinished = set(self._copies.filter(state__in=UNFINISHED).values_list("pk", flat=True))
+        for snapshot in snapshots:
+            meta = snapshot["metadata"]
+            is_awaited = meta["name"] in names and _copy_of(snapshot) in unfinished
+            if meta["name"] not in cloned and not is_awaited and "deletionTimestamp" not in meta:
+                self._gateway.delete(f"{self._snapshots}/{meta['name']}", uid=meta["uid"])
 
     def _mark(self, owner: Json, made: Mapping[str, Any]) -> None:
         annotations = {manifests.MADE: json.dumps(made)}
@@ -166,6 +213,7 @@ class VolumeSite(ClusterSite):
                 return f"the volume {volume_name}, which its storage class retains: delete it and its data by hand"
             message = (volume.get("status") or {}).get("message", "")
             return f"the volume {volume_name}, which the cluster is deleting. {message}".strip()
+        self._collect_snapshots()  # Trident keeps a volume as long as there is a snapshot of it
         return self._find_trident_volume(name)
 
     def _find_trident_volume(self, name: str) -> str:
@@ -189,6 +237,10 @@ class VolumeSite(ClusterSite):
 
     def _list_claims(self) -> Sequence[Json]:
         return self._gateway.list(self._claims, labelSelector=f"{manifests.SITE}={self._site_id}").items
+
+
+def _copy_of(item: Json) -> str:
+    return str((item["metadata"].get("annotations") or {}).get(manifests.COPY, ""))
 
 
 def _asked(claim: Json) -> str:

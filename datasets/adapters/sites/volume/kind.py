@@ -15,12 +15,16 @@ from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway, Json, Refusal
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.volume.driver import VolumeSite
+from datasets.adapters.sites.volume.manifests import SNAPSHOTS
 from datasets.adapters.sites.volume.pool import ClaimPoolSite
 from datasets.engine.volumes import POOL, is_pool
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite
 
-_KEYS = {"resource", "storage_class", "size_bytes", "sharing", "clones", "hard_links", "provisioner", "binds_late"}
+_KEYS = {
+    *("resource", "storage_class", "size_bytes", "sharing", "clones", "snapshot_class", "hard_links"),
+    *("provisioner", "binds_late"),
+}
 _SHARING = {"volume": "a volume for each commit", POOL: "one volume, a folder for each commit"}
 
 
@@ -48,13 +52,18 @@ def check(site: CacheSite) -> None:
     check_settings(site, keys=_KEYS, needed={"storage_class": "the name of a class"})
     if config.get("sharing", "volume") not in _SHARING:
         raise InvalidCacheSite(f"'sharing' of a site on volumes is one of: {', '.join(_SHARING)}.")
+    if not isinstance(config.get("snapshot_class", ""), str):
+        raise InvalidCacheSite("'snapshot_class' of a site on volumes is the name of a class; empty: no snapshots.")
     try:
-        found = read_class(open_connection(config["resource"]).gateway, config["storage_class"])
+        connection = open_connection(config["resource"])
     except ClusterNotAttached as error:
         raise InvalidCacheSite(error.message) from error
+    found = read_class(connection.gateway, config["storage_class"])
     binds_late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
     facts = {"provisioner": found["provisioner"], "binds_late": binds_late}
-    site.config = {"clones": found["provisioner"] == trident.PROVISIONER, **config, **facts}
+    clones = config.get("clones", found["provisioner"] == trident.PROVISIONER)
+    snapshot_class = find_snapshot_class(connection, found["provisioner"]) if clones else ""
+    site.config = {"clones": clones, "snapshot_class": snapshot_class, **config, **facts}
     site.root = f"volume://{site.name}"
 
 
@@ -102,6 +111,22 @@ def read_class(gateway: Gateway, storage_class: str) -> Json:
     except Refusal as error:
         raise InvalidCacheSite(f"The cluster does not tell its storage classes: {error.message}") from error
     return found
+
+
+def find_snapshot_class(connection: ClusterConnection, provisioner: str) -> str:
+    """Return the class by which a provisioner takes snapshots; empty: the cluster takes none, or not for this account.
+
+    Raises CacheSiteUnavailable.
+    """
+    gateway, group = connection.gateway, f"/apis/{SNAPSHOTS}/v1"
+    try:
+        gateway.list(f"{group}/namespaces/{connection.namespace}/volumesnapshots")
+        classes = gateway.list(f"{group}/volumesnapshotclasses").items
+    except Refusal:
+        return ""
+    except ClusterUnreachable as error:
+        raise CacheSiteUnavailable(error.message) from error
+    return min((each["metadata"]["name"] for each in classes if each.get("driver") == provisioner), default="")
 
 
 KIND = SiteKind(

@@ -16,6 +16,8 @@ Json = dict[str, Any]
 DOMAIN = "nearline.dev"
 SITE = f"{DOMAIN}/cache-site"
 """The label of all that belongs to a site. Its value is the site's id, which no other installation has."""
+SNAPSHOTS = "snapshot.storage.k8s.io"
+"""The group of the cluster's snapshots of volumes."""
 COPY, LOCATION, MADE = f"{DOMAIN}/copy", f"{DOMAIN}/location", f"{DOMAIN}/made"
 """Annotations of a claim or record: its copy's id and location, and what was made of it, once it is ready."""
 SIGNED_AT = f"{DOMAIN}/signed-at"
@@ -70,10 +72,18 @@ def existing_storage(config: Mapping[str, Any]) -> Storage:
 
 @dataclass(frozen=True)
 class Source:
-    """A claim to clone: its name and its exact size."""
+    """A claim to clone: its name and its exact size. It is cloned from a snapshot of its name, if it `has_snapshot`."""
 
     claim: str
     capacity: str
+    has_snapshot: bool = False
+
+    @property
+    def reference(self) -> Json:
+        """What a clone names as its source."""
+        if self.has_snapshot:
+            return {"apiGroup": SNAPSHOTS, "kind": "VolumeSnapshot", "name": self.claim}
+        return {"kind": "PersistentVolumeClaim", "name": self.claim}
 
 
 def build_claim(
@@ -88,7 +98,7 @@ def build_claim(
         "resources": {"requests": {"storage": source.capacity if source else f"{whole_gib}Gi"}},
     }
     if source is not None:
-        spec["dataSource"] = {"kind": "PersistentVolumeClaim", "name": source.claim}
+        spec["dataSource"] = source.reference
     annotations = {COPY: copy.id, LOCATION: copy.location}
     return {
         "apiVersion": "v1",
@@ -100,6 +110,22 @@ def build_claim(
         },
         "spec": spec,
     }
+
+
+def build_snapshot(claim: str, *, site_id: str, snapshot_class: str, copy_id: str) -> Json:
+    """Return the snapshot of a claim from which all its clones are made; the copy is the one that needs it first."""
+    return {
+        "apiVersion": f"{SNAPSHOTS}/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": {"name": claim, "labels": labels(site_id), "annotations": {COPY: copy_id}},
+        "spec": {"volumeSnapshotClassName": snapshot_class, "source": {"persistentVolumeClaimName": claim}},
+    }
+
+
+def snapshot_of(claim: Json) -> str:
+    """Return the name of the snapshot of which a claim is a clone; empty: of none."""
+    source = claim["spec"].get("dataSource") or {}
+    return str(source["name"]) if source.get("kind") == "VolumeSnapshot" else ""
 
 
 def build_pool_claim(*, site_id: str, storage_class: str, provisioner: str, size_bytes: int) -> Json:

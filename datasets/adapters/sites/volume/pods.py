@@ -54,6 +54,7 @@ class ClusterSite(ABC):
         core = f"/api/v1/namespaces/{connection.namespace}"
         self._claims, self._secrets = f"{core}/persistentvolumeclaims", f"{core}/secrets"
         self._pods, self._events = f"{core}/pods", f"{core}/events"
+        self._snapshots = f"/apis/{manifests.SNAPSHOTS}/v1/namespaces/{connection.namespace}/volumesnapshots"
         self._jobs = f"/apis/batch/v1/namespaces/{connection.namespace}/jobs"
 
     @property
