@@ -144,7 +144,9 @@ class Product:
                 pass
             time.sleep(0.05)
         raise AssertionError(
-            "The product did not become ready:\n" + "\n".join(self.log_of(n)[-2000:] for n in self.processes)
+            "The product did not become ready:\n"
+            + "\n".join(self.log_of(n)[-2000:] for n in self.processes)
+            + "".join(log.read_text(errors="replace")[-4000:] for log in self.home.glob("nearline.log"))
         )
 
     def kill(self, *names: str) -> None:
