@@ -8,7 +8,6 @@ works until the run has ended. A killed `serve` is simply started again.
 
 import os
 import sys
-import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,12 +23,10 @@ from django.core.management import call_command
 from accounts.actor import Actor
 from accounts.services import projects
 from compute.models import Resource, Template
-from compute.workers import probes, watch
-from config import leader, recovery
-from core import tasks
-from core.local_queue import LocalQueue
+from compute.workers import probes
 from flows.models import Run
 from flows.services import flows, runs
+from tests.drills.serving import serve
 
 SYSTEM = Actor.system("drill")
 
@@ -45,23 +42,8 @@ def start(flow_file: str) -> None:
     print(runs.start_run(actor=SYSTEM, version=version, parameters={}).pk)
 
 
-def serve(run_id: str) -> None:
-    """Do what `manage.py up` does beside serving pages, until the run has ended."""
-    stop, queue = threading.Event(), LocalQueue()
-    tasks.install(queue)
-    queue.start()
-    recovery.void_leases()
-    threads = [
-        threading.Thread(target=leader.lead, args=(queue, stop), daemon=True),
-        threading.Thread(target=watch.watch_forever, args=(stop,), daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
-    while Run.objects.filter(pk=run_id, finished_at=None).exists():
-        stop.wait(0.2)
-    stop.set()
-    queue.stop(timeout_s=5)
-
-
 if __name__ == "__main__":
-    {"start": start, "serve": serve}[sys.argv[1]](sys.argv[2])
+    if sys.argv[1] == "start":
+        start(sys.argv[2])
+    else:
+        serve(Run.objects.filter(pk=sys.argv[2], finished_at=None).exists)

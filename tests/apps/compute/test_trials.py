@@ -17,7 +17,6 @@ from accounts.models import Project
 from compute.engine.placing import Placing
 from compute.errors import NoResourceFits
 from compute.models import Job, ResourceSite
-from compute.selectors.data_waits import find_data_waits
 from compute.services import resources, submissions, trials
 from compute.services.submissions import Submission
 from compute.workers import data_waits, launches, observe, resizes, stops
@@ -297,7 +296,9 @@ class Clusters:
         moments += [
             pool.consolidated_at + timedelta(seconds=pool.consolidate_every_s) for pool in pools if pool.consolidated_at
         ]
-        moments += [wait.ready_at for wait in find_data_waits(list(Job.objects.all())).values() if wait.ready_at]
+        for copy in CachedCommit.objects.filter(state="hydrating").select_related("site"):
+            missing_bytes = copy.bytes_total - copy.bytes_shared
+            moments.append(copy.started_at + timedelta(seconds=missing_bytes / copy.site.config["rate_bytes_s"]))
         return min((moment for moment in moments if moment > self.now), default=None)
 
 
@@ -364,7 +365,7 @@ def _disagreement(world: Clusters, team: Project, wanted: Submission) -> str:
     named = {(stop.job, stop.goes_on) for stop in told.stops if stop.at == now}
     if named != (stopped if Job.objects.get(name="tried").state == "running" else set()):
         return f"{wanted}: {named} would be stopped, {stopped} were"
-    deadline = max(told.likely_at or now, now) + timedelta(hours=1)
+    deadline = max(told.likely_at or now, now) + timedelta(minutes=20)
     while (job := Job.objects.get(name="tried")).state == "pending" and world.now < deadline and world.pass_on():
         pass
     if told.likely_at != job.started_at:

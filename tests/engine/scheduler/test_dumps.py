@@ -1,6 +1,7 @@
 """A dump of a cycle says all that decided: from it the same is decided again, also after a way through JSON."""
 
 import json
+import os
 import random
 from dataclasses import replace
 
@@ -17,7 +18,8 @@ from tests.engine.scheduler.test_rounds import random_job
 from tests.engine.scheduler.world import World
 from tests.factories.scheduler import cut_node, held, node, queue, snapshot_of, wait
 
-SEEDS = range(4)
+SEEDS = range(int(os.environ.get("NEARLINE_TEST_DUMPS", "4")))
+"""Each has 20 cycles. 500 in all by hand: `NEARLINE_TEST_DUMPS=25`."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
