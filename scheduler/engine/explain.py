@@ -70,12 +70,12 @@ def list_answers(session: Session) -> list[Answer]:
     """Return why jobs of which pods wait do so: one answer for all that ask the same."""
     if not session.waiting:
         return []
-    explainer = _Explainer(session)
+    explainer, guarded = _Explainer(session), session.reserved_nodes
     for kinds in session.waiting_lines.settled().values():
         for kind, line in kinds.items():
             alike: list[str] | None = None
             for _, job in line:
-                if kind is None or job.waiting < len(job.pods) or job in session.reserved_nodes:
+                if kind is None or job.waiting < len(job.pods) or (guarded and job in guarded):
                     explainer.answer(job).append(job.view.id)
                 else:
                     alike = explainer.answer(job) if alike is None else alike

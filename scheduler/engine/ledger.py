@@ -1,7 +1,8 @@
 """What each node has free, what is being released there, and what of that is reserved."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from core.units import ONE_GPU
 from scheduler.engine import mig
@@ -16,6 +17,7 @@ HOLDING = ACTIVE | {PodState.RESERVED}
 _OCCUPYING = ACTIVE | {PodState.STUCK_TERMINATING}
 
 UNLIMITED = 1 << 40
+_key = attrgetter("key")
 
 
 @dataclass(slots=True)
@@ -49,7 +51,8 @@ class SharedDevice:
 class NodeLedger:
     """The capacity of one node. `idle_*` is free now; `releasing_*` is what terminating pods free, less reservations.
 
-    `changes` collects the index of the node each time its capacity changes.
+    `changes` collects the index of the node each time its capacity changes. `moving` counts the pods that terminate or
+    have capacity reserved.
     """
 
     __slots__ = (
@@ -64,6 +67,7 @@ class NodeLedger:
         "index",
         "kind",
         "known",
+        "moving",
         "releasing_cpu",
         "releasing_gpus",
         "releasing_memory",
@@ -93,8 +97,16 @@ class NodeLedger:
         self.terminating: set[str] = set()
         self.shared: dict[str, SharedDevice] = {}
         self.reserved_amounts: tuple[int, int, int, int] | None = None
+        self.moving = 0
 
     # --- what fits
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is reserved or being released here, so that what fits soon fits now."""
+        if self.moving or self.reserved_amounts is not None:
+            return False
+        return not self.shared or self.whole.isdisjoint(self.shared)
 
     def fits(self, request: Request, *, now: bool) -> bool:
         """Return whether a pod fits on what is idle (`now`), or on that and what is about to be."""
@@ -103,9 +115,9 @@ class NodeLedger:
         else:
             cpu, memory = self.idle_cpu + self.releasing_cpu, self.idle_memory + self.releasing_memory
             gpus, pods = self.idle_gpus + self.releasing_gpus, self.idle_pods + self.releasing_pods
-        if not self.view.serves(request):
-            return False
         if pods < 1 or request.cpu_millicores > cpu or request.memory_bytes > memory or request.gpus > gpus:
+            return False
+        if not self.view.serves(request):
             return False
         return not (request.share_milli or request.share_mib or request.mig) or self._fits_parts(request, now=now)
 
@@ -118,21 +130,37 @@ class NodeLedger:
                 self.idle_mig.get(profile, 0) + (0 if now else self.releasing_mig.get(profile, 0)) >= count
                 for profile, count in request.mig
             )
-        has_mig = self.view.mig_strategy is not MigStrategy.OFF
-        return not has_mig and len(self.share_choices(request, now=now)) >= request.devices
+        if self.view.mig_strategy is not MigStrategy.OFF:
+            return False
+        if request.devices > 1:
+            return len(self.share_choices(request, now=now)) >= request.devices
+        needed = self.share_mib(request)
+        return needed <= self.view.device_mib and (any(self.shares_for(needed, now=now)) or self.has_whole(now=now))
 
     def share_choices(self, request: Request, *, now: bool) -> list[SharedDevice]:
         """Return the devices on which a share fits: those in shared use, then as many whole ones as are free."""
         needed = self.share_mib(request)
         if needed > self.view.device_mib:
             return []
-        shared = [
-            device
-            for _, device in sorted(self.shared.items())
-            if (not now or device.key not in self.whole) and self._fits_on(device, needed, now=now)
-        ]
+        shared = sorted(self.shares_for(needed, now=now), key=_key)
         whole = self.idle_gpus if now else self.idle_gpus + self.releasing_gpus
         return shared + self._whole(whole, now=now) if whole > 0 else shared
+
+    def shares_for(self, needed_mib: int, *, now: bool) -> Iterator[SharedDevice]:
+        """Return the devices in shared use that have so much memory free."""
+        return (
+            device
+            for device in self.shared.values()
+            if (not now or device.key not in self.whole) and self._fits_on(device, needed_mib, now=now)
+        )
+
+    def has_whole(self, *, now: bool) -> bool:
+        """Return whether there is a whole device that shares may begin to use."""
+        if self.idle_gpus + (0 if now else self.releasing_gpus) <= 0:
+            return False
+        if not self.shared and self.free:
+            return True
+        return bool(self._whole(1, now=now))
 
     def share_mib(self, request: Request) -> int:
         """Return the memory that a share takes of each device here."""
@@ -255,6 +283,7 @@ class NodeLedger:
             self.idle_memory += idle * request.memory_bytes
             self.idle_pods += idle
         if coming:
+            self.moving += sign
             self.releasing_cpu += coming * request.cpu_millicores
             self.releasing_memory += coming * request.memory_bytes
             self.releasing_pods += coming

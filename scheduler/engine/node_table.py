@@ -63,6 +63,7 @@ class NodeTable:
         self._seen = 0
         self._serving: dict[tuple[object, ...], Flags] = {}
         self._admitting: dict[tuple[object, ...], Flags] = {}
+        self._premiums: tuple[Mapping[str, float], npt.NDArray[np.float64]] | None = None
         for index in range(len(nodes)):
             self._read(index)
 
@@ -141,7 +142,9 @@ class NodeTable:
 
     def premiums(self, by_pool: Mapping[str, float]) -> npt.NDArray[np.float64]:
         """Return how much dearer the capacity of each node is."""
-        return np.array([by_pool.get(view.pool, 0.0) for view in self._views])
+        if self._premiums is None or self._premiums[0] is not by_pool:
+            self._premiums = by_pool, np.array([by_pool.get(view.pool, 0.0) for view in self._views])
+        return self._premiums[1]
 
     def admitting(self, request: Request) -> Flags:
         """Return the nodes whose labels and taints let a request in, whatever pool it names."""

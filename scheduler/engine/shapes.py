@@ -177,7 +177,7 @@ def _by_fill(  # noqa: PLR0917 (the parts of a question)
     """Return the lowest layer of the ranking: how full nodes are, or how little their capacity is missed later."""
     fill = policy.gpu_nodes if request.wants_gpu else policy.cpu_nodes
     if fill is Fill.MIX and policy.prices is not None:
-        costs = packing.costs(table, request, policy.prices, at, needed)
+        costs = packing.costs(table, request, policy.prices, at, capacity, needed)
         loss = np.rint(costs * _COST_UNITS).astype(np.int64)
         return _HALF - loss * _FREE_UNITS - np.minimum(capacity.free_milli, _FREE_UNITS - 1)
     free = capacity.free_milli if request.wants_gpu else capacity.cpu
@@ -205,13 +205,13 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
     capacity right now; work without GPUs stays on nodes without; less of its data has to be brought (by powers of two);
     then the fullest (or emptiest) node, or the one whose capacity is least missed later and, of equals, the fullest.
     """
-    if not node.view.is_open or not node.fits(request, now=False):
+    if not node.fits(request, now=False) or not node.view.is_open:
         return NO_CAPACITY
     key = 0
     wants_gpu = request.wants_gpu
     if policy.prefers_shared_devices and wants_gpu and not request.gpus and node.fits_shared(request):
         key |= _SHARED
-    if policy.prefers_free_now and node.fits(request, now=True):
+    if policy.prefers_free_now and (node.is_settled or node.fits(request, now=True)):
         key |= _NOW
     if policy.keeps_cpu_work_off_gpus and not wants_gpu and not (node.view.devices or node.view.mig):
         key |= _KIND

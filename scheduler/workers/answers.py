@@ -32,10 +32,10 @@ def store(answers: Mapping[str, tuple[ClusterView, Sequence[decisions.Answer]]])
     for pool_id, (view, of_pool) in answers.items():
         for answer in of_pool:
             key = _key(pool_id, answer.question)
-            pending_ids = [job_id for job_id in answer.job_ids if job_id in view.answers]
-            if pending_ids:
+            if any(job_id in view.answers for job_id in answer.job_ids):
                 present[key] = answer
-            for batch in orm.in_batches([job_id for job_id in pending_ids if view.answers[job_id] != key]):
+            news = [job_id for job_id in answer.job_ids if view.answers.get(job_id, key) != key]
+            for batch in orm.in_batches(news):
                 waiting = Workload.objects.filter(pk__in=batch, state=WorkloadState.PENDING)
                 waiting.update(reason_code="", reason="", answer=key)
     _replace(present)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from core.units import ONE_GPU
 from scheduler.engine.ledger import NodeLedger, SharedDevice
-from scheduler.engine.node_table import NodeTable, Where
+from scheduler.engine.node_table import Capacity, NodeTable, Where
 from scheduler.engine.snapshot import CapacityPrices, NodeView, Request
 
 PARTS = 100
@@ -27,6 +27,7 @@ _FIRST_STEP, _LAST_STEP = 0.05, 0.0005
 _FIRST_RENT = 0.05
 
 Floats = npt.NDArray[np.float64]
+_UNUSED = SharedDevice("")
 
 
 def price_capacity(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) -> CapacityPrices | None:
@@ -73,25 +74,26 @@ def cost(node: NodeLedger, request: Request, prices: CapacityPrices) -> float:
     return taken * (1 + prices.premiums.get(node.view.pool, 0.0)) + after - before
 
 
-def costs(
+def costs(  # noqa: PLR0917 (the parts of a question)
     table: NodeTable,
     request: Request,
     prices: CapacityPrices,
     at: Where,
+    capacity: Capacity,
     needed_mib: npt.NDArray[np.int64] | None,
 ) -> Floats:
     """Return what nodes lose by serving a request, as `cost` of each: of use only where it fits.
 
-    `needed_mib` is what a share takes of one device of each node; None where no share is asked for.
+    `capacity` is what they have free, and `needed_mib` what a share takes of one device of each node; None where no
+    share is asked for.
     """
-    capacity = table.capacity(at)
     free = capacity.free_milli / ONE_GPU
     used: Floats | float
     taken: Floats | float
     if needed_mib is None:
         used, taken = request.gpus, request.gpus * prices.device[PARTS]
     else:
-        used, taken = _take_shares(table, prices, at, needed_mib)
+        used, taken = _take_shares(table, prices, at, capacity, needed_mib)
     before = _stranded_each(free, capacity.cpu, capacity.memory, prices)
     cores, memory = capacity.cpu - request.cpu_millicores, capacity.memory - request.memory_bytes
     after = _stranded_each(free - used, cores, memory, prices)
@@ -100,13 +102,13 @@ def costs(
 
 
 def _take_shares(
-    table: NodeTable, prices: CapacityPrices, at: Where, needed_mib: npt.NDArray[np.int64]
+    table: NodeTable, prices: CapacityPrices, at: Where, capacity: Capacity, needed_mib: npt.NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Return for each node the part of a device that a share uses, and the least value that it takes from one."""
     value = np.array(prices.device)
     mib = np.maximum(1, table.device_mib[at])
     rest = np.maximum(0, mib - needed_mib)
-    taken = np.where(table.capacity(at).whole > 0, value[PARTS] - value[PARTS * rest // mib], np.inf)
+    taken = np.where(capacity.whole > 0, value[PARTS] - value[PARTS * rest // mib], np.inf)
     free, left = table.parts(at)
     of_devices = value[PARTS * left // mib] - value[PARTS * np.maximum(0, left - needed_mib) // mib]
     taken = np.minimum(taken, np.where(free >= needed_mib, of_devices, np.inf).min(axis=0, initial=np.inf))
@@ -139,8 +141,14 @@ def _take(node: NodeLedger, request: Request, prices: CapacityPrices) -> tuple[f
         return part, part * prices.device[PARTS]
     if request.is_shared:
         needed = node.share_mib(request)
-        costs = sorted(device_cost(node, device, needed, prices) for device in node.share_choices(request, now=False))
-        return request.devices * needed / node.view.device_mib, sum(costs[: request.devices])
+        used = request.devices * needed / node.view.device_mib
+        if request.devices > 1:
+            choices = node.share_choices(request, now=False)
+            return used, sum(sorted(device_cost(node, each, needed, prices) for each in choices)[: request.devices])
+        costs = [device_cost(node, device, needed, prices) for device in node.shares_for(needed, now=False)]
+        if node.has_whole(now=False):
+            costs.append(device_cost(node, _UNUSED, needed, prices))
+        return used, min(costs, default=0.0)
     return request.gpus, request.gpus * prices.device[PARTS]
 
 
