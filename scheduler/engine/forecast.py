@@ -29,11 +29,12 @@ class Forecast:
         self._shape = next(iter(shapes))
         request = self._shape.request
         self._is_cut = bool(request.mig)
-        self._is_bounded = len(shapes) == 1 and not request.is_shared and not self._shape.counts_slices
+        self.is_known = len(shapes) == 1 and not request.is_shared and not self._shape.counts_slices
+        """Whether there is a bound."""
         self._freed: dict[NodeLedger, _Freed] = {}
         self._counts: dict[NodeLedger, int] = {}
         self._total = 0
-        if self._is_bounded:
+        if self.is_known:
             for node in self._shape.fitting(session.table, session.policy):
                 self._recount(node)
             for unit in terminating:
@@ -41,14 +42,14 @@ class Forecast:
         self._fixed = dict(self._counts)
         self._base = self._total
         missing = self._needed - self._base
-        self.may_be_one_node = not self._is_bounded or any(
+        self.may_be_one_node = not self.is_known or any(
             _most_on(node, self._shape) >= missing for node in session.serving(request)
         )
         """Whether what is missing could all be found on one node, were it empty."""
 
     def free(self, unit: Unit) -> None:
         """Count a unit as gone from where it is."""
-        if not self._is_bounded:
+        if not self.is_known:
             return
         for pod in unit:
             if pod.node is None:
@@ -67,11 +68,11 @@ class Forecast:
 
     def is_enough(self) -> bool:
         """Return whether all pods might fit."""
-        return not self._is_bounded or self._total >= self._needed
+        return not self.is_known or self._total >= self._needed
 
     def is_enough_on(self, node: NodeLedger) -> bool:
         """Return whether all pods might fit if, of what was freed since the beginning, only one node's counted."""
-        if not self._is_bounded:
+        if not self.is_known:
             return True
         return self._base - self._fixed.get(node, 0) + self._counts.get(node, 0) >= self._needed
 

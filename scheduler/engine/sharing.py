@@ -14,12 +14,13 @@ T = TypeVar("T")
 class SharingRules:
     """The rules of a pool. Departments and projects may have their own of the first five (`QueueView`).
 
-    A claim of n GPUs takes nothing from others for `claim_delay_s` / n after its wait began. Work that has run for less
-    than `reclaim_min_runtime_s` is protected from it. A claimant that holds its quota already, and takes more up to its
-    fair share, also spares what has run for less than `surplus_min_runtime_s`, or was stopped
-    `surplus_evictions_at_most` times. What was stopped `evictions_at_most` times, moves included, other queues neither
-    evict nor move. Running work is moved together in one cycle every `consolidate_every_s`. Use counts half after
-    `usage_half_life_s`; `usage_pull` (0: not at all) lowers the weights of queues that used more than their part.
+    A claim of n GPUs takes nothing from others for `claim_delay_s` / n after its wait began, unless its queue claims 8
+    or more in all. Work that has run for less than `reclaim_min_runtime_s` is protected from it. A claimant that holds
+    its quota already, and takes more up to its fair share, also spares what has run for less than
+    `surplus_min_runtime_s`, or was stopped `surplus_evictions_at_most` times. What was stopped `evictions_at_most`
+    times, moves included, other queues neither evict nor move. Running work is moved together in one cycle every
+    `consolidate_every_s`. Use counts half after `usage_half_life_s`; `usage_pull` (0: not at all) lowers the weights of
+    queues that used more than their part.
     """
 
     claim_delay_s: float = 0.0
@@ -36,7 +37,7 @@ PROMPT = SharingRules()
 """Quotas are served at once: the default, as in the open-sourced Run:AI scheduler."""
 
 STEADY = SharingRules(
-    claim_delay_s=60.0,
+    claim_delay_s=180.0,
     reclaim_min_runtime_s=600.0,
     surplus_min_runtime_s=43_200.0,
     surplus_evictions_at_most=1,

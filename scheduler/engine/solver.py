@@ -121,14 +121,14 @@ def _orders(session: Session) -> tuple[bool, ...]:
 def _scenarios(
     session: Session, pods: Sequence[Pod], candidates: VictimQueue, recorded: list[Unit], seen: list[Unit]
 ) -> Iterator[list[Unit]]:
-    """Yield sets of victims worth a simulation: those of one node first, then larger ones.
+    """Yield sets of victims worth a simulation: none if what others leave is enough, those of one node, larger ones.
 
     The units that were looked at are added to `seen`.
     """
     known = {pod for unit in recorded for pod in unit}
     may_help = _filter_of(session, pods)
     capacity = Forecast(session, pods, recorded)
-    if recorded and capacity.is_enough():
+    if (recorded or (session.policy.honors_reservations and capacity.is_known)) and capacity.is_enough():
         yield recorded
     pool: list[Unit] = []
     on_node: dict[NodeLedger, list[Unit]] = {}

@@ -82,7 +82,7 @@ class VictimQueue:
     """Units of work that may be evicted, the first victim first: pods of one job that are evicted together.
 
     Nothing is evicted by taking a unit out, and nothing is looked at before it is asked for. Units of more GPU than
-    `wanted_milli` come only after all the others, the smallest of them first.
+    is wanted of their queue come only after all the others, the smallest of them first.
     """
 
     def __init__(
@@ -94,13 +94,13 @@ class VictimQueue:
         charge_all: Callable[[Unit], tuple[int, int, int]],
         has_victims: Callable[[QueueState], bool],
         may_take: Callable[[Job], bool],
-        wanted_milli: float = inf,
+        wanted_milli: Callable[[QueueState], float] | None = None,
     ) -> None:
         self._roots = roots
         self._queue_key = queue_key
         self._charge_all = charge_all
         self._may_take = may_take
-        self._wanted_milli = wanted_milli
+        self._wanted_milli: dict[str, float] = {}
         self._looks = inf
         self._larger: dict[str, list[tuple[Key, Job]]] = {}
         self._taken: dict[str, tuple[float, float, float]] = {}
@@ -112,6 +112,8 @@ class VictimQueue:
             if has_victims(leaf) and (line := lines.of(leaf)):
                 self._lines[leaf.view.id] = line
                 self._next[leaf.view.id] = len(line) - 1
+                if wanted_milli is not None:
+                    self._wanted_milli[leaf.view.id] = wanted_milli(leaf) or inf
 
     def pop(self) -> Unit | None:
         """Take out the next unit, or return None when there is none."""
@@ -173,10 +175,10 @@ class VictimQueue:
         return front
 
     def _untouched(self, queue_id: str) -> tuple[Key, list[Unit]] | None:
-        line = self._lines.get(queue_id)
+        line, wanted_milli = self._lines.get(queue_id), self._wanted_milli.get(queue_id, inf)
         while line is not None and self._next[queue_id] >= 0:
             key, job = line[self._next[queue_id]]
-            if self._wanted_milli < inf and key[:3] > (most := (*key[:2], self._wanted_milli)):
+            if wanted_milli < inf and key[:3] > (most := (*key[:2], wanted_milli)):
                 self._set_aside(queue_id, line, bisect.bisect_right(line, most, key=_size_key))
                 continue
             if self._looks <= 0:
@@ -194,7 +196,7 @@ class VictimQueue:
 
     def _turn_to_larger(self) -> None:
         """Continue with the jobs that were set aside."""
-        self._wanted_milli = inf
+        self._wanted_milli.clear()
         self._lines, self._larger = self._larger, {}
         self._next = {queue_id: len(line) - 1 for queue_id, line in self._lines.items()}
         self._fronts.clear()

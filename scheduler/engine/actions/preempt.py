@@ -27,7 +27,7 @@ def preempt(session: Session) -> None:
             session,
             in_queue=lambda queue: queue is job.queue,
             may_take=lambda other: other.view.priority < job.view.priority and runtime.may_preempt(session, other),
-            wanted_milli=session.charge_all(job.next_pods())[0],
+            wanted_milli=lambda _queue: session.charge_all(job.next_pods())[0],
         )
 
     serve_by_taking(

@@ -1,13 +1,12 @@
 """What the actions that evict have in common: which job is served, and which jobs may be victims."""
 
 from collections.abc import Callable
-from math import inf
 
 from scheduler.engine.claims import Claim
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.queues import QueueState
-from scheduler.engine.rules import reservation
+from scheduler.engine.rules import reclaimable, reservation
 from scheduler.engine.rules.order import JobQueue, queue_key
 from scheduler.engine.session import Cause, Session
 from scheduler.engine.snapshot import PodState
@@ -39,7 +38,7 @@ def serve_by_taking(
     moot: list[Pod] = []
     while (turn := waiting.pop()) is not None:
         job, pods = turn
-        if not pods or not job.view.may_evict or (job.view.claims_at is not None and code is not StopCode.PREEMPTED):
+        if not pods or not job.view.may_evict or _is_delayed(job, code):
             waiting.pass_over()
             continue
         jobs = [job]
@@ -68,12 +67,19 @@ def serve_by_taking(
             session.evict(pod)
 
 
+def _is_delayed(job: Job, code: StopCode) -> bool:
+    """Return whether the claim delay of a job holds for an action."""
+    if job.view.claims_at is None or code is StopCode.PREEMPTED:
+        return False
+    return code is StopCode.MOVED or not reclaimable.claims_much(job.queue)
+
+
 def victims(
     session: Session,
     *,
     in_queue: Callable[[QueueState], bool],
     may_take: Callable[[Job], bool],
-    wanted_milli: float = 0,
+    wanted_milli: Callable[[QueueState], float] | None = None,
 ) -> VictimQueue:
     """Return the preemptible work of some queues, the first victim first: preferably no more of it than is needed."""
     keeps = session.policy.honors_reservations
@@ -84,5 +90,5 @@ def victims(
         charge_all=session.charge_all,
         has_victims=in_queue,
         may_take=lambda job: not (keeps and job.is_arriving()) and may_take(job),
-        wanted_milli=wanted_milli if keeps and wanted_milli else inf,
+        wanted_milli=wanted_milli if keeps else None,
     )

@@ -7,6 +7,7 @@ claim stays within the claimant's quota, beyond the other side's quota.
 from collections.abc import Iterator, Sequence
 from math import inf
 
+from core.units import ONE_GPU
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.queues import GPU, RESOURCES, QueueState
 from scheduler.engine.rules.limits import within_firm_quota
@@ -14,6 +15,9 @@ from scheduler.engine.session import Session, asks_for
 from scheduler.engine.victims import Unit
 
 Amounts = tuple[float, float, float]
+
+MUCH_MILLI = 8 * ONE_GPU
+"""As many GPUs as most nodes have."""
 
 
 def is_below_share(queue: QueueState) -> bool:
@@ -28,6 +32,16 @@ def may_claim(session: Session, job: Job, pods: Sequence[Pod]) -> bool:
     return all(
         not amounts[r] or queue.held[r] + amounts[r] <= queue.fair[r] for r in range(RESOURCES)
     ) and within_firm_quota(job, amounts)
+
+
+def claimed_milli(queue: QueueState) -> float:
+    """Return the GPUs that all waiting jobs of a queue claim together, in thousandths: within its fair share."""
+    return min(queue.waiting[GPU], *(above.fair[GPU] - above.held[GPU] for above in queue.line))
+
+
+def claims_much(queue: QueueState) -> bool:
+    """Return whether a queue claims so many GPUs that a claim delay would not see them become free by themselves."""
+    return claimed_milli(queue) >= MUCH_MILLI
 
 
 def levelled(claimant: QueueState, other: QueueState) -> tuple[QueueState, QueueState]:

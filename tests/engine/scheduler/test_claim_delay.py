@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.scheduler import philly
+from scheduler.engine.actions.consolidate import consolidate
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Stop, StopCode
 from scheduler.engine.forward import Forward, PlannedStop
 from scheduler.engine.queues import shares_if_all_ask
 from scheduler.engine.run_times import RunTimes
+from scheduler.engine.session import Session
 from scheduler.engine.sharing import PRESETS, STEADY, SharingRules
 from scheduler.engine.snapshot import NEARLINE, Snapshot
 from tests.factories.scheduler import held, node, queue, snapshot_of, wait
@@ -29,6 +31,15 @@ def test_a_claim_takes_nothing_from_other_queues_before_its_delay_is_over():
     assert stopped(*parts, wait("c", "owner", 1)) == {"g": StopCode.RECLAIMED}
 
 
+@pytest.mark.parametrize(("claims", "stops"), [(7, 0), (8, 1), (10, 3)])
+def test_no_delay_holds_while_a_queue_claims_eight_gpus_or_more(claims, stops):
+    waiting = [replace(wait(f"c{index}", "owner", 1), claims_at=60.0) for index in range(claims)]
+    running = [held(f"g{index}", "guest", "n1", {index: 1}) for index in range(10)]
+    snapshot = snapshot_of(node("n1", 10), queue("owner", 10), queue("guest"), *running, *waiting)
+
+    assert len([each for each in run_cycle(snapshot, NEARLINE) if isinstance(each, Stop)]) == stops
+
+
 def test_a_higher_priority_in_the_same_queue_waits_for_no_claim_delay():
     claim = replace(wait("c", "team", 1, priority=80), claims_at=60.0)
 
@@ -43,6 +54,18 @@ def test_running_work_is_moved_only_in_a_cycle_that_consolidates(consolidates, m
     decisions = run_cycle(snapshot, replace(NEARLINE, consolidates=consolidates))
 
     assert len([each for each in decisions if isinstance(each, Stop)]) == len(moved)
+
+
+def test_only_what_could_help_is_moved_on_trial_and_once_whichever_queue_asks():
+    jobs = [held("pair", "team", "n1", {0: 1, 1: 1}, minute=9), held("a", "team", "n2", {0: 1})]
+    jobs += [held("b", "team", "n3", {0: 1}), wait("c", "team", 2, resource=""), wait("d", "other", 2, resource="")]
+    nodes = [node(name, 2) for name in ("n1", "n2", "n3")]
+    session = Session(Snapshot(nodes, [queue("team", 4), queue("other", 2)], jobs), NEARLINE)
+    session.trials_of_moves = 1
+
+    consolidate(session)
+
+    assert {pod.id for pod in session.moved_since(0)} - {"c", "d"} in ({"a"}, {"b"})
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,14 @@ def test_a_large_job_stays_while_a_small_one_is_enough():
     assert stopped(*jobs, wait("claim", "owner", 1)) == {"small"}
 
 
+@pytest.mark.parametrize(("claims", "victims"), [(8, {"large"}), (2, {"small0", "small1"})])
+def test_one_job_goes_for_all_that_its_queue_has_too_much_and_another_claims(claims, victims):
+    small = [runs(f"small{index}", [index], 900, on="n2", minute=9 - index) for index in range(8)]
+    jobs = [runs("large", list(range(8)), 100), *small, *(wait(f"c{index}", "owner", 1) for index in range(claims))]
+
+    assert stopped(*jobs, nodes=2, gpus=8) == victims
+
+
 def test_of_jobs_larger_than_needed_the_smallest_goes():
     jobs = [runs("eight", list(range(8)), 900), runs("four", [0, 1, 2, 3], 100, on="n2")]
     jobs.append(runs("other-four", [4, 5, 6, 7], 50, on="n2"))
