@@ -300,11 +300,11 @@ def _runs_with_processes() -> set[str]:
     """Return the runs of which a process of this machine says in its environment that it belongs to them."""
     mark = f"NEARLINE_OUTPUT={settings.NEARLINE.home}/jobs/".encode()
     found = set()
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):  # it is no process, or has ended meanwhile
             found |= {
                 each.removeprefix(mark).partition(b"/")[0].decode()
-                for each in path.read_bytes().split(b"\0")
+                for each in (folder / "environ").read_bytes().split(b"\0")
                 if each.startswith(mark)
             }
     return found
