@@ -12,6 +12,9 @@ FOLDER = Path(__file__).resolve().parents[3] / "shared" / "traces" / "openb"
 
 _NODES, _PODS = "openb_node_list_gpu_node", "openb_pod_list_"
 
+DRAWN = {"cpu250*": (0.25, 3), "cpu300*": (0.3, 2)}
+"""Lists drawn here, as the trace's cpu050 to cpu200 were: which part of their pods has no GPUs, and a seed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -41,8 +44,9 @@ class Kind:
 
 
 def list_names() -> list[str]:
-    """Return the names of the pod lists that are present, none where the trace is absent."""
-    return sorted(path.name.removeprefix(_PODS).removesuffix(".csv.gz") for path in FOLDER.glob(f"{_PODS}*.csv.gz"))
+    """Return the names of the pod lists that are present, and of those drawn from one; none without the trace."""
+    present = [path.name.removeprefix(_PODS).removesuffix(".csv.gz") for path in FOLDER.glob(f"{_PODS}*.csv.gz")]
+    return sorted([*present, *DRAWN] if "default" in present else present)
 
 
 def read_machines() -> list[Machine]:
@@ -54,7 +58,17 @@ def read_machines() -> list[Machine]:
 
 
 def read_pods(name: str) -> list[Kind]:
-    """Return what the pods of a list ask for, by name of the pod."""
+    """Return what the pods of a list ask for, by name of the pod.
+
+    A drawn list has the pods with GPUs of `default`, and as many of its others as make up their part, in any order.
+    """
+    if name in DRAWN:
+        part, seed = DRAWN[name]
+        chance, default = random.Random(seed), read_pods("default")
+        pods, others = [pod for pod in default if pod.gpus], [pod for pod in default if not pod.gpus]
+        pods += [chance.choice(others) for _ in range(round(len(pods) * part / (1 - part)))]
+        chance.shuffle(pods)
+        return pods
     rows = sorted(_rows(_PODS + name), key=lambda row: row["name"])
     return [
         Kind(

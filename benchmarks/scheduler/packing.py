@@ -7,6 +7,7 @@ engine itself: one cycle over all pods in order of arrival. `BENCH_SEEDS` (2) se
 fullest, as in the running product.
 """
 
+import itertools
 import os
 import random
 import statistics
@@ -81,10 +82,14 @@ def measure(machines: Sequence[Machine], pods: Sequence[Kind], seed: int) -> dic
     for name, new_peer in PEERS.items():
         peer = new_peer(Cluster(order), pods)
         result[name] = _share([peer.place(kind) for kind in stream], stream, capacity)
-    result[OURS] = _share(place_by_engine(order, pods, stream), stream, capacity)
-    asked = 0
-    arrived = [kind for kind in stream if (asked := asked + kind.gpu_milli) <= capacity]
-    result[BOUND] = 100 * most_gpus(machines, arrived) / capacity
+    placed = place_by_engine(order, pods, stream)
+    result[OURS] = _share(placed, stream, capacity)
+    asked = itertools.accumulate(kind.gpu_milli for kind in stream)
+    arrived = [
+        pod for pod, sum_milli in zip(zip(stream, placed, strict=True), asked, strict=True) if sum_milli <= capacity
+    ]
+    served_beside = [kind for kind, is_placed in arrived if is_placed and not kind.gpus]
+    result[BOUND] = 100 * most_gpus(machines, [kind for kind, _ in arrived], served_beside) / capacity
     return result
 
 

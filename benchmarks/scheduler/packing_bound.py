@@ -2,6 +2,10 @@
 
 It knows nodes only as classes of equals: cores and memory of a class are one pool, its devices are cut by patterns,
 and no more pods of at least k devices fit than its nodes have groups of k. So it promises at least what is possible.
+
+Pods without GPUs take cores and memory beside free devices, and no policy may refuse one that fits. So the bound is
+told which of them a policy has served: it has to serve as many of each kind too, where it likes. What remains between
+a policy and its bound is then lost by where pods were put, not by what was asked for.
 """
 
 from collections import Counter
@@ -25,13 +29,18 @@ _TOLERANCE = 1e-3
 _PARTS = 100
 
 
-def most_gpus(machines: Sequence[Machine], arrived: Sequence[Kind]) -> float:
-    """Return an upper bound of the GPUs, in thousandths, that these pods could hold at once."""
+def most_gpus(machines: Sequence[Machine], arrived: Sequence[Kind], beside: Sequence[Kind] = ()) -> float:
+    """Return an upper bound of the GPUs, in thousandths, that the pods which arrived could hold at once.
+
+    They hold them beside other pods, without GPUs, that all have to be served; those which arrived are left out.
+    """
     shapes = Counter((machine.model, machine.gpus, machine.cpu, machine.memory) for machine in machines)
     counts = Counter(kind for kind in arrived if kind.gpus)
     program = _Program(shapes, sorted({kind.milli for kind in counts if kind.milli < 1000}))
     for kind, count in counts.items():
         program.add_kind(kind, count)
+    for kind, count in Counter(beside).items():
+        program.add_kind(kind, count, all_served=True)
     while True:
         most, duals = program.solve()
         if not program.add_better_patterns(duals):
@@ -56,19 +65,21 @@ class _Program:
             for size in sizes:
                 self._add_pattern(shape, ((size, 1000 // size),))
 
-    def add_kind(self, kind: Kind, count: int) -> None:
-        """Let up to `count` pods of a kind be served by any class where one of them fits."""
+    def add_kind(self, kind: Kind, count: int, *, all_served: bool = False) -> None:
+        """Let up to `count` pods of a kind, or just so many, be served by any class where one of them fits."""
         arrived = self._limit(count)
+        unserved = self._limit(-count) if all_served else None
         for shape in self.shapes:
             model, gpus, cpu, memory = shape
             is_allowed = not kind.models or model in kind.models
             if not is_allowed or kind.gpus > gpus or kind.cpu > cpu or kind.memory > memory:
                 continue
-            device = (
-                (self.devices[shape], kind.gpus) if kind.milli == 1000 else (self.shares[shape, kind.milli], kind.gpus)
-            )
-            groups = [(self.groups[shape, k], 1) for k in _GROUPS if kind.gpus >= k]
-            uses = [(arrived, 1), (self.cpu[shape], kind.cpu), (self.memory[shape], kind.memory), device, *groups]
+            uses = [(arrived, 1), (self.cpu[shape], kind.cpu), (self.memory[shape], kind.memory)]
+            if kind.gpus:
+                devices = self.devices[shape] if kind.milli == 1000 else self.shares[shape, kind.milli]
+                uses += [(devices, kind.gpus), *((self.groups[shape, k], 1) for k in _GROUPS if kind.gpus >= k)]
+            if unserved is not None:
+                uses.append((unserved, -1))
             self._add(kind.gpu_milli, uses)
 
     def solve(self) -> tuple[float, npt.NDArray[np.float64]]:

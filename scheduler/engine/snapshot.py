@@ -337,19 +337,25 @@ class Fill(StrEnum):
     MIX = "mix"
 
 
+_PROPORTIONAL = tuple(part / 100 for part in range(101))
+
+
 @dataclass(frozen=True, slots=True)
 class CapacityPrices:
     """What capacity is worth to the work still to come, in devices (`rules/packing.py` works it out).
 
     `device[r]` is the worth of a device of which r hundredths are free, `cores_per_device` (millicores) and
     `memory_per_device` (bytes) what work asks for with each device, 0 when nothing, and `premiums` how much dearer
-    capacity is in the pools that some work cannot do without.
+    capacity is in the pools that some work cannot do without. With r hundredths of the usual cores, the part
+    `served_by_cores[r]` of the devices can be used, by the work that asks for the fewest; so too for memory.
     """
 
     device: tuple[float, ...]
     cores_per_device: float = 0.0
     memory_per_device: float = 0.0
     premiums: Mapping[str, float] = field(default_factory=dict)
+    served_by_cores: tuple[float, ...] = _PROPORTIONAL
+    served_by_memory: tuple[float, ...] = _PROPORTIONAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ def apply_prices(policy: Policy, known: Packing | None) -> Policy:
     """
     if known is None:
         return policy
-    prices = CapacityPrices(**known.prices | {"device": tuple(known.prices["device"])})
+    rows = {name: tuple(value) for name, value in known.prices.items() if isinstance(value, list)}
+    prices = CapacityPrices(**known.prices | rows)
     return replace(policy, gpu_nodes=Fill.MIX, cpu_nodes=Fill.MIX, prices=prices)
 
 

@@ -5,7 +5,7 @@ The prices of capacity take a second to work out, so a background task does it n
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 import structlog
 from django.db.models import Count, Exists, QuerySet
@@ -30,6 +30,8 @@ ENOUGH = 50
 _MOST_SHAPES = 200
 _MOVED = 0.05
 _ROW = "packing_now"
+_PARTS_OF_PRICES = {part.name for part in fields(CapacityPrices)}
+"""Prices that an older version has worked out may lack some of them."""
 
 Shape = Sequence[int]
 """What a request asks for (thousandths of GPUs, millicores, bytes), and how many asked for that."""
@@ -55,7 +57,7 @@ def learn() -> None:
         if known is not None:
             known.delete()
             log.info("scheduler.packing", fill=Fill.PACK, requests=requests)
-    elif known is None or _distance(known.mix, mix) >= _MOVED:
+    elif known is None or known.prices.keys() != _PARTS_OF_PRICES or _distance(known.mix, mix) >= _MOVED:
         prices = asdict(_price(mix))
         facts = {"mix": mix, "prices": prices, "requests": requests, "learnt_at": clock.now()}
         Packing.objects.update_or_create(pk=_ROW, defaults=facts)

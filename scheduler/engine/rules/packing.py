@@ -8,6 +8,7 @@ then costs the value that it takes from the capacity, and the devices that it le
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,15 @@ _ROUNDS = 300
 _FIRST_STEP, _LAST_STEP = 0.05, 0.0005
 _FIRST_RENT = 0.05
 
+_LEAST_DEVICES = 1e-9
+_WEIGHT = 2.0
+"""How dear a device is that lacks cores or memory, by what is expected: chosen in `benchmarks/README.md`."""
+_HUNDREDTHS = np.arange(PARTS + 1.0)
+
 Floats = npt.NDArray[np.float64]
 _UNUSED = SharedDevice("")
+Need = tuple[float, float]
+"""So many cores, or so much memory, and the devices that they are asked for with."""
 
 
 def price_capacity(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) -> CapacityPrices | None:
@@ -38,29 +46,34 @@ def price_capacity(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeVie
     smallest_mib = min((node.device_mib for node in nodes if node.device_mib), default=PARTS)
     asked: defaultdict[int, float] = defaultdict(float)
     bound: defaultdict[str, float] = defaultdict(float)
-    cores = memory = devices = 0.0
+    cores: list[Need] = []
+    memory: list[Need] = []
     for request, weight in mix:
         size = _hundredths(request, smallest_mib)
         count = weight * (request.gpus or request.devices)
         if size == 0 or count <= 0:
             continue
+        devices = count * size / PARTS
         asked[size] += count
-        cores += weight * request.cpu_millicores
-        memory += weight * request.memory_bytes
-        devices += count * size / PARTS
+        cores.append((weight * request.cpu_millicores, devices))
+        memory.append((weight * request.memory_bytes, devices))
         if request.pool:
-            bound[request.pool] += count * size / PARTS
+            bound[request.pool] += devices
     if not asked:
         return None
     capacity: defaultdict[str, int] = defaultdict(int)
     for node in nodes:
         capacity[node.pool] += len(node.devices)
-    each = devices / max(1, sum(capacity.values()))
+    each = sum(devices for _, devices in cores) / max(1, sum(capacity.values()))
+    cores_per_device, served_by_cores = _served_by(cores)
+    memory_per_device, served_by_memory = _served_by(memory)
     return CapacityPrices(
         device=_value_by_capacity(asked),
-        cores_per_device=cores / devices,
-        memory_per_device=memory / devices,
+        cores_per_device=cores_per_device,
+        memory_per_device=memory_per_device,
         premiums={pool: amount / (capacity[pool] * each) for pool, amount in bound.items() if capacity[pool]},
+        served_by_cores=served_by_cores,
+        served_by_memory=served_by_memory,
     )
 
 
@@ -94,11 +107,13 @@ def costs(  # noqa: PLR0917 (the parts of a question)
         used, taken = request.gpus, request.gpus * prices.device[PARTS]
     else:
         used, taken = _take_shares(table, prices, at, capacity, needed_mib)
-    before = _stranded_each(free, capacity.cpu, capacity.memory, prices)
-    cores, memory = capacity.cpu - request.cpu_millicores, capacity.memory - request.memory_bytes
-    after = _stranded_each(free - used, cores, memory, prices)
+    # Before and after in one go: that is most of what it costs to look at few nodes.
+    cores = np.stack((capacity.cpu, capacity.cpu - request.cpu_millicores))
+    memory = np.stack((capacity.memory, capacity.memory - request.memory_bytes))
+    before, after = _stranded_each(np.stack((free, free - used)), cores, memory, prices)
+    stranded: Floats = after - before
     dearness: Floats | float = 1 + table.premiums(prices.premiums)[at] if prices.premiums else 1.0
-    return taken * dearness + after - before
+    return taken * dearness + stranded
 
 
 def _take_shares(
@@ -118,12 +133,22 @@ def _take_shares(
 def _stranded_each(
     devices: Floats, cores: npt.NDArray[np.int64], memory: npt.NDArray[np.int64], prices: CapacityPrices
 ) -> Floats:
-    usable = devices
-    if prices.cores_per_device:
-        usable = np.minimum(usable, cores / prices.cores_per_device)
-    if prices.memory_per_device:
-        usable = np.minimum(usable, memory / prices.memory_per_device)
-    return devices - usable
+    """Return for each node what `_stranded` does."""
+    served: Floats | float = 1.0
+    each_device = 1 / np.maximum(devices, _LEAST_DEVICES)
+    for amount, each, served_by in (
+        (cores, prices.cores_per_device, prices.served_by_cores),
+        (memory, prices.memory_per_device, prices.served_by_memory),
+    ):
+        if each:
+            served = np.minimum(served, np.interp(amount * each_device, *_table(each, served_by)))
+    return _WEIGHT * devices * (1 - served)
+
+
+@lru_cache(maxsize=8)
+def _table(each: float, served_by: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Return amounts beside a device, and which part of the devices is served with them."""
+    return _HUNDREDTHS * (each / PARTS), np.array(served_by)
 
 
 def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices: CapacityPrices) -> float:
@@ -153,13 +178,31 @@ def _take(node: NodeLedger, request: Request, prices: CapacityPrices) -> tuple[f
 
 
 def _stranded(devices: float, cores: float, memory: float, prices: CapacityPrices) -> float:
-    """Return how many of the free devices will lack cores or memory if those to come ask for as much as usual."""
-    usable = devices
-    if prices.cores_per_device:
-        usable = min(usable, cores / prices.cores_per_device)
-    if prices.memory_per_device:
-        usable = min(usable, memory / prices.memory_per_device)
-    return devices - usable
+    """Return how many of the free devices will lack cores or memory if the usual work comes."""
+    served = 1.0
+    for amount, each, served_by in (
+        (cores, prices.cores_per_device, prices.served_by_cores),
+        (memory, prices.memory_per_device, prices.served_by_memory),
+    ):
+        if each:
+            hundredths = PARTS * amount / (each * max(devices, _LEAST_DEVICES))
+            if hundredths < PARTS:
+                below = int(hundredths)
+                growth = served_by[below + 1] - served_by[below]
+                served = min(served, growth * (hundredths - below) + served_by[below])
+    return _WEIGHT * devices * (1 - served)
+
+
+def _served_by(needs: Iterable[Need]) -> tuple[float, tuple[float, ...]]:
+    """Return how much is asked for with each device, and which part of the devices each hundredth of that serves.
+
+    What asks for least comes first. So the last cores beside a free device are dearest, and those that only the work
+    with the most of them would use are cheap.
+    """
+    ordered = sorted(needs, key=lambda need: need[0] / need[1])
+    amounts, devices = np.cumsum([(0.0, 0.0), *ordered], axis=0).T
+    parts = np.interp(_HUNDREDTHS / PARTS * amounts[-1], amounts, devices / devices[-1])
+    return float(amounts[-1] / devices[-1]), tuple(parts.tolist())
 
 
 def _hundredths(request: Request, device_mib: int) -> int:

@@ -94,6 +94,17 @@ def test_work_asks_for_so_many_cores_and_so_much_memory_with_each_device():
     assert prices.memory_per_device == (4 + 4 * 1) * GIB / (2 + 4 * 0.5)
 
 
+def test_the_devices_that_few_cores_serve_are_those_of_the_work_that_asks_for_the_fewest():
+    mix = [(needs(1, cpu=12), 1), (needs(2, cpu=4), 1), (needs(1, cpu=4), 1)]
+
+    prices = packing.price_capacity(mix, LAB)
+
+    assert prices is not None
+    assert [round(prices.served_by_cores[part], 3) for part in (0, 10, 20, 40, 70, 100)] == [
+        0, 0.25, 0.5, 0.75, 0.875, 1,
+    ]  # fmt: skip
+
+
 def test_a_pool_is_dearer_by_the_part_of_it_that_work_will_ask_for_which_runs_nowhere_else():
     pools = [node("n1", 2, resource="old"), node("n2", 6, resource="new")]
 
@@ -131,25 +142,33 @@ def test_in_a_dearer_pool_everything_costs_more():
     assert packing.cost(ledger(node("n1", 4, resource="other")), needs(2), dear) == 2.0
 
 
-def test_devices_left_without_the_usual_cores_are_lost():
+def test_devices_left_without_the_usual_cores_are_lost_and_count_twice():
     usual = replace(HALVES, cores_per_device=4_000)
 
-    assert packing.cost(ledger(node("n1", 2, cpu=8)), needs(1, cpu=6), usual) == 1.5
-    assert packing.cost(ledger(node("n1", 2, cpu=8)), needs(cpu=4), usual) == 1.0
+    assert packing.cost(ledger(node("n1", 2, cpu=8)), needs(1, cpu=6), usual) == 1 + 2 * 0.5
+    assert packing.cost(ledger(node("n1", 2, cpu=8)), needs(cpu=4), usual) == 2 * 1.0
 
 
-def test_devices_left_without_the_usual_memory_are_lost_too_but_not_twice():
+def test_devices_left_without_the_usual_memory_are_lost_too_but_not_once_more():
     usual = replace(HALVES, cores_per_device=4_000, memory_per_device=8 * GIB)
     ledger_now = ledger(node("n1", 2, cpu=8, memory_gib=16))
 
-    assert packing.cost(ledger_now, needs(cpu=0, memory_gib=4), usual) == 0.5
-    assert packing.cost(ledger_now, needs(cpu=4, memory_gib=4), usual) == 1.0
+    assert packing.cost(ledger_now, needs(cpu=0, memory_gib=4), usual) == 2 * 0.5
+    assert packing.cost(ledger_now, needs(cpu=4, memory_gib=4), usual) == 2 * 1.0
+
+
+def test_the_last_cores_beside_devices_are_dearer_than_those_that_only_some_work_would_use():
+    half_need_none = tuple(min(1.0, 0.5 + part / 100) for part in range(101))
+    usual = replace(HALVES, cores_per_device=4_000, served_by_cores=half_need_none)
+
+    assert packing.cost(ledger(node("n1", 2, cpu=8)), needs(cpu=4), usual) == 0.0
+    assert packing.cost(ledger(node("n1", 2, cpu=8)), needs(cpu=6), usual) == 2 * 0.5
 
 
 def test_using_a_device_that_lacked_cores_anyhow_is_a_gain():
     usual = replace(HALVES, cores_per_device=4_000)
 
-    assert packing.cost(ledger(node("n1", 2, cpu=4)), needs(1, cpu=0), usual) == 0.0
+    assert packing.cost(ledger(node("n1", 2, cpu=4)), needs(1, cpu=0), usual) == 1 - 2 * 1.0
 
 
 def test_a_share_takes_the_worth_of_the_room_that_it_needs():

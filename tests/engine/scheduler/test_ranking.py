@@ -27,7 +27,8 @@ from tests.factories.scheduler import GIB, ONE_POD, cut_node, node
 POOLS = ("", "lab", "east")
 LABELS = frozenset({("kind", "a"), ("kind", "b")})
 STATES = (PodState.RUNNING, PodState.RUNNING, PodState.TERMINATING, PodState.RESERVED, PodState.STUCK_TERMINATING)
-PRICES = CapacityPrices(tuple((part / 100) ** 1.3 for part in range(101)), 9_500.0, 31.5 * GIB, {"lab": 0.37})
+CONVEX, CONCAVE = (tuple((part / 100) ** power for part in range(101)) for power in (1.3, 0.4))
+PRICES = CapacityPrices(CONVEX, 9_500.0, 31.5 * GIB, {"lab": 0.37}, served_by_cores=CONCAVE)
 
 
 def random_node(dice: random.Random, index: int) -> NodeView:
