@@ -1,1 +1,0 @@
-"""What templates say of compute."""

@@ -33,7 +33,7 @@ class RootGroup(NearlineGroup):
         "pool": (f"{_COMMANDS}.pools", "Pools of nodes: list, create, move, delete."),
         "queue": (f"{_COMMANDS}.queues", "Quotas, limits and rules: list, show, set, try, departments."),
         "project": (f"{_COMMANDS}.projects", "Teams and what they own."),
-        "demo": (f"{_COMMANDS}.demo", "Walks through what the scheduler does, on simulated GPUs."),
+        "demo": (f"{_COMMANDS}.demo.app", "Walks through what the scheduler does, on simulated GPUs."),
         "source": (f"{_COMMANDS}.sources", "Where files are imported from in place: list, set, remove."),
         "user": (f"{_COMMANDS}.users", "People, for site admins: list, disable, enable, sign out."),
         "token": (f"{_COMMANDS}.tokens", "Personal access tokens."),
