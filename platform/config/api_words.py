@@ -50,7 +50,7 @@ WORDS = {
     "chosen": "The template that was taken; null: none yet.",
     "chunking": "How large files are cut.",
     "claim_class": "By what right it was taken: `by_right`, `over_quota` or `priority`; empty: there is no claimant.",
-    "claim_delay_s": "Seconds, divided by its GPUs, before a claim takes from other queues; null: as above.",
+    "claim_delay_s": "Seconds / GPUs before a claim takes from others, unless its queue claims 8; null: as above.",
     "claimant": "The job that gets the capacity; empty: there is none, or you are no member of its project.",
     "claimant_label": "What to call that job; empty: there is none.",
     "claimant_project": "The project of that job; empty: there is none.",

@@ -474,11 +474,11 @@ class Template(Record):
 class Sharing(Record):
     """The rules by which the queues of a pool share. `preset` names the set that they are; empty: they are their own.
 
-    A claim of n GPUs takes nothing from other queues for `claim_delay_s` / n, and spares what has run for less than
-    `reclaim_min_runtime_s`; one beyond the quota also what has run for less than `surplus_min_runtime_s` or was stopped
-    `surplus_evictions_at_most` times. A job that was stopped `evictions_at_most` times is spared. Running work is moved
-    together every `consolidate_every_s` at most. Use counts half after `usage_half_life_s`, and `usage_pull` says how
-    much past use lowers a share; 0: not at all.
+    A claim of n GPUs takes nothing from other queues for `claim_delay_s` / n, unless its queue claims 8 in all. It
+    spares what has run for less than `reclaim_min_runtime_s`; one beyond the quota also what has run for less than
+    `surplus_min_runtime_s` or was stopped `surplus_evictions_at_most` times. A job that was stopped `evictions_at_most`
+    times is spared. Running work is moved together every `consolidate_every_s` at most. Use counts half after
+    `usage_half_life_s`, and `usage_pull` says how much past use lowers a share; 0: not at all.
     """
 
     preset: str

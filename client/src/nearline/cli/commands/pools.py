@@ -70,7 +70,11 @@ def set_sharing(  # noqa: PLR0917 (each is an option of the command line)
     name: Name,
     rules: Annotated[str, typer.Option("--rules", help="A named set of rules: prompt or steady.")] = "",
     claim_delay: Annotated[
-        str, typer.Option("--claim-delay", help="A claim of n GPUs takes nothing for this / n, as 1m.")
+        str,
+        typer.Option(
+            "--claim-delay",
+            help="A claim of n GPUs takes nothing for this / n, as 1m. Not while a queue claims 8.",
+        ),
     ] = "",
     reclaim_after: Annotated[
         str, typer.Option("--reclaim-after", help="Other queues evict nothing that ran for less, as 10m.")

@@ -83,7 +83,11 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
         str, typer.Option("--reclaim-after", help="Other queues evict nothing that ran for less, as 10m, or none.")
     ] = "",
     claim_delay: Annotated[
-        str, typer.Option("--claim-delay", help="Its claims of one GPU take nothing for so long, as 1m, or none.")
+        str,
+        typer.Option(
+            "--claim-delay",
+            help="Its claims of one GPU take nothing for so long, as 1m, or none. Not while it claims 8.",
+        ),
     ] = "",
     surplus_after: Annotated[
         str, typer.Option("--surplus-after", help="Claims beyond a quota evict nothing that ran for less, or none.")
