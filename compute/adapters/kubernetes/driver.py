@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -223,8 +222,7 @@ class KubernetesDriver:
             for pod, verdict in states.judge_run(pods, now):
                 self._end(pod, verdict, states.grace_period_of(pod))
         reports = filter(None, map(states.report_of_run, runs.values()))
-        told = [replace(each, reason=waits[each.name]) if each.name in waits else each for each in reports]
-        return sorted(told, key=lambda report: report.name)
+        return sorted((gpu_shares.explain(each, waits) for each in reports), key=lambda report: report.name)
 
     def _list_pods(self) -> list[Json]:
         """Return the pods of runs that are not forgotten."""

@@ -7,14 +7,14 @@ where another one was killed: a reservation is made for pods that lack it, and d
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from compute.adapters.kubernetes import manifests, states
 from compute.adapters.kubernetes.manifests import DEVICE, GATE, RESERVES, SHARES, PodSettings
 from compute.adapters.kubernetes.states import Verdict
-from compute.engine.ports import EndCause
+from compute.engine.ports import EndCause, JobReport, ReportState
 
 Json = dict[str, Any]
 
@@ -129,6 +129,12 @@ def settle(pods: Collection[Json], settings: PodSettings, now: datetime) -> Sett
         if (name not in used or states.has_ended(reservation)) and "deletionTimestamp" not in reservation["metadata"]:
             found.unused.append(reservation)
     return found
+
+
+def explain(report: JobReport, waits: Mapping[str, str]) -> JobReport:
+    """Return the report of a run with what it waits for, as `settle` told, unless it has begun or ended."""
+    wait = waits.get(report.name)
+    return report if wait is None or report.state is not ReportState.STARTING else replace(report, reason=wait)
 
 
 def _settle_sharer(found: Settlement, pod: Json, reservation: Json | None, now: datetime) -> None:

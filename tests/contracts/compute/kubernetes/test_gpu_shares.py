@@ -9,7 +9,7 @@ import pytest
 from compute.adapters.kubernetes import gpu_shares, manifests
 from compute.adapters.kubernetes.gpu_shares import settle
 from compute.adapters.kubernetes.manifests import PodSettings, build_gang, build_pod, check_launch
-from compute.engine.ports import EndCause, GpuShare, Replica
+from compute.engine.ports import EndCause, GpuShare, JobReport, Replica, ReportState
 from compute.errors import StartRefused
 from nearline.pod import devices
 from tests.contracts.compute_driver import make_launch
@@ -137,6 +137,15 @@ def test_one_that_is_being_given_back_opens_no_pod_and_another_is_made_once_it_i
     found = settle([gated(), reservation(deleted=True)], SETTINGS, NOW)
 
     assert (found.open, found.missing, found.end, found.waits) == ([], [], [], {"half": WAIT})
+
+
+def test_a_run_whose_gpu_could_not_be_reserved_keeps_the_reason_of_its_end():
+    starting = JobReport("half", "token", ReportState.STARTING)
+    refused = replace(starting, state=ReportState.FAILED, reason="The GPU could not be reserved.")
+
+    assert gpu_shares.explain(starting, {"half": WAIT}).reason == WAIT
+    assert gpu_shares.explain(refused, {"half": WAIT}) == refused
+    assert gpu_shares.explain(starting, {"other": WAIT}) == starting
 
 
 @pytest.mark.parametrize("present", [[], [reservation(phase="Failed")], [reservation("GPU-b")]])
