@@ -60,7 +60,7 @@ def running(driver, project, tmp_path):
 
 
 def token_of(job) -> str:
-    return sign_attempt(launches._launch_of(job, None))
+    return sign_attempt(launches.launch_of(job, None))
 
 
 def call(method, path, token, body=b""):
