@@ -241,7 +241,7 @@ def _data(outlook: Outlook, now: datetime) -> list[str]:
     if not data.missing_bytes:
         return [f"its {format_bytes(data.total_bytes)} are already on {data.site}"]
     there = format_bytes(data.total_bytes - data.missing_bytes)
-    arrival = f"and will be there {_about(data.ready_at, now)}" if data.ready_at is not None else "at no known rate"
+    arrival = f"and will be there {_soon(data.ready_at, now)}" if data.ready_at is not None else "at no known rate"
     return [f"{there} of its data are on {data.site}, {format_bytes(data.missing_bytes)} still move {arrival}"]
 
 
@@ -266,6 +266,11 @@ def _about(moment: datetime | None, now: datetime) -> str:
     if _NOW_S <= left_s < _SOON_S:  # a minute would be too coarse
         return f"about {moment:%H:%M:%S} UTC"
     return "now" if left_s < _NOW_S else f"about {_clock(moment, now)}"
+
+
+def _soon(moment: datetime, now: datetime) -> str:
+    """Say when something comes that is not there yet."""
+    return "in a moment" if (moment - now).total_seconds() < _NOW_S else _about(moment, now)
 
 
 def _clock(moment: datetime, now: datetime) -> str:

@@ -4,7 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compute.engine.outlook import STRANGER, HeldShare, HolderEnd, Outlook, StoppedJob, in_words
+from compute.engine.outlook import (
+    STRANGER,
+    DataState,
+    HeldShare,
+    HolderEnd,
+    Outlook,
+    Place,
+    StoppedJob,
+    in_words,
+)
 from core.units import ONE_GPU
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -62,6 +71,14 @@ def test_what_comes_within_a_minute_is_told_to_the_second():
     soon = NOW + timedelta(seconds=40)
 
     assert sentence("by_right", 2, holder(2, ends_at=soon)).endswith("holds by right until about 12:00:40 UTC")
+
+
+def test_what_still_moves_is_never_said_to_be_there_already():
+    data = DataState(1000, 400, "lab-cache", NOW + timedelta(seconds=2))
+    place = Place("lab.two", "lab", AT_TWO, AT_TWO, None, None, is_chosen=True, is_fallback=False, data=data)
+    outlook = Outlook("by_right", NOW, AT_TWO, AT_TWO, 1, [], OWN, 2 * ONE_GPU, [], [], [place], 0)
+
+    assert "400 B still move and will be there in a moment" in in_words(outlook, now=NOW).text
 
 
 def test_no_name_begins_a_sentence_so_that_it_stays_as_it_was_written():
