@@ -11,6 +11,7 @@ from ninja import PatchDict, Query, Router, Status
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
 from compute.api import schemas
+from compute.engine.changes import Changes
 from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
 from compute.selectors import checkpoints, data_waits, idle_gpus, idleness, logs, outlooks, waits
@@ -20,6 +21,7 @@ from compute.selectors import templates as template_selectors
 from compute.selectors.idle_gpus import IdleGpus
 from compute.selectors.idleness import IdleState
 from compute.services import (
+    changes,
     commands,
     connections,
     jobs,
@@ -154,6 +156,13 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }
+
+
+@router.get("/compute/jobs/{name}/changes", response=schemas.ChangesOut, operation_id="compute_try_changes")
+def try_changes(request: ApiRequest, name: str) -> Changes:
+    """Say what would let a waiting job start sooner, and whom that would stop. Nothing changes."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    return changes.try_changes(actor=request.actor, job=job)
 
 
 @router.get("/compute/jobs/{name}/log", response=schemas.JobLogOut, operation_id="compute_read_log")

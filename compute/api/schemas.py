@@ -8,6 +8,7 @@ from ninja import Schema
 from pydantic import Base64Bytes, Field
 
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
+from compute.engine.outlook import StoppedJob
 from compute.engine.ports import MOST_CELLS
 from compute.selectors.data_waits import DataWait
 from compute.selectors.idleness import Idleness
@@ -321,6 +322,31 @@ class TrialOut(Schema):
 
     starts_now: bool
     outlook: Outlook
+
+
+class ChangeOut(Schema):
+    """A change that was tried for a waiting job: when it would start then, and whom it would stop."""
+
+    kind: str = Field(description="limit, quota, less, place, priority or preemptible")
+    text: str = Field(description="The change in words.")
+    helps: bool = Field(description="Whether the job starts sooner.")
+    needs_admin: bool = Field(description="A site admin makes it; all others are made by submitting the job anew.")
+    starts_at: datetime | None = Field(description="When it has started in half of all cases; null: not known.")
+    late_at: datetime | None = Field(description="When it has started in nine of ten cases; null: not known.")
+    nodes: list[str]
+    stops: list[StoppedJob]
+    stops_text: str = Field(description="Whom it stops, in words; empty: nobody.")
+
+
+class ChangesOut(Schema):
+    """What was tried for a job, what helps first; empty where it does not wait. Nothing is changed.
+
+    `is_complete`: nothing was left out to bound the time that it takes.
+    """
+
+    made_at: datetime
+    changes: list[ChangeOut]
+    is_complete: bool
 
 
 class JobLogOut(Schema):

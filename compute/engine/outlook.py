@@ -199,14 +199,14 @@ def _held_by(outlook: Outlook, now: datetime) -> str:
     held = sum(holder.gpu_milli for holder in outlook.holders)
     is_part = 0 < held < outlook.asked_milli and (outlook.asked is None or outlook.asked.resource == _GPU)
     that, part = (f", of which {who}", f" {_number(held, _GPU)}") if is_part else (f" that {who}", "")
-    until = f" until {_about(last.ends_at, now)}" if last.ends_at is not None else ""
+    until = f" until {about(last.ends_at, now)}" if last.ends_at is not None else ""
     if last.is_ahead:
         why = " by priority" if last.has_priority and not others else ""
         return f"{that} get{end}{part} first{why} and keep{end}{until}"
     if outlook.stops:
         return f"{that} borrow{end}{part} and give{end} back {_until_stop(outlook.stops, now)}"
     if last.is_borrowing:
-        back = _about(last.ends_at, now) if last.ends_at is not None else "at its end"
+        back = about(last.ends_at, now) if last.ends_at is not None else "at its end"
         return f"{that} borrow{end}{part} and give{end} back {back}"
     own = outlook.asked.project if outlook.asked is not None else ""
     return f"{that} hold{end}{part}{'' if last.project == own else ' by right'}{until}"
@@ -225,7 +225,7 @@ def _when(outlook: Outlook, now: datetime) -> str:
         is_data = outlook.wait_class == "data"
         missing = "no rate of its data is known" if is_data else "there is no history of how long those before it run"
         return f"when it starts is not known, as {missing}"
-    text = f"it starts {_about(outlook.likely_at, now)}"
+    text = f"it starts {about(outlook.likely_at, now)}"
     if outlook.late_at is None:
         return f"{text}, and at the latest nobody knows"
     if (outlook.late_at - outlook.likely_at).total_seconds() < _SAME_S:
@@ -249,9 +249,9 @@ def _elsewhere(outlook: Outlook, now: datetime) -> list[str]:
     other, here = outlook.runner_up, outlook.chosen
     if other is None or other.starts_at is None or other.finishes_at is None:
         return []
-    text = f"on {other.template} it would start {_about(other.starts_at, now)}"
+    text = f"on {other.template} it would start {about(other.starts_at, now)}"
     if here is None or here.finishes_at is None:
-        return [f"{text} and be done {_about(other.finishes_at, now)}"]
+        return [f"{text} and be done {about(other.finishes_at, now)}"]
     later_s = (other.finishes_at - here.finishes_at).total_seconds()
     joint = "but" if (other.starts_at < (here.starts_at or now)) == (later_s > 0) else "and"
     if abs(later_s) < _NOW_S:
@@ -259,7 +259,8 @@ def _elsewhere(outlook: Outlook, now: datetime) -> list[str]:
     return [f"{text} {joint} be done {format_duration(abs(later_s))} {'later' if later_s > 0 else 'sooner'}"]
 
 
-def _about(moment: datetime | None, now: datetime) -> str:
+def about(moment: datetime | None, now: datetime) -> str:
+    """Say when something happens, for people."""
     if moment is None:
         return "at an unknown time"
     left_s = (moment - now).total_seconds()
@@ -270,7 +271,7 @@ def _about(moment: datetime | None, now: datetime) -> str:
 
 def _soon(moment: datetime, now: datetime) -> str:
     """Say when something comes that is not there yet."""
-    return "in a moment" if (moment - now).total_seconds() < _NOW_S else _about(moment, now)
+    return "in a moment" if (moment - now).total_seconds() < _NOW_S else about(moment, now)
 
 
 def _clock(moment: datetime, now: datetime) -> str:

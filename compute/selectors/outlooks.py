@@ -12,7 +12,7 @@ from compute.models import Job
 from core import clock
 from scheduler.selectors.forecasts import StoredForecast, find_forecasts
 
-__all__ = ["Outlook", "find_outlook", "find_outlooks", "read"]
+__all__ = ["Outlook", "find_outlook", "find_outlooks", "find_waiting", "read", "read_stops"]
 
 _STRANGERS_JOB = "a job of another project"
 
@@ -33,10 +33,15 @@ def find_outlook(*, actor: Actor, job: Job) -> Outlook | None:
 
     Of a job that runs as parts it is the wait of the first part that waits.
     """
-    if not job.has_parts:
-        return find_outlooks(actor=actor, jobs=[job]).get(job.pk)
-    waiting = Job.objects.filter(part_of=job.pk, state=JobState.PENDING).order_by("part_index", "pk").first()
+    waiting = find_waiting(job)
     return None if waiting is None else find_outlooks(actor=actor, jobs=[waiting]).get(waiting.pk)
+
+
+def find_waiting(job: Job) -> Job | None:
+    """Return a job itself, or the first of its parts that waits, if any does."""
+    if not job.has_parts:
+        return job
+    return Job.objects.filter(part_of=job.pk, state=JobState.PENDING).order_by("part_index", "pk").first()
 
 
 def _with_data(outlook: Outlook) -> Outlook:
@@ -63,7 +68,7 @@ def read(actor: Actor, stored: StoredForecast) -> Outlook:
         asked=None if facts["asked"] is None else HeldShare(**facts["asked"]),
         asked_milli=facts["asked_milli"],
         holders=[_holder(actor, each) for each in facts["holders"]],
-        stops=[_stopped(actor, each) for each in facts["stops"]],
+        stops=read_stops(actor, facts["stops"]),
         places=[_place(each) for each in facts["places"]],
         compared=facts.get("compared", 0),
     )
@@ -75,9 +80,12 @@ def _names(actor: Actor, facts: Mapping[str, Any]) -> tuple[str, str]:
     return (facts["job"], facts["project"]) if is_known else (_STRANGERS_JOB, STRANGER)
 
 
-def _stopped(actor: Actor, facts: Mapping[str, Any]) -> StoppedJob:
-    job, project = _names(actor, facts)
-    return StoppedJob(job, project, facts["code"], _moment(facts["at"]), facts.get("goes_on", False))
+def read_stops(actor: Actor, stops: Sequence[Mapping[str, Any]]) -> list[StoppedJob]:
+    """Return jobs that are stopped for another one, with the names that the actor may read."""
+    return [
+        StoppedJob(*_names(actor, facts), facts["code"], _moment(facts["at"]), facts.get("goes_on", False))
+        for facts in stops
+    ]
 
 
 def _holder(actor: Actor, facts: Mapping[str, Any]) -> HolderEnd:

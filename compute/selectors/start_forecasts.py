@@ -21,7 +21,17 @@ from compute.selectors.run_times import RunHistory
 from core import clock
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival, Locality
-from scheduler.selectors.forecasts import Corrections, HeldBy, Outlook, Outlooks, Probe, Share, WaitClass
+from scheduler.selectors.forecasts import (
+    Corrections,
+    HeldBy,
+    Outlook,
+    Outlooks,
+    Probe,
+    Raise,
+    Share,
+    StartForecast,
+    WaitClass,
+)
 
 _MOST_PLACED = 20
 """Of so many waiting jobs, the oldest, other places are looked at."""
@@ -61,6 +71,17 @@ def list_live_jobs() -> list[JobFacts]:
     Of a job with parts it is these that wait.
     """
     return list(Job.objects.filter(is_live=True).exclude(gate=Gate.PARTS).order_by("pk").values(*_COLUMNS))
+
+
+@dataclass(frozen=True)
+class ChangedStart:
+    """When a job would start after a change, and `stops`, as JSON, whom it would stop. `raw_s`: without correction."""
+
+    raw_s: float
+    likely_at: datetime | None
+    late_at: datetime | None
+    nodes: Sequence[str]
+    stops: Sequence[Mapping[str, Any]]
 
 
 class Forecaster:
@@ -110,10 +131,7 @@ class Forecaster:
             "asked": self._share_of(job, outlook.own),
             "asked_milli": job["replica_count"] * (job["gpu_milli"] or job["cpu_millicores"]),
             "holders": [self._holder(job, holder) for holder in outlook.holders[:_MOST_HOLDERS]],
-            "stops": [
-                self._who(stop.job_id) | {"code": str(stop.code), "at": self._at(stop.in_s), "goes_on": stop.goes_on}
-                for stop in start.stops
-            ],
+            "stops": self._stops(start),
             "places": [here, *others],
             "compared": self._corrections.of(job["resource_id"]).count,
         }
@@ -152,13 +170,49 @@ class Forecaster:
             and other["priority"] > job["priority"],
         }
 
+    def _stops(self, start: StartForecast) -> list[dict[str, Any]]:
+        return [
+            self._who(stop.job_id) | {"code": str(stop.code), "at": self._at(stop.in_s), "goes_on": stop.goes_on}
+            for stop in start.stops
+        ]
+
     def _who(self, workload_id: str) -> dict[str, Any]:
         job = self._jobs.get(workload_id)
         if job is None:
             return {"project_id": "", "project": "", "job": ""}
         return {"project_id": job["project_id"], "project": job["project__name"], "job": job["title"] or job["name"]}
 
+    # --- changes
+
+    def if_changed(self, job: JobFacts, changed: JobFacts) -> ChangedStart:
+        """Return when a waiting job would start if it was submitted anew with some of its facts changed."""
+        other = {**job, **changed}
+        # What is no longer `other` itself has the place in line of a new submission.
+        outlook = self._at_place(other, dict(other), self._places.arrival(job, other["resource_id"]))
+        return self._changed(other, outlook.start, outlook.nodes, outlook.wait_class)
+
+    def if_allowed_more(self, job: JobFacts) -> Iterator[tuple[Raise, ChangedStart]]:
+        """Yield when a waiting job would start if its project might hold more, each with the amount."""
+        wait_class = known.wait_class if (known := self._known.get(_id_of(job))) else WaitClass.OVER_SHARE
+        for each in self._outlooks.if_allowed_more(_id_of(job)):
+            yield each, self._changed(job, each.start, each.nodes, wait_class)
+
+    def _changed(
+        self, job: JobFacts, start: StartForecast, nodes: Sequence[str], wait_class: WaitClass
+    ) -> ChangedStart:
+        correction = self._corrections.of(job["resource_id"])
+        likely_s, late_s = correction.of(start.likely_s, start.late_s, str(wait_class))
+        return ChangedStart(start.likely_s, self.moment(likely_s), self.moment(late_s), nodes, self._stops(start))
+
     # --- places
+
+    def list_other_places(self, job: JobFacts) -> list[Template]:
+        """Return the templates of other places where a job could run."""
+        return [template for template, _ in self._other_places(job)]
+
+    def list_smaller_templates(self, job: JobFacts) -> list[Template]:
+        """Return the largest and the smallest template on the resource of a job that has less than it."""
+        return [] if Placing.read(job["spec__placing"]).has_own_gpu else self._places.smaller(job)
 
     def starts_at(self, job: JobFacts, template: Template, count: int) -> tuple[Sequence[float], float] | None:
         """Return in how many seconds so many equal jobs would start on a template, and how long each then runs.
@@ -189,15 +243,20 @@ class Forecaster:
         return not before or self._outlooks.starts_of_probe(self._probe(job, there, arrival), before + 1)[-1] <= 0
 
     def _elsewhere(self, job: JobFacts) -> Iterator[dict[str, Any]]:
-        for template in self._places.others(job):
+        for template, arrival in self._other_places(job):
             there = {**job, **shape_of(template)}
+            start = self._correct(there["resource_id"], self._at_place(job, there, arrival))
+            yield self._place(job, there, start, arrival, is_chosen=False)
+
+    def _other_places(self, job: JobFacts) -> Iterator[tuple[Template, DataArrival | None]]:
+        for template in self._places.others(job):
             arrival = self._places.arrival(job, template.resource_id)
             # Simulated steps run without their data where there is no site; nothing else can be submitted there.
             is_named = template.full_name in (job["spec__fallbacks"] or ())
-            if _needs_own_copy(job, template, arrival) or (arrival is None and job["spec__commits"] and not is_named):
-                continue
-            start = self._correct(there["resource_id"], self._at_place(job, there, arrival))
-            yield self._place(job, there, start, arrival, is_chosen=False)
+            if not _needs_own_copy(job, template, arrival) and not (
+                arrival is None and job["spec__commits"] and not is_named
+            ):
+                yield template, arrival
 
     def _at_place(self, job: JobFacts, there: JobFacts, arrival: DataArrival | None) -> Outlook:
         """Return the outlook of a job at a place, queued there once its data is ready."""
@@ -291,6 +350,18 @@ class _Places:
                 seen.add(row.resource_id)
                 found[row.full_name] = row
         return list(found.values())[:_MOST_PLACES]
+
+    def smaller(self, job: JobFacts) -> list[Template]:
+        """Return the largest and the smallest template on the resource of a job that has less than it."""
+        decisive = "gpu_milli" if job["gpu_milli"] else "cpu_millicores"
+        found = [
+            row
+            for row in self._templates.values()
+            if row.resource_id == job["resource_id"]
+            and bool(row.gpu_milli) is bool(job["gpu_milli"])
+            and getattr(row, decisive) < job[decisive]
+        ]
+        return list(dict.fromkeys((found[-1], found[0]))) if found else []
 
 
 def shape_of(template: Template) -> JobFacts:

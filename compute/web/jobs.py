@@ -13,7 +13,7 @@ from compute.engine.states import JobState, ReasonCode
 from compute.models import Job
 from compute.selectors import checkpoints, data_waits, failures, forecasts, idleness, outlooks, waits
 from compute.selectors import jobs as selectors
-from compute.services import connections, jobs, keeping, submissions, suspensions
+from compute.services import changes, connections, jobs, keeping, submissions, suspensions
 from compute.web.progress import progress_of
 from scheduler.selectors import evictions
 from scheduler.selectors.answers import find_proof
@@ -89,6 +89,13 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "has_gpu_charts": any(chart.title.startswith("GPU") for chart in charts),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)
+
+
+def changes_part(request: PageRequest, name: str) -> HttpResponse:
+    """Show what would let a waiting job start sooner, and whom that would stop: a part of its page."""
+    job = selectors.get_job(actor=request.actor, name=name)
+    tried = changes.try_changes(actor=request.actor, job=job)
+    return render(request, "compute/changes.html", {"tried": tried, "job": job})
 
 
 def _evictions_of(request: PageRequest, job: Job) -> list[evictions.EvictionView]:

@@ -10,6 +10,7 @@ urlpatterns = [
     path("jobs/", jobs.jobs_page, name="jobs"),
     path("jobs/new/", submit.submit_page, name="submit"),
     path("jobs/<str:name>/", jobs.job_page, name="job"),
+    path("jobs/<str:name>/changes/", jobs.changes_part, name="job_changes"),
     path("jobs/<str:name>/log/", logs.read_log, name="job_log"),
     path("jobs/<str:name>/log/places/", logs.find_in_log, name="job_log_places"),
     path("jobs/<str:name>/log.txt", logs.download_log, name="job_log_file"),

@@ -5,7 +5,7 @@ hand-overs never wait for it.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,9 +20,9 @@ from scheduler.engine import calibration
 from scheduler.engine.calibration import Correction, Levels, Score, Started
 from scheduler.engine.forward import GRAIN, NEVER, Forward, StartForecast
 from scheduler.engine.pod_sets import PodSet
-from scheduler.engine.queues import GPU
+from scheduler.engine.queues import GPU, UNITS
 from scheduler.engine.run_times import UNKNOWN, RunTimes
-from scheduler.engine.snapshot import NEARLINE, JobView, PodState, QueueView, Snapshot
+from scheduler.engine.snapshot import NEARLINE, JobView, PodState, QueueView, Quota, Snapshot
 from scheduler.engine.standing import Share, WaitClass, classify, free_milli, resource_of, share_of
 from scheduler.engine.states import WorkloadState
 from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, PoolResource, Queue, Workload
@@ -82,6 +82,21 @@ class Outlook:
     nodes: Sequence[str]
     own: Share
     holders: Sequence[HeldBy]
+
+
+@dataclass(frozen=True)
+class Raise:
+    """What a workload may expect if its queue may hold more: the `bound`, `quota` or `limit`, is `after`, not `before`.
+
+    Thousandths of GPUs, or millicores where not `is_gpu`. `nodes` are the names of the nodes where it starts then.
+    """
+
+    bound: str
+    is_gpu: bool
+    before: int
+    after: int
+    start: StartForecast
+    nodes: Sequence[str]
 
 
 class Outlooks:
@@ -152,6 +167,30 @@ class Outlooks:
         starts = self._forward(pool_id).starts_of(jobs, probe.run_times, in_s=probe.in_s)
         return sorted(start.likely_s for start in starts)
 
+    def if_allowed_more(self, workload_id: str) -> Iterator[Raise]:
+        """Yield when a pending workload would start if its queue might hold more; nothing where it holds it within.
+
+        First what it needs in place of its limit and of its quota, then as much quota as all of its queue asks for.
+        """
+        pool_id = next((pk for pk, view in self._views.items() if workload_id in view.jobs), None)
+        if pool_id is None:
+            return
+        forward = self._forward(pool_id)
+        job = forward.session.jobs[workload_id]
+        queue, resource = job.queue, resource_of(job)
+        needed = queue.held[resource] + forward.session.charge_all(job.pods)[resource]
+        amounts = {("limit", needed): None, ("quota", needed): None, ("quota", queue.requested(resource)): None}
+        for name, amount in amounts:
+            bound: Quota = getattr(queue.view, name)
+            before, after = bound[resource], UNITS[resource] * math.ceil(amount / UNITS[resource])
+            if before is not None and before < after:
+                values: dict[str, Any] = {name: bound._replace(**{bound._fields[resource]: after})}
+                queues = [
+                    replace(each, **values) if each.id == queue.view.id else each for each in self._queues_in(pool_id)
+                ]
+                start = self._make_forward(pool_id, queues).starts({workload_id})[workload_id]
+                yield Raise(name, resource == GPU, before, after, start, _names(forward, start))
+
     def _outlook_of(self, forward: Forward, probe: Probe, start: StartForecast) -> Outlook:
         """Return the outlook of a job that is not in the queue yet."""
         resource, each = (GPU, probe.gpu_milli) if probe.gpu_milli else (GPU + 1, probe.cpu_millicores)
@@ -179,21 +218,25 @@ class Outlooks:
 
     def _forward(self, pool_id: str) -> Forward:
         if pool_id not in self._forwards:
-            view = self._views[pool_id]
-            missing = [each for each in self._project_ids if (pool_id, each) not in self._queues]
-            unborn = [QueueView(_unborn(pool_id, each), "", rank=(self.now,)) for each in missing]
-            snapshot = Snapshot(view.nodes, [*view.queues, *unborn], list(view.jobs.values()))
-            arrivals = self._arrivals.get(pool_id, {})
-            self._forwards[pool_id] = Forward(
-                snapshot,
-                view.apply_rules(with_prices(NEARLINE), self.now),
-                self._run_times,
-                arrivals={probe.id: (probe.in_s, self._view_of(probe)) for probe in arrivals.values()},
-                at_s=self.now.timestamp(),
-                moves_in_s=0.0 if view.moves_from is None else (view.moves_from - self.now).total_seconds(),
-                grain=self._grain,
-            )
+            self._forwards[pool_id] = self._make_forward(pool_id, self._queues_in(pool_id))
         return self._forwards[pool_id]
+
+    def _queues_in(self, pool_id: str) -> Sequence[QueueView]:
+        missing = [each for each in self._project_ids if (pool_id, each) not in self._queues]
+        unborn = [QueueView(_unborn(pool_id, each), "", rank=(self.now,)) for each in missing]
+        return [*self._views[pool_id].queues, *unborn]
+
+    def _make_forward(self, pool_id: str, queues: Sequence[QueueView]) -> Forward:
+        view, arrivals = self._views[pool_id], self._arrivals.get(pool_id, {})
+        return Forward(
+            Snapshot(view.nodes, queues, list(view.jobs.values())),
+            view.apply_rules(with_prices(NEARLINE), self.now),
+            self._run_times,
+            arrivals={probe.id: (probe.in_s, self._view_of(probe)) for probe in arrivals.values()},
+            at_s=self.now.timestamp(),
+            moves_in_s=0.0 if view.moves_from is None else (view.moves_from - self.now).total_seconds(),
+            grain=self._grain,
+        )
 
     def _shares_now(self, forward: Forward, asked: Collection[str]) -> Mapping[str, Mapping[str, Share]]:
         """Return by workload the present shares of all queues, of the resource that decides about it."""

@@ -140,6 +140,7 @@ GET    /compute/jobs                                          401      200    20
 POST   /compute/jobs                                          401      404    403    201   201  201
 POST   /compute/jobs/try                                      401      404    403    200   200  200
 GET    /compute/jobs/{name}                                   401      404    200    200   200  200
+GET    /compute/jobs/{name}/changes                           401      404    403    200   200  200
 GET    /compute/jobs/{name}/log                               401      404    200    200   200  200
 GET    /compute/idle-gpus                                     401      200    200    200   200  200
 GET    /compute/jobs/{name}/usage                             401      404    200    200   200  200
@@ -314,6 +315,7 @@ POST   /settings/storage/{project}/                         login      404    40
 
 GET    /jobs/                                               login      200    200    200   200  200
 GET    /jobs/{name}/                                        login      404    200    200   200  200
+GET    /jobs/{name}/changes/                                login      404    403    200   200  200
 GET    /jobs/{name}/log/                                    login      404    200    200   200  200
 GET    /jobs/{name}/log/places/                             login      404    200    200   200  200
 GET    /jobs/{name}/log.txt                                 login      404    200    200   200  200

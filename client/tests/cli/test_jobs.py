@@ -96,6 +96,26 @@ def test_where_any_place_has_a_price_the_costs_are_told(cli, server):
     assert [line.split("  ")[-1].strip() for line in (heads, first, second)] == ["COST", "-", "6.12"]
 
 
+def test_what_would_help_is_a_table_below_with_whom_it_stops(cli, server):
+    quota = {"text": "Raise the quota of team from 4 to 6 GPUs", "helps": True, "needs_admin": True}
+    changes = [
+        {**quota, "starts_at": "2026-11-21T12:00:00Z", "late_at": None, "stops_text": "sweep-3 (team-c)"},
+        {"text": "Let it be preempted", "helps": False, "needs_admin": False},
+    ]
+    tried = {"made_at": "2026-11-21T12:00:00Z", "changes": changes, "is_complete": False}
+    server.on("GET", "/compute/jobs/train", job(state="pending", outlook=OUTLOOK))
+    server.on("GET", "/compute/jobs/train/changes", tried)
+
+    done = cli("job", "why", "train", "--changes")
+
+    assert [[part.strip() for part in row.split("  ") if part] for row in done.stdout.splitlines()[-2:]] == [
+        ["Raise the quota of team from 4 to 6 GPUs (by a site admin)", "at once", "not known", "sweep-3 (team-c)"],
+        ["Let it be preempted", "no sooner", "-", "-"],
+    ]
+    assert "Trying the other changes would take too long here." in done.stderr
+    assert json.loads(cli("job", "why", "train", "--changes", "--json").stdout) == tried
+
+
 def test_why_of_a_job_without_a_forecast_is_its_reason(cli, server):
     server.on("GET", "/compute/jobs/train", job(state="pending", reason="needs 2 GPU", outlook=None))
 

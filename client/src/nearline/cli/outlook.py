@@ -7,6 +7,7 @@ from typing import Any
 from nearline.cli import formats
 from nearline.cli.output import Output, align, printable
 
+_CHANGE_COLUMNS = ("CHANGE", "STARTS", "9 OF 10 BY", "STOPS")
 _COLUMNS = ("PLACE", "DATA TO MOVE", "STARTS", "9 OF 10 BY", "RUNS", "DONE")
 
 
@@ -20,6 +21,23 @@ def show_outlook(out: Output, outlook: Mapping[str, Any]) -> None:
             rows = [[*row, cost] for row, cost in zip(rows, ["COST", *costs], strict=True)]
         out.line("")
         out.line("\n".join(align(rows)))
+
+
+def show_changes(out: Output, tried: Mapping[str, Any]) -> None:
+    """Print what would let a job start sooner, as the API answers it."""
+    if rows := [_change_row(change, tried["made_at"]) for change in tried["changes"]]:
+        out.line("")
+        out.line("\n".join(align([[*_CHANGE_COLUMNS], *rows])))
+    if not tried["is_complete"]:
+        out.note("Trying the other changes would take too long here.")
+
+
+def _change_row(change: Mapping[str, Any], made_at: str) -> list[str]:
+    text = printable(change["text"]) + (" (by a site admin)" if change["needs_admin"] else "")
+    if not change["helps"]:
+        return [text, "no sooner", "-", "-"]
+    times = ["at once" if change[key] == made_at else _when(change[key]) for key in ("starts_at", "late_at")]
+    return [text, *times, printable(change["stops_text"]) or "nobody"]
 
 
 def _row(place: Mapping[str, Any]) -> list[str]:

@@ -126,6 +126,13 @@ class Jobs:
         """Return what would become of a job: `starts_now`, and its `outlook`. Nothing changes."""
         return self._http.post("/compute/jobs/try", {"project": project, "command": command, **options})
 
+    def try_changes(self, name: str) -> Json:
+        """Return what would let a waiting job start sooner, as `changes`, and whom each stops. Nothing changes.
+
+        Raises NotFound.
+        """
+        return self._http.get("/compute/jobs" + quoted(name) + "/changes")
+
     def cancel(self, name: str, *, reason: str = "") -> Job:
         """Stop a job for good. Without effect on one that has ended. Raises NotFound."""
         return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/cancel", {"reason": reason}))

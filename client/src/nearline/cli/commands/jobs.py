@@ -16,7 +16,7 @@ from nearline.cli.errors import report
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
 from nearline.cli.options import Limit, Project, Yes
-from nearline.cli.outlook import show_outlook
+from nearline.cli.outlook import show_changes, show_outlook
 from nearline.cli.output import printable
 from nearline.cli.quantities import read_bytes, read_milli, read_seconds
 from nearline.cli.session import Session, session_of
@@ -344,18 +344,29 @@ def try_job(
 
 
 @app.command("why")
-def why(context: typer.Context, name: Name) -> None:
+def why(
+    context: typer.Context,
+    name: Name,
+    *,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Try what would let it start sooner, and say whom that stops.")
+    ] = False,
+) -> None:
     """Say why a job waits, when it starts, and where else it could."""
     session = session_of(context)
-    job = session.client().jobs.get(name)
+    jobs = session.client().jobs
+    job = jobs.get(name)
     outlook = job.raw.get("outlook")
+    tried = jobs.try_changes(name) if changes else None
     if session.out.is_json:
-        session.out.json(outlook or {})
+        session.out.json((outlook or {}) if tried is None else tried)
     elif outlook is None:
         waits = "There is no forecast of it yet." if job.state == "pending" else f"It is {job.state} and waits no more."
         session.out.line(" ".join(filter(None, [printable(job.reason), waits])))
     else:
         show_outlook(session.out, outlook)
+    if tried is not None and not session.out.is_json:
+        show_changes(session.out, tried)
 
 
 @app.command("exec")
