@@ -225,7 +225,7 @@ class Job(BaseModel):
     rank, its `node`, `gpus` and `slices`, its `pod` in the scheduler, and how it stands (`state`, `reason`);
     `node_name`, `gpus` and `slices` are those of replica 0. With `min_replicas` it is elastic: it runs with so many of
     them up to all; 0: with all of them. `slices` names slices of GPUs (MIG), as `Launch` does.
-    With `completions` of more than one it runs as parts, at most `parallelism` at once: jobs that are `part_of` it, one
+    With `completions` of more than one, or with `retries`, it runs as parts, at most `parallelism` at once: jobs that are `part_of` it, one
     for each try of a `part_index`. It stays pending itself, and holds nothing; its size is that of each part. Of those
     `parts_done` have succeeded and `parts_running` hold resources, as far as has been noted.
     `output_root` is the root of its output among its project's stored trees; empty: it left no file, or none is stored.
@@ -263,6 +263,7 @@ class Job(BaseModel):
     replicas = models.JSONField(default=list)
     completions = models.PositiveIntegerField(default=1)
     parallelism = models.PositiveIntegerField(default=1)
+    retries = models.PositiveIntegerField(default=0)
     parts_done = models.PositiveIntegerField(default=0)
     parts_running = models.PositiveIntegerField(default=0)
     part_of = models.ForeignKey("self", on_delete=models.CASCADE, null=True, related_name="parts", db_index=False)
@@ -344,7 +345,7 @@ class Job(BaseModel):
     @property
     def has_parts(self) -> bool:
         """Whether it runs as parts, and holds nothing itself."""
-        return self.completions > 1
+        return self.completions > 1 or self.retries > 0
 
     @property
     def present_state(self) -> str:

@@ -170,7 +170,7 @@ def read_log(
     request: ApiRequest, name: str, offset: bounds.Offset = 0, limit: bounds.Whole = job_selectors.MAX_LOG_BYTES
 ) -> schemas.JobLogOut:
     """Return part of what a job printed, without the platform's own lines; `offset` and `limit` are in bytes."""
-    job = job_selectors.get_job(actor=request.actor, name=name)
+    job = job_selectors.get_program(actor=request.actor, name=name)
     part = logs.read_text(actor=request.actor, job=job, offset=offset, limit=limit)
     return schemas.JobLogOut(
         text=part.text,
@@ -183,7 +183,7 @@ def read_log(
 @router.get("/compute/jobs/{name}/usage", response=schemas.UsagePageOut, operation_id="compute_read_usage")
 def read_usage(request: ApiRequest, name: str, after: bounds.Moment | None = None) -> dict[str, Any]:
     """Return what a job used: about once a second, on a cluster its GPUs alone, twice a minute; null: not measured."""
-    job = job_selectors.get_job(actor=request.actor, name=name)
+    job = job_selectors.get_program(actor=request.actor, name=name)
     return {"items": list(job_selectors.usage(actor=request.actor, job=job, after=after))}
 
 
@@ -215,7 +215,7 @@ def run_command(request: ApiRequest, name: str, body: schemas.CommandIn) -> Http
 
     `stdout` and `stderr` are Base64. An empty line says that the command still runs.
     """
-    job = job_selectors.get_job(actor=request.actor, name=name)
+    job = job_selectors.get_program(actor=request.actor, name=name)
     output = commands.run_command(
         actor=request.actor, job=job, command=body.command, stdin=body.stdin, replica=body.replica
     )
@@ -228,7 +228,7 @@ def open_port(request: ApiRequest, name: str, body: schemas.PortIn) -> Status[co
 
     Each connection is a WebSocket at the `url` of the ticket, whose handshake has it as its bearer token.
     """
-    job = job_selectors.get_job(actor=request.actor, name=name)
+    job = job_selectors.get_program(actor=request.actor, name=name)
     ticket = connections.offer_port(actor=request.actor, job=job, port=body.port, replica=body.replica)
     return Status(201, ticket)
 
@@ -236,7 +236,7 @@ def open_port(request: ApiRequest, name: str, body: schemas.PortIn) -> Status[co
 @router.post("/compute/jobs/{name}/terminals", response={201: schemas.TicketOut}, operation_id="compute_open_terminal")
 def open_terminal(request: ApiRequest, name: str, body: schemas.TerminalIn) -> Status[connections.Ticket]:
     """Issue a ticket for a command in a terminal in a job that runs. The terminal is a WebSocket, as a port is."""
-    job = job_selectors.get_job(actor=request.actor, name=name)
+    job = job_selectors.get_program(actor=request.actor, name=name)
     wanted = TerminalRequest(tuple(body.command), columns=body.columns, rows=body.rows, kind=body.kind)
     ticket = connections.offer_terminal(actor=request.actor, job=job, request=wanted, replica=body.replica)
     return Status(201, ticket)

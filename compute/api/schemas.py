@@ -212,7 +212,9 @@ class JobOut(Schema):
     node: str
     gpus: list[list[int]]
     replica_count: int
-    completions: int = Field(description="How many parts are to succeed; 1: it runs as one.")
+    completions: int = Field(
+        description="How many parts are to succeed; 1: it runs as one, with retries as tries of one."
+    )
     parallelism: int = Field(description="So many of its parts run at once at most.")
     parts_done: int = Field(description="So many of its parts have succeeded.")
     parts_running: int = Field(description="So many of its parts hold resources.")
@@ -477,7 +479,7 @@ class JobIn(PlacingIn):
         None,
         ge=0,
         le=bounds.MAX_COMPLETIONS,
-        description="How often parts that fail run again, in all; null: 6 times. Only with completions.",
+        description="How often what fails runs again, in all; null: 6 times with completions, else never.",
     )
     timeout_s: bounds.Seconds | None = Field(
         None, description="How long a run of it may take, in seconds; null: as long as it likes."

@@ -36,7 +36,7 @@ class JobSpec:
     `early` maps names of `data` to the ids of the cached commits that it reads before they are complete.
     `fallbacks` names the templates that its step lists, in their order, for forecasts.
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
-    With `completions` of more than one it runs as so many parts, at most `parallelism` of them at once; what fails of
+    With `completions` of more than one, or with `retries`, it runs as so many parts, at most `parallelism` of them at once; what fails of
     them runs again, `retries` times in all.
     `placing` is what it asks of GPUs and nodes beyond the template's size, `pod` what the template says of its pods.
     `ports` are those on which its programs listen, for people who are to reach them. One with `jupyter` runs a Jupyter
@@ -111,6 +111,11 @@ class JobSpec:
         _require(self.retries >= 0, "The retries cannot be negative.")
         _require(self.simulated_duration_s >= 0, "The simulated duration cannot be negative.")
         _require(self.log_limit_bytes > 0, "The log limit must be more than 0 bytes.")
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether it runs as parts: several, or one that is tried again."""
+        return self.completions > 1 or self.retries > 0
 
     def to_json(self) -> dict[str, object]:
         """Return the spec as JSON types. It names secrets but holds none."""

@@ -51,7 +51,7 @@ _STATUS_COLUMNS = (
 _STATUS_GETTERS = {column: attrgetter(column.replace("__", ".")) for column in _STATUS_COLUMNS}
 _READ_COLUMNS = (
     *_STATUS_COLUMNS,
-    *("project_id", "name", "spec", "completions", "evictions", "log_bytes", "log_stored_at"),
+    *("project_id", "name", "spec", "completions", "retries", "evictions", "log_bytes", "log_stored_at"),
     *("output_state", "output_root", "output_folder", "output_files", "output_error"),
     *("resource__name", "resource__kind", "resource__credentials", "resource__unconfined_reason"),
 )
@@ -250,6 +250,14 @@ def list_parts(*, actor: Actor, job: Job) -> QuerySet[Job]:
     """Return all tries of the parts of a job, by index, the last one of each first."""
     parts = list_jobs(actor=actor, with_parts=True).filter(part_of=job.pk)
     return parts.defer("spec").order_by("part_index", "-pk")
+
+
+def get_program(*, actor: Actor, name: str) -> Job:
+    """Return the job whose log and processes a name means: itself, or the last try of one that has a single part."""
+    job = get_job(actor=actor, name=name)
+    tries = list_parts(actor=actor, job=job) if job.has_parts and job.completions == 1 else Job.objects.none()
+    last = tries.first()
+    return job if last is None else get_job(actor=actor, name=last.name)
 
 
 def require_whole(job: Job) -> None:

@@ -240,6 +240,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         min_replicas=request.spec.placing.min_replicas if request.spec.placing.is_elastic(request.spec.replicas) else 0,
         completions=request.spec.completions,
         parallelism=request.spec.parallelism,
+        retries=request.spec.retries,
         part_of_id=request.part_of,
         part_index=request.part_index,
         priority=request.priority,
@@ -248,7 +249,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         idle_limit_s=request.idle_limit_s,
         spec={**request.spec.to_json(), "pod": template.pod},
         submitted_by=request.on_behalf_of or actor.name,
-        gate=request.gate or (Gate.PARTS if request.spec.completions > 1 else ""),
+        gate=request.gate or (Gate.PARTS if request.spec.has_parts else ""),
         reason=f"Its data is being brought to {template.resource.name}." if request.gate else "",
         event_seq=1,
     )

@@ -66,8 +66,8 @@ class Submission:
     project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. With `completions` of more than one
-    it runs as so many parts instead, each with its index, at most `parallelism` of them at once; what fails of them
-    runs again, `retries` times in all (None: as usual). `placing` is what it asks of GPUs and nodes besides.
+    it runs as so many parts instead, each with its index, at most `parallelism` of them at once. What fails runs again,
+    `retries` times in all (None: as usual with completions, else never). `placing` is what it asks of GPUs and nodes besides.
     `timeout_s` is how long a run of it may take; None: as long as it likes. `idle_limit_s` is how long it may be idle;
     the shorter of that and what its project rules holds. `grace_period_s` is the time that it has between SIGTERM and
     SIGKILL. `ports` are those on which it listens; with `jupyter` it runs a Jupyter on the first of them, by its own
@@ -349,14 +349,14 @@ def _check_parts(wanted: Submission) -> None:
     if wanted.completions == 1:
         if wanted.parallelism > 1:
             raise InvalidJobSpec("Parallelism needs completions: how many parts are to succeed.")
-        if wanted.retries is not None:
-            raise InvalidJobSpec("Only a job with completions has retries.")
-    elif wanted.replicas > 1 or wanted.jupyter:
-        raise InvalidJobSpec("A job with completions has no replicas, and runs no Jupyter.")
+        if not wanted.retries:
+            return
+    if wanted.replicas > 1 or wanted.jupyter:
+        raise InvalidJobSpec("A job with completions or retries has no replicas, and runs no Jupyter.")
 
 
 def _retries_of(wanted: Submission) -> int:
-    """Return how often parts of a job may run again, in all."""
+    """Return how often a job, or parts of it, may run again, in all."""
     usual = DEFAULT_RETRIES if wanted.completions > 1 else 0
     return usual if wanted.retries is None else wanted.retries
 

@@ -84,7 +84,7 @@ class JobForm(forms.Form):
         required=False,
         min_value=0,
         max_value=bounds.MAX_COMPLETIONS,
-        help_text="So often parts that fail run again, in all; left empty, 6 times.",
+        help_text="So often what fails runs again, in all; left empty, 6 times with completions.",
     )
     min_replicas = forms.IntegerField(
         required=False,

@@ -316,6 +316,7 @@ def test_what_a_flag_cannot_mean_here_is_refused_by_name_and_nothing_is_asked(ru
         "submit x -g 1",
         f"submit x -i {QUICKSTART} --bogus",
         f"submit x -i {QUICKSTART} --parallelism 2 --completions 4 --interactive",
+        f"submit x -i {QUICKSTART} --backoff-limit 3 --interactive",
         f"submit x -i {QUICKSTART} --parallelism 0",
         f"submit x -i {QUICKSTART} -g -1",
         f"submit x -i {QUICKSTART} -g nan",

@@ -106,6 +106,24 @@ def test_a_part_that_fails_runs_again_until_the_retries_are_used(member, project
     }
 
 
+def test_a_job_with_retries_alone_is_tried_again_and_its_name_means_the_last_try(member, project, template, driver):
+    wanted = replace(WANTED, completions=1, parallelism=1, retries=2)
+    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    parts.advance_parts()
+    for attempt in (1, 2):
+        run(job)
+        driver.print(f"hpo-0.{attempt}", f"try {attempt}\n")
+        assert call(member, "GET", "/compute/jobs/hpo/log").body["text"] == f"try {attempt}\n"
+        finish(job, driver, f"hpo-0.{attempt}", exit_code=1)
+    run(job)
+    assert now(job).reason == "0 of 1 done, 1 running, 2 of 2 retries used"
+    finish(job, driver, "hpo-0.3")
+
+    assert (now(job).state, now(job).reason) == ("succeeded", "1 of 1 done, 2 of 2 retries used")
+    again = submissions.rerun_job(actor=member, job=now(job), name="again")
+    assert (again.completions, again.retries, again.has_parts) == (1, 2, True)
+
+
 def test_all_tries_of_an_index_have_one_checkpoint_folder_and_the_whole_has_none(member, project, template, driver):
     Resource.objects.update(kind="local", is_simulated=False)
     job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, checkpoints=True))
@@ -188,7 +206,7 @@ def test_it_can_be_submitted_once_more(job, member):
     ("changes", "message"),
     [
         ({"completions": 1}, "Parallelism needs completions"),
-        ({"completions": 1, "parallelism": 1, "retries": 2}, "Only a job with completions has retries"),
+        ({"completions": 1, "parallelism": 1, "retries": 2, "replicas": 2}, "A job with completions or retries has no"),
         ({"replicas": 2}, "has no replicas"),
         ({"jupyter": True}, "runs no Jupyter"),
     ],

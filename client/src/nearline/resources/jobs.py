@@ -35,7 +35,7 @@ class JobOptions(TypedDict, total=False):
     starts once their first files are there. `secrets` are secrets of the project.
     `gpu_memory_bytes` or `mig_profile` asks for a part of one GPU in place of `gpu_milli`; `gpu_limit_milli` lets it
     use more while nobody else does. With `completions` it runs as so many parts, each with its `$NEARLINE_INDEX`, at
-    most `parallelism` at once; what fails of them runs again, `retries` times in all. With `min_replicas` it starts
+    most `parallelism` at once. What fails runs again, `retries` times in all. With `min_replicas` it starts
     with so many of its `replicas`. Its nodes have one of `node_labels` (`key=value`), and one value of
     `required_level`, where possible also of `preferred_level`.
     `priority` is a number or a name: `train` (50), `build-preemptible`, `build`, `inference`.

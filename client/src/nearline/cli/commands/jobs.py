@@ -71,7 +71,10 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     completions: Completions = 1,
     parallelism: Parallelism = 1,
     retries: Annotated[
-        int | None, typer.Option("--retries", min=0, help="So often failed parts run again, in all; else 6 times.")
+        int | None,
+        typer.Option(
+            "--retries", min=0, help="So often what fails runs again, in all; else 6 times with --completions."
+        ),
     ] = None,
     min_replicas: Annotated[
         int, typer.Option("--min-replicas", min=0, help="Start with so many, and grow while others need nothing.")

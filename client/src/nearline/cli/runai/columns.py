@@ -64,7 +64,7 @@ def gpus_of(job: Job) -> str:
 
 def held_of(job: Job) -> str:
     """Return the GPUs that the replicas, or the parts, of a running job hold."""
-    if job.completions > 1:
+    if job.completions > 1 or job.parts_running:
         return f"{job.parts_running * job.gpu_milli / 1000:g}"
     held = [gpus for replica in job.replicas for gpus in replica["gpus"]] or job.raw.get("gpus", ())
     return f"{sum(milli for _, milli in held) / 1000:g}"

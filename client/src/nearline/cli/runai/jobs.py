@@ -165,7 +165,7 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
         return
     is_held = job.state in {"starting", "running", "leaving", "suspending", "stopping"}
     pods = job.parts or job.replicas or ({"node": job.node, "state": job.state},)
-    running = job.parts_running if job.completions > 1 else len(pods) if is_held else 0
+    running = job.parts_running if job.parts else len(pods) if is_held else 0
     fields = (
         *(("NAME", name_of(job)), ("PROJECT", job.project), ("TYPE", type_of(job)), ("STATUS", status_of(job))),
         *(("TRAINING DURATION", duration_of(job)), ("GPUS", f"{job.gpu_milli / 1000:g}")),
@@ -200,11 +200,11 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
 
 
 def _ended_pods(job: Job, *states: str) -> int:
-    return sum(pod["state"] in states for pod in job.parts) or int(job.completions == 1 and job.state in states)
+    return sum(pod["state"] in states for pod in job.parts) or int(not job.parts and job.state in states)
 
 
 def _pending_pods(job: Job) -> int:
-    if job.completions > 1:
+    if job.completions > 1 or job.parts:
         return sum(part["state"] == "pending" for part in job.parts)
     return job.replica_count - (0 if job.state == "pending" else len(job.replicas) or job.replica_count)
 

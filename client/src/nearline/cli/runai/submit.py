@@ -144,7 +144,7 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     completions: Completions = 1,
     parallelism: Parallelism = 1,
     backoff_limit: Annotated[
-        int | None, typer.Option("--backoff-limit", min=0, help="So often parts of a job with --completions run again.")
+        int | None, typer.Option("--backoff-limit", min=0, help="So often what fails of it runs again, in all.")
     ] = None,
     pools: Pools = None,
     priority: PriorityText = "",
@@ -177,8 +177,9 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     _add_size(options, gpus=gpus, gpu_memory=gpu_memory, mig_profile=mig_profile, cpu=cpu, memory=memory)
     _add_node_type(options, node_type)
     add_parts(options, completions=completions, parallelism=parallelism, retries=backoff_limit)
-    if parallelism > 1 and (interactive or preemptible or elastic):
-        raise InvalidRequest("--parallelism does not go with --interactive, --preemptible and --elastic.")
+    if (parallelism > 1 or backoff_limit) and (interactive or preemptible or elastic):
+        flag = "--parallelism" if parallelism > 1 else "--backoff-limit"
+        raise InvalidRequest(f"{flag} does not go with --interactive, --preemptible and --elastic.")
     if elastic:
         if interactive or preemptible:
             raise InvalidRequest("An interactive job cannot be elastic.")
