@@ -158,7 +158,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     }
 
 
-@router.get("/compute/jobs/{name}/changes", response=schemas.ChangesOut, operation_id="compute_try_changes")
+@router.get("/compute/jobs/{name}/changes", response=schemas.TriedChangesOut, operation_id="compute_try_changes")
 def try_changes(request: ApiRequest, name: str) -> Changes:
     """Say what would let a waiting job start sooner, and whom that would stop. Nothing changes."""
     job = job_selectors.get_job(actor=request.actor, name=name)

@@ -212,9 +212,7 @@ class JobOut(Schema):
     node: str
     gpus: list[list[int]]
     replica_count: int
-    completions: int = Field(
-        description="How many parts are to succeed; 1: it runs as one, with retries as tries of one."
-    )
+    completions: int = Field(description="How many parts are to succeed; 1: it runs as one.")
     parallelism: int = Field(description="So many of its parts run at once at most.")
     parts_done: int = Field(description="So many of its parts have succeeded.")
     parts_running: int = Field(description="So many of its parts hold resources.")
@@ -326,7 +324,7 @@ class TrialOut(Schema):
     outlook: Outlook
 
 
-class ChangeOut(Schema):
+class TriedChangeOut(Schema):
     """A change that was tried for a waiting job: when it would start then, and whom it would stop."""
 
     kind: str = Field(description="limit, quota, less, place, priority or preemptible")
@@ -340,14 +338,14 @@ class ChangeOut(Schema):
     stops_text: str = Field(description="Whom it stops, in words; empty: nobody.")
 
 
-class ChangesOut(Schema):
+class TriedChangesOut(Schema):
     """What was tried for a job, what helps first; empty where it does not wait. Nothing is changed.
 
     `is_complete`: nothing was left out to bound the time that it takes.
     """
 
     made_at: datetime
-    changes: list[ChangeOut]
+    changes: list[TriedChangeOut]
     is_complete: bool
 
 

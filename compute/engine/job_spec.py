@@ -36,8 +36,8 @@ class JobSpec:
     `early` maps names of `data` to the ids of the cached commits that it reads before they are complete.
     `fallbacks` names the templates that its step lists, in their order, for forecasts.
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
-    With `completions` of more than one, or with `retries`, it runs as so many parts, at most `parallelism` of them at once; what fails of
-    them runs again, `retries` times in all.
+    With `completions` of more than one, or with `retries`, it runs as so many parts, at most `parallelism` of them at
+    once; what fails of them runs again, `retries` times in all.
     `placing` is what it asks of GPUs and nodes beyond the template's size, `pod` what the template says of its pods.
     `ports` are those on which its programs listen, for people who are to reach them. One with `jupyter` runs a Jupyter
     on the first of them, with a token that only those learn who may run commands in it.

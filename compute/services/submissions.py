@@ -67,7 +67,8 @@ class Submission:
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. With `completions` of more than one
     it runs as so many parts instead, each with its index, at most `parallelism` of them at once. What fails runs again,
-    `retries` times in all (None: as usual with completions, else never). `placing` is what it asks of GPUs and nodes besides.
+    `retries` times in all (None: as usual with completions, else never). `placing` is what it asks of GPUs and nodes
+    besides.
     `timeout_s` is how long a run of it may take; None: as long as it likes. `idle_limit_s` is how long it may be idle;
     the shorter of that and what its project rules holds. `grace_period_s` is the time that it has between SIGTERM and
     SIGKILL. `ports` are those on which it listens; with `jupyter` it runs a Jupyter on the first of them, by its own

@@ -72,9 +72,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     parallelism: Parallelism = 1,
     retries: Annotated[
         int | None,
-        typer.Option(
-            "--retries", min=0, help="So often what fails runs again, in all; else 6 times with --completions."
-        ),
+        typer.Option("--retries", min=0, help="So often what fails runs again, in all; else 6 times for parts."),
     ] = None,
     min_replicas: Annotated[
         int, typer.Option("--min-replicas", min=0, help="Start with so many, and grow while others need nothing.")
