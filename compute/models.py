@@ -225,9 +225,9 @@ class Job(BaseModel):
     rank, its `node`, `gpus` and `slices`, its `pod` in the scheduler, and how it stands (`state`, `reason`);
     `node_name`, `gpus` and `slices` are those of replica 0. With `min_replicas` it is elastic: it runs with so many of
     them up to all; 0: with all of them. `slices` names slices of GPUs (MIG), as `Launch` does.
-    With `completions` of more than one, or with `retries`, it runs as parts, at most `parallelism` at once: jobs that are
-    `part_of` it, one for each try of a `part_index`. It stays pending itself, and holds nothing; its size is that of each part. Of those
-    `parts_done` have succeeded and `parts_running` hold resources, as far as has been noted.
+    With `completions` of more than one, or with `retries`, it runs as parts, at most `parallelism` at once: jobs that
+    are `part_of` it, one for each try of a `part_index`. It stays pending itself, and holds nothing; its size is that
+    of each part. Of those `parts_done` have succeeded and `parts_running` hold resources, as far as has been noted.
     `output_root` is the root of its output among its project's stored trees; empty: it left no file, or none is stored.
     `output_error` says what of its output is not stored, and why. `output_folder` is where it lies on the host where it
     ran, for jobs that run there too; empty: in no folder.
