@@ -36,6 +36,7 @@ CODE = "srv/nearline"
 HOME = "/var/lib/nearline"
 USER_ID = 10001
 PARTS = ["manage.py", "LICENSE", "platform", "datasets", "scheduler", "compute", "experiments", "flows"]
+COMPILE = ROOT / "deploy/images/compile"
 BUILT_PAGES = "platform/web/static/web/dist"
 NOT_SERVED = "platform/web/ui"
 COMMAND = ("python3", "manage.py", "help")
@@ -109,7 +110,7 @@ def build(archive: Path, name: str) -> None:
 def prepare_base(cache: Path) -> Path:
     """Return a folder with the root of Debian, Python and packages, its layer and digest; reuse what is there."""
     recipe = "".join(map(inspect.getsource, (prepare_base, _requirements_for, _pip_install))) + DEBIAN + PYTHON
-    inputs = [ROOT / "requirements/image.txt", ROOT / "deploy/images/slim"]
+    inputs = [ROOT / "requirements/image.txt", ROOT / "deploy/images/slim", COMPILE]
     digest = hashlib.sha256(b"\0".join([recipe.encode(), *(path.read_bytes() for path in inputs)]))
     base = cache / digest.hexdigest()[:16]
     if base.exists():
@@ -121,7 +122,7 @@ def prepare_base(cache: Path) -> Path:
         (draft / "requirements.txt").write_text(_requirements_for(root))
         _pip_install(root / PACKAGES, "--require-hashes", "-r", draft / "requirements.txt")
         _run(ROOT / "deploy/images/slim", root)
-        _compile(root, PACKAGES)
+        _run("chroot", root, "sh", "-c", COMPILE.read_text(), "compile", f"/{PACKAGES}")
         for folder in (CODE, HOME.lstrip("/")):
             (root / folder).mkdir(parents=True)
         os.chown(root / HOME.lstrip("/"), USER_ID, USER_ID)
@@ -151,7 +152,7 @@ def write_code(target: Path, base: Path) -> None:
     shutil.copyfile(ROOT / "deploy/images/nearline", command)
     for path in target.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path == command else 0o644)
-    _compile(base, CODE, mounted=product)
+    _compile(base, CODE, product)
 
 
 def _requirements_for(root: Path) -> str:
@@ -179,9 +180,9 @@ def _pip_install(target: Path, *what: object) -> None:
     _run(sys.executable, "-m", "pip", "install", *options, *wheels, *what)
 
 
-def _compile(root: Path, folder: str, *, mounted: Path | None = None) -> None:
-    """Compile a folder of a root, or one mounted there: the image's file system is read-only when it runs."""
-    mount = f'mount --bind "{mounted}" "{root / folder}" && ' if mounted else ""
+def _compile(root: Path, folder: str, mounted: Path) -> None:
+    """Compile what is mounted at a folder of a root: the image's file system is read-only when it runs."""
+    mount = f'mount --bind "{mounted}" "{root / folder}" && '
     command = f'chroot "{root}" python3 -m compileall -q -j 2 --invalidation-mode unchecked-hash "/{folder}"'
     _run("unshare", "--mount", "sh", "-c", mount + command)
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from compute.adapters.ssh.host.packages import AFTER, BEFORE
 
 _ROOT = Path(__file__).parents[3]
-_PLACES = (_ROOT, _ROOT / "platform", _ROOT / "client" / "src")
+# An image of the product has the client as it is installed.
+_PLACES = (_ROOT, _ROOT / "platform", _ROOT / "client" / "src", _ROOT / "client")
 _ENTRY, _SHIM = "compute.adapters.ssh.host.serve", "compute.adapters.ssh.host.shim"
 _COPIES = "nearline.pod.copies"
 _HTTP, _COMPILED = ("httpx", "httpcore", "h11", "anyio", "idna", "certifi", "typing_extensions"), ("blake3",)
