@@ -10,6 +10,7 @@ from datasets.workers import (
     records,
     scrubs,
     site_arrays,
+    site_checks,
     unfinished,
 )
 
@@ -84,6 +85,12 @@ def schedule_scrubs() -> None:
 def sweep_caches() -> None:
     """Remove files on cache sites that belong to no row."""
     evictions.sweep_leftovers()
+
+
+@task("datasets.check_sites", queue=Queue.TIDY, every_s=600, find_work=site_checks.find_sites)
+def check_sites() -> None:
+    """Ask clusters how the sites on their volumes take snapshots, and with whom their claims are shared."""
+    site_checks.check_sites()
 
 
 @task("datasets.read_arrays", queue=Queue.TIDY, every_s=120)

@@ -77,6 +77,12 @@ def connection_by(driver: ComputeDriver, resource: Resource) -> ClusterConnectio
     return driver.connection
 
 
+def find_connection(resource: Resource) -> ClusterConnection | None:
+    """Return the connection to the cluster of a resource; None where that is none. Raises what `driver_of` raises."""
+    driver = driver_of(resource)
+    return driver.connection if isinstance(driver, KubernetesDriver) else None
+
+
 def connect_host(resource: str) -> RemoteHost:
     """Return an attached host, by the id or name of its resource. Raises HostNotAttached."""
     found = Resource.objects.filter(pk=resource).first()

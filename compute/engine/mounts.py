@@ -42,10 +42,16 @@ class HostFolder:
 
 @dataclass(frozen=True)
 class Volume:
-    """A persistent volume claim in the namespace of the jobs, or a folder of it."""
+    """A persistent volume claim, or a folder of it.
+
+    One with a `namespace` may lie in another one than the jobs: they read it by a claim of its `storage_class`, which
+    shares its volume. One without is in the namespace of the jobs.
+    """
 
     claim: str
     sub_path: str = ""
+    namespace: str = ""
+    storage_class: str = ""
     kind: ClassVar = SourceKind.VOLUME
 
 

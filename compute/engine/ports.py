@@ -399,6 +399,14 @@ class KeepsLeftovers(Protocol):
 
 
 @runtime_checkable
+class SharesVolumes(Protocol):
+    """A driver whose jobs read volumes of another namespace by something that it makes for it."""
+
+    def delete_idle_shares(self) -> None:
+        """Delete what was made for volumes that no job has read for some minutes. Raises ResourceUnreachable."""
+
+
+@runtime_checkable
 class KeepsCheckpoints(Protocol):
     """A driver whose place keeps the checkpoint folders of jobs from run to run, until they are deleted."""
 

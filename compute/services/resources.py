@@ -1,6 +1,6 @@
 """Resources are attached, probed and detached; their nodes are reported to the scheduler."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +21,7 @@ from compute.services import node_reports, templates
 from compute.services.templates import Shape
 from core import clock, hosts
 from core.units import ONE_GPU
+from datasets.errors import InvalidCacheSite
 from datasets.selectors import caches as cache_selectors
 from datasets.services import cache_sites
 from scheduler.selectors import nodes as node_selectors
@@ -122,6 +123,7 @@ def attach_resource(
             site = cache_sites.have_site(actor=actor, name=name, kind=own.kind, root=own.root, config=own.config)
             sites = [site.name, *sites]
         if sites:
+            _share_sites(actor, resource, sites)
             _link_sites(actor, resource, sites)
         if hosts.is_here(resource.host):
             found = drivers.driver_of(resource).probe()
@@ -164,16 +166,19 @@ def attach_by_fields(
     )
 
 
-@transaction.atomic
 def set_sites(*, actor: Actor, resource: Resource, sites: Sequence[str]) -> Resource:
     """Set the cache sites whose copies jobs of a resource can read, the nearest first. What jobs hold stays held.
 
-    Raises InvalidResource and CacheSiteNotFound; then nothing changes.
+    A site on volumes of the same cluster may be that of another namespace, where Trident can share them.
+
+    Raises InvalidResource, CacheSiteNotFound, ResourceUnreachable and CacheSiteUnavailable; then nothing changes.
     """
     require_site_admin(actor, "choose the cache sites of compute resources")
-    resource = Resource.objects.select_for_update().get(pk=resource.pk)
-    _link_sites(actor, resource, sites)
-    audit.record(actor, "compute.set_sites", resource, sites=list(sites))
+    _share_sites(actor, resource, sites)
+    with transaction.atomic():
+        resource = Resource.objects.select_for_update().get(pk=resource.pk)
+        _link_sites(actor, resource, sites)
+        audit.record(actor, "compute.set_sites", resource, sites=list(sites))
     return resource
 
 
@@ -208,6 +213,7 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     if live:
         raise ResourceInUse(f"{live} jobs that have not ended are on {resource.name}.", jobs=live)
     Resource.objects.filter(pk=resource.pk, detached_at=None).update(detached_at=clock.now())
+    _unshare_sites(actor, resource, resource.sites)
     resource_nodes.report_nodes(
         resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
     )
@@ -256,17 +262,33 @@ def _create(
     return resource
 
 
+def _share_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
+    """Have sites of other resources on the same cluster shared with the namespace of this one."""
+    for name in sites:
+        site = cache_selectors.get_site(actor=actor, name=name)
+        if site.cluster not in {"", resource.pk}:
+            reader = drivers.find_connection(resource)
+            try:
+                cache_sites.share_site(actor=actor, site=site, resource=resource.pk, reader=reader)
+            except InvalidCacheSite as error:
+                raise InvalidResource(error.message, field="sites") from error
+
+
+def _unshare_sites(actor: Actor, resource: Resource, sites: Collection[str]) -> None:
+    for site in cache_selectors.find_sites(sorted(sites)):
+        cache_sites.unshare_site(actor=actor, site=site, resource=resource.pk)
+
+
 def _link_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
     if len(set(sites)) < len(sites):
         raise InvalidResource("A cache site is named twice.", field="sites")
     for name in sites:
         site = cache_selectors.get_site(actor=actor, name=name)
-        if site.cluster not in {"", resource.pk}:
-            raise InvalidResource(f"The cache site {name} is on another cluster or host.", field="sites")
         if site.is_simulated and not resource.is_simulated:
             raise InvalidResource(
                 f"The cache site {name} does not exist, so jobs that run cannot read it.", field="sites"
             )
+    _unshare_sites(actor, resource, set(resource.sites) - set(sites))
     ResourceSite.objects.filter(resource=resource).delete()
     ResourceSite.objects.bulk_create(
         ResourceSite(resource=resource, site=name, position=position) for position, name in enumerate(sites)

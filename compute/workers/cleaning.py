@@ -17,7 +17,7 @@ from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
-from compute.engine.ports import KeepsCheckpoints, KeepsLeftovers
+from compute.engine.ports import KeepsCheckpoints, KeepsLeftovers, SharesVolumes
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
 from compute.models import Checkpoint, Job, Resource
@@ -72,6 +72,9 @@ def _delete_orphans_of(resource: Resource) -> int:
     driver = drivers.driver_of(resource)
     if isinstance(driver, KeepsCheckpoints):
         _delete_stray_checkpoints(driver)
+    if isinstance(driver, SharesVolumes):
+        with suppress(ResourceUnreachable):
+            driver.delete_idle_shares()
     if not isinstance(driver, KeepsLeftovers):
         return 0
     try:

@@ -53,6 +53,7 @@ class CacheSiteOut(Schema):
     used_bytes: int
     free_bytes: int
     error: str = Field(description="Why the cluster or host that it is on does not answer; empty: it does.")
+    warning: str = Field(description="What keeps it from working as well as it could; empty: nothing that is known.")
     created_at: datetime
 
     @classmethod
@@ -71,6 +72,7 @@ class CacheSiteOut(Schema):
             used_bytes=capacity.used_bytes,
             free_bytes=capacity.free_bytes,
             error=site_readers.find_fault(row, site_readers.list_readers([row.name])[row.name]),
+            warning=row.warning,
             created_at=row.created_at,
         )
 

@@ -103,7 +103,9 @@ class ImportOut(Schema):
     prefix: str = Field(description="The folder in the source; empty: all of it.")
     directory: str = Field(description="The folder in the dataset that it became; empty: the dataset itself.")
     branch: str
-    state: str = Field(description="`queued`, `running`, `referenced`, `promoting`, `promoted` or `failed`.")
+    state: str = Field(
+        description="`queued`, `running`, `referenced`, `promoting`, `promoted`, `failed`, `cancelling`, `cancelled`."
+    )
     commit: str | None = Field(description="The commit that it made, or that held all of it already.")
     files: int
     size_bytes: int = Field(description="Bytes of its files.")
@@ -218,6 +220,13 @@ def promote(request: ApiRequest, import_id: str) -> Status[ImportOut]:
     """Have the content of an import copied into the store. Then nothing needs its source any more."""
     row = reads.get_import(actor=request.actor, import_id=import_id)
     return Status(202, _describe([in_place.promote(actor=request.actor, row=row)])[0])
+
+
+@router.post(f"{_IMPORT}/cancel", response={202: ImportOut}, operation_id="datasets_cancel_import")
+def cancel(request: ApiRequest, import_id: str) -> Status[ImportOut]:
+    """Have an import stopped that is under way, or the promotion of one; it ends as `cancelled`, or `referenced`."""
+    row = reads.get_import(actor=request.actor, import_id=import_id)
+    return Status(202, _describe([in_place.cancel(actor=request.actor, row=row)])[0])
 
 
 @router.post(f"{_IMPORT}/check", response={202: ImportOut}, operation_id="datasets_check_import")

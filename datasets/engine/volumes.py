@@ -6,6 +6,8 @@ from collections.abc import Mapping
 GIB = 2**30
 POOL = "pool"
 """The setting `sharing` of a site whose copies are folders of one volume; without it each has a volume."""
+SHARED = "shared_with"
+"""The setting of a site on volumes whose copies jobs in other namespaces read: those, by the ids of their resources."""
 FILES = "files"
 """The folder of a volume that holds the files of the commit; beside it lie the marks of the pods that fill it."""
 _SPARE = 1.06
@@ -28,14 +30,13 @@ def is_pool(config: Mapping[str, object]) -> bool:
     return config.get("sharing") == POOL
 
 
-def source_of(copy_id: str) -> dict[str, str]:
-    """Return what jobs mount to read a copy that has a claim of its own, as JSON."""
-    return {"kind": "volume", "claim": claim_name(copy_id), "sub_path": FILES}
-
-
-def pool_source_of(copy_id: str, site_id: str) -> dict[str, str]:
-    """Return what jobs mount to read a copy that is a folder of the claim of its site, as JSON."""
-    return {"kind": "volume", "claim": pool_claim_name(site_id), "sub_path": f"{copy_id}/{FILES}"}
+def source_of(copy_id: str, site_id: str, config: Mapping[str, object]) -> dict[str, str]:
+    """Return what jobs mount to read a copy on a claim of its own, or in a folder of that of its site, as JSON."""
+    claim, folder = claim_name(copy_id), FILES
+    if is_pool(config):
+        claim, folder = pool_claim_name(site_id), f"{copy_id}/{FILES}"
+    shared = {key: str(config[key]) for key in ("namespace", "storage_class") if config.get(SHARED)}
+    return {"kind": "volume", "claim": claim, "sub_path": folder, **shared}
 
 
 def export_source_of(copy_id: str, config: Mapping[str, object]) -> dict[str, str]:

@@ -63,6 +63,11 @@ class CacheSite(BaseModel):
         return str(self.config["resource"]) if self.kind in _OF_RESOURCES else ""
 
     @property
+    def warning(self) -> str:
+        """What keeps the site from working as well as it could; empty: nothing that is known."""
+        return str(self.config.get("warning", ""))
+
+    @property
     def is_simulated(self) -> bool:
         """Whether the site and what lies on it do not exist."""
         return self.kind == CacheSiteKind.SIMULATED
@@ -186,8 +191,7 @@ class CachedCommit(Leased, BaseModel):
         if self.site.kind == CacheSiteKind.NFS:
             return volumes.export_source_of(self.pk, self.site.config)
         if self.site.kind == CacheSiteKind.VOLUME:
-            is_pool = volumes.is_pool(self.site.config)
-            return volumes.pool_source_of(self.pk, self.site_id) if is_pool else volumes.source_of(self.pk)
+            return volumes.source_of(self.pk, self.site_id, self.site.config)
         is_remote = self.site.kind == CacheSiteKind.SSH
         where = {"kind": "remote_folder", "resource": self.site.cluster} if is_remote else {"kind": "host_folder"}
         return where | {"path": self.path}

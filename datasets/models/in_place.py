@@ -44,7 +44,8 @@ class FileSource(BaseModel):
 class ImportState(StrEnum):
     """`queued` and `running` towards a commit; `referenced`: the commit is there, and its content in the source.
 
-    `promoting`: content is on its way into the store; `promoted`: nothing needs the source any more.
+    `promoting`: content is on its way into the store; `promoted`: nothing needs the source any more. `cancelling`: what
+    works on it is being ended; then it is `cancelled`, or `referenced` where it has its commit.
     """
 
     QUEUED = "queued"
@@ -53,9 +54,11 @@ class ImportState(StrEnum):
     PROMOTING = "promoting"
     PROMOTED = "promoted"
     FAILED = "failed"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
 
 
-WORKING = (ImportState.QUEUED, ImportState.RUNNING, ImportState.PROMOTING)
+WORKING = (ImportState.QUEUED, ImportState.RUNNING, ImportState.PROMOTING, ImportState.CANCELLING)
 """States that a worker leads on from."""
 
 

@@ -29,9 +29,10 @@ def add_source(find: Find) -> None:
 def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
     """Say why the cluster or host that a site is on does not answer; empty: it does, or the site is on none.
 
-    No other one reads it.
+    All its readers are there, and one that does not answer may have lost its own account alone.
     """
-    return next((reader.error for reader in readers if reader.error), "") if site.cluster else ""
+    errors = [reader.error for reader in readers]
+    return errors[0] if site.cluster and errors and all(errors) else ""
 
 
 def list_readers(sites: Collection[str]) -> dict[str, list[SiteReader]]:

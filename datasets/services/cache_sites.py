@@ -13,11 +13,12 @@ from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import hosts
 from datasets.adapters.sites.registry import get_kind, open_site
-from datasets.adapters.sites.volume.kind import read_class
+from datasets.adapters.sites.volume import shares
+from datasets.adapters.sites.volume.kind import connection_of, open_driver, read_class
 from datasets.adapters.sites.volume.probe import StorageProbe
 from datasets.engine.cache_ports import ProbeStep
 from datasets.engine.cache_states import LIVE
-from datasets.engine.volumes import is_pool
+from datasets.engine.volumes import SHARED, is_pool
 from datasets.errors import CacheSiteExists, InvalidCacheSite
 from datasets.models import CachedCommit, CacheSite, CacheSiteKind
 from datasets.selectors.caches import LOCAL_SITE
@@ -97,8 +98,10 @@ def have_site(*, actor: Actor, name: str, kind: str, root: str, config: Mapping[
             raise InvalidCacheSite(f"The copies on {name} lie in the other way of sharing volumes. Clear them first.")
         if root and root.rstrip("/") != found.root:
             raise InvalidCacheSite(f"The copies on {name} lie in {found.root}. Give that folder, or clear them first.")
+    shared = {key: value for key, value in found.config.items() if key == SHARED}
     found.config, found.root = dict(config), root
     get_kind(found.kind).check(found)
+    found.config |= shared
     found.save(update_fields=["config", "root"])
     audit.record(actor, "datasets.move_cache_site", found)
     return found
@@ -112,6 +115,40 @@ def probe_storage(*, actor: Actor, connection: Any, storage_class: str) -> Seque
     """
     require_manage(actor=actor)
     return StorageProbe(connection, read_class(connection.gateway, storage_class)).run()
+
+
+def share_site(*, actor: Actor, site: CacheSite, resource: str, reader: Any) -> None:
+    """Let jobs of a resource in another namespace of its cluster read a site's copies, by claims that share volumes.
+
+    `reader` is the connection of the resource, which is given by id; None: it is no cluster. In the namespace of the
+    site nothing is to be done. Raises InvalidCacheSite and CacheSiteUnavailable.
+    """
+    require_manage(actor=actor)
+    source = connection_of(site) if site.kind == CacheSiteKind.VOLUME else None
+    shares.check(site, source, reader)
+    if source is None or source.namespace == reader.namespace:
+        return
+    with transaction.atomic():
+        site = CacheSite.objects.select_for_update().get(pk=site.pk)
+        site.config["namespace"] = source.namespace
+        _set_shared(actor, site, {**site.config.get(SHARED, {}), resource: reader.namespace})
+    open_driver(site).settle_shares()
+
+
+def unshare_site(*, actor: Actor, site: CacheSite, resource: str) -> None:
+    """Share claims of a site no more with the namespace of a resource, given by id. What is shared by now stays."""
+    require_manage(actor=actor)
+    with transaction.atomic():
+        site = CacheSite.objects.select_for_update().get(pk=site.pk)
+        shared = site.config.get(SHARED, {})
+        if resource in shared:
+            _set_shared(actor, site, {id_: namespace for id_, namespace in shared.items() if id_ != resource})
+
+
+def _set_shared(actor: Actor, site: CacheSite, shared: Mapping[str, str]) -> None:
+    site.config[SHARED] = shared
+    site.save(update_fields=["config"])
+    audit.record(actor, "datasets.share_cache_site", site, namespaces=sorted(set(shared.values())))
 
 
 @transaction.atomic

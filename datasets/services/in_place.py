@@ -16,7 +16,7 @@ from datasets import permissions
 from datasets.adapters.opening import open_source
 from datasets.adapters.sources.listing import list_import
 from datasets.errors import ImportNotReady
-from datasets.models import Branch, CacheSite, Dataset, FileSource, ImportState, InPlaceImport, SourceKind
+from datasets.models import WORKING, Branch, CacheSite, Dataset, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.selectors import commits, sources
 from datasets.selectors import in_place as reads
 from nearline.content.errors import BadPath
@@ -102,6 +102,21 @@ def promote(*, actor: Actor, row: InPlaceImport) -> InPlaceImport:
     audit.record(actor, "datasets.promote", row, project_id=row.dataset.project_id, dataset=row.dataset.name)
     enqueue_on_commit("datasets.work_on_import", import_id=row.pk)
     row.refresh_from_db(fields=["state", "error", "error_code", *begun])
+    return row
+
+
+@transaction.atomic
+def cancel(*, actor: Actor, row: InPlaceImport) -> InPlaceImport:
+    """Have an import stopped that is under way, or the promotion of one, and nothing left of the work.
+
+    An import that has its commit by then stays, and content that is in the store. Raises ImportNotReady.
+    """
+    require(actor, permissions.COMMIT, row.dataset.project_id)
+    if not InPlaceImport.objects.filter(pk=row.pk, state__in=WORKING).update(state=ImportState.CANCELLING):
+        raise ImportNotReady(f"The import is {row.state}, so there is nothing to cancel.")
+    audit.record(actor, "datasets.cancel_import", row, project_id=row.dataset.project_id, dataset=row.dataset.name)
+    enqueue_on_commit("datasets.work_on_import", import_id=row.pk)
+    row.refresh_from_db(fields=["state"])
     return row
 
 

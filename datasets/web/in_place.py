@@ -87,6 +87,14 @@ def promote_import(request: PageRequest, project: str, name: str, import_id: str
 
 
 @require_POST
+def cancel_import(request: PageRequest, project: str, name: str, import_id: str) -> HttpResponse:
+    """Have an import stopped, or the promotion of one."""
+    in_place.cancel(actor=request.actor, row=reads.get_import(actor=request.actor, import_id=import_id))
+    messages.success(request, "It is being stopped.")
+    return redirect("datasets:imports", project=project, name=name)
+
+
+@require_POST
 def check_import(request: PageRequest, project: str, name: str, import_id: str) -> HttpResponse:
     """Have the files of an import compared with what they were."""
     in_place.request_check(actor=request.actor, row=reads.get_import(actor=request.actor, import_id=import_id))

@@ -52,6 +52,7 @@ urlpatterns = [
     path(f"{_ONE}imports/", in_place.imports_page, name="imports"),
     path(f"{_ONE}imports/start/", in_place.start_import, name="start_import"),
     path(f"{_ONE}imports/preview/", in_place.preview_import, name="preview_import"),
+    path(f"{_ONE}imports/<str:import_id>/cancel/", in_place.cancel_import, name="cancel_import"),
     path(f"{_ONE}imports/<str:import_id>/promote/", in_place.promote_import, name="promote_import"),
     path(f"{_ONE}imports/<str:import_id>/check/", in_place.check_import, name="check_import"),
     path(f"{_ONE}settings/", names.settings_page, name="settings"),

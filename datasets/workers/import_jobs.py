@@ -45,7 +45,7 @@ def authenticate(secret: str) -> InPlaceImport:
 def begin(*, row: InPlaceImport, files: int, size_bytes: int) -> UploadSession:
     """Note how much there is to be read, and begin anew: what an earlier pod has sent is forgotten, all but packs."""
     actor = _actor_of(row)
-    for upload in _sessions_of(row).filter(state=UploadState.OPEN):
+    for upload in list_sessions(row).filter(state=UploadState.OPEN):
         uploads.cancel_upload(actor=actor, upload=upload)
     begun = {"files": files, "work_bytes": size_bytes, "read_bytes": 0, "started_at": clock.now()}
     InPlaceImport.objects.filter(pk=row.pk, state=ImportState.RUNNING).update(**begun)
@@ -135,13 +135,14 @@ def _client_of(row: InPlaceImport) -> str:
     return f"import {row.pk}"
 
 
-def _sessions_of(row: InPlaceImport) -> "QuerySet[UploadSession]":
+def list_sessions(row: InPlaceImport) -> "QuerySet[UploadSession]":
+    """Return the uploads of an import."""
     sessions = UploadSession.objects.select_related("dataset__store", "dataset__project", "commit")
     return sessions.filter(dataset=row.dataset, client_id=_client_of(row))
 
 
 def _get_session(row: InPlaceImport, upload_id: str) -> UploadSession:
-    upload = _sessions_of(row).filter(pk=upload_id).first()
+    upload = list_sessions(row).filter(pk=upload_id).first()
     if upload is None:
         raise UploadNotFound("There is no such upload of this import.")
     return upload

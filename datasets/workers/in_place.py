@@ -49,7 +49,7 @@ from datasets.models import (
 from datasets.selectors.trees import open_tree
 from datasets.selectors.uploads import head_of
 from datasets.services import caches, damage, packs, storage_space, tree_edits, uploads
-from datasets.workers import mapped_writing
+from datasets.workers import import_jobs, mapped_writing
 from nearline.content.manifest import Entry
 from nearline.content.mapping import FoundFile, MapWriter
 from nearline.content.pack_maps import PackMap
@@ -64,6 +64,11 @@ _LEASE_S = 900.0
 _TELL_EVERY = timedelta(seconds=1)
 _NAMED_FILES = 100
 _RACES = 5
+_SYSTEM = Actor.system("imports in place")
+
+
+class _Cancelled(Exception):
+    """Somebody wants the work stopped."""
 
 
 class _LeaseLost(Exception):
@@ -121,6 +126,15 @@ class _Work:
 
     def run(self) -> None:
         """Do what is next. What fails for a reason that people can mend is said in the row."""
+        if self._row.state == ImportState.CANCELLING:
+            self._cancel()
+            return
+        try:
+            self._work()
+        except _Cancelled:
+            self._cancel()
+
+    def _work(self) -> None:
         row = self._row
         if row.source.kind == SourceKind.SITE:
             self._work_on_volume()
@@ -150,8 +164,40 @@ class _Work:
         for name, value in values.items():
             setattr(self._row, name, value)
 
+    def _begin(self) -> None:
+        """Note that the work has begun. Raises _Cancelled."""
+        begun = InPlaceImport.objects.filter(pk=self._row.pk, state__in=[ImportState.QUEUED, ImportState.RUNNING])
+        if not begun.update(state=ImportState.RUNNING):
+            raise _Cancelled
+        self._row.state = ImportState.RUNNING
+
+    def _stop_if_cancelled(self) -> None:
+        if InPlaceImport.objects.filter(pk=self._row.pk, state=ImportState.CANCELLING).exists():
+            raise _Cancelled
+
+    def _cancel(self) -> None:
+        """End what works on the import. One whose commit was made meanwhile is done all the same."""
+        row = self._row
+        for upload in import_jobs.list_sessions(row):
+            uploads.cancel_upload(actor=_SYSTEM, upload=upload)
+        site = CacheSite.objects.filter(name=row.source.site_name, kind=CacheSiteKind.EXISTING).first()
+        if site is not None:
+            try:
+                ExistingSite(site, connection_of(site)).end_import(row.pk)
+            except CacheSiteUnavailable as error:
+                self._set(waits_for=error.message[:300])
+                return
+        row.refresh_from_db(fields=["commit"])
+        if row.commit is None:
+            self._set(state=ImportState.CANCELLED, waits_for="")
+            return
+        if site is not None and site.config.get("commit") != row.commit_id:
+            self._take_site(site)
+        done = ImportState.REFERENCED if self._packs().exists() else ImportState.PROMOTED
+        self._set(state=done, waits_for="")
+
     def _import(self) -> None:
-        self._set(state=ImportState.RUNNING)
+        self._begin()
         try:
             self._set(
                 **self._make_commit(), state=ImportState.REFERENCED, checked_at=clock.now(), error="", error_code=""
@@ -166,7 +212,7 @@ class _Work:
             self._set(checked_at=clock.now())
             return
         if row.state == ImportState.QUEUED:
-            self._set(state=ImportState.RUNNING)
+            self._begin()
         is_import = row.state == ImportState.RUNNING
         before = ImportState.FAILED if is_import else ImportState.REFERENCED
         try:
@@ -201,7 +247,7 @@ class _Work:
         site.config |= {"commit": commit.pk, "size_bytes": max(1, commit.size_bytes), "imported": True}
         site.capacity_bytes = max(site.capacity_bytes, site.config["size_bytes"])
         site.save(update_fields=["config", "capacity_bytes"])
-        caches.request_cache(actor=Actor.system("imports in place"), commit=commit, site=site)
+        caches.request_cache(actor=_SYSTEM, commit=commit, site=site)
 
     def _make_commit(self) -> dict[str, object]:
         """Map all files, commit them, and return what the row says of it."""
@@ -226,6 +272,7 @@ class _Work:
             if clock.now() - told_at >= _TELL_EVERY:
                 told_at = clock.now()
                 self._set(read_bytes=read_bytes)
+                self._stop_if_cancelled()
                 uploads.prolong(actor=actor, upload=upload)
 
         def keep(name: str, found: PackMap) -> None:
@@ -293,6 +340,7 @@ class _Work:
         mapped, store = open_mapped_packs(dataset), open_manifests(dataset)
         for pack in self._packs().filter(state=PackState.COMPLETE).iterator():
             self._renew()
+            self._stop_if_cancelled()
             if packs.take_stored(dataset, pack):
                 continue
             try:

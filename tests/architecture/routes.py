@@ -90,6 +90,7 @@ POST   /datasets/{project}/{name}/imports                     401      404    40
 GET    /datasets/{project}/{name}/imports                     401      404    200    200   200  200
 GET    /imports/{import_id}                                   401      404    200    200   200  200
 POST   /imports/{import_id}/promote                           401      404    403    202   202  202
+POST   /imports/{import_id}/cancel                            401      404    403    202   202  202
 POST   /imports/{import_id}/check                             401      404    403    202   202  202
 GET    /sources                                               401      200    200    200   200  200
 PUT    /sources/{name}                                        401      403    403    403   403  200
@@ -284,6 +285,7 @@ GET    /datasets/{project}/{name}/imports/                  login      404    20
 POST   /datasets/{project}/{name}/imports/start/            login      404    403    302   302  302
 GET    /datasets/{project}/{name}/imports/preview/          login      404    403    200   200  200
 POST   /datasets/{project}/{name}/imports/{import_id}/promote/ login     404    403    302   302  302
+POST   /datasets/{project}/{name}/imports/{import_id}/cancel/ login    404    403    302   302  302
 POST   /datasets/{project}/{name}/imports/{import_id}/check/ login      404    403    302   302  302
 GET    /datasets/{project}/{name}/settings/                 login      404    200    200   200  200
 POST   /datasets/{project}/{name}/settings/                 login      404    403    302   302  302
@@ -391,6 +393,11 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("POST /datasets/{project}/{name}/commits/{ref}/cache", {"name": "dataset", "ref": "first"}),
     ("POST /datasets/{project}/{name}/commits/{commit_id}/cache/start/", {"name": "dataset", "commit_id": "first"}),
     ("POST /datasets/{project}/{name}/commits/{commit_id}/revert/", {"name": "dataset", "commit_id": "first"}),
+    (
+        "POST /datasets/{project}/{name}/imports/{import_id}/cancel/",
+        {"name": "dataset", "import_id": "running_import"},
+    ),
+    ("/imports/{import_id}/cancel", {"import_id": "running_import"}),
     ("POST /uploads/{upload_id}/parts/commit", {"upload_id": "parts"}),
     ("/deleted-datasets", {"dataset_id": "deleted"}),
     ("/datasets/deleted/", {"dataset_id": "deleted"}),

@@ -118,9 +118,13 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     parts = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="browser").upload
     upload_parts.receive_part(actor=member, upload=parts, number=0, read=io.BytesIO(part()).read)
     shelf, _ = (_source(name, folder, project) for name in ("shelf", "spare"))
-    ready = InPlaceImport.objects.create(dataset=dataset, source=shelf, branch="main", state=ImportState.REFERENCED)
+    ready, running = (
+        InPlaceImport.objects.create(dataset=dataset, source=shelf, branch="main", state=state)
+        for state in (ImportState.REFERENCED, ImportState.RUNNING)
+    )
     return {
         "import_id": ready.pk,
+        "running_import": running.pk,
         "spare_source": "spare",
         "parts": parts.pk,
         "dataset": dataset.name,

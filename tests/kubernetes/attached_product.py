@@ -29,15 +29,20 @@ def reachable_product(cluster: Cluster, home: Path) -> Iterator[Product]:
 @contextlib.contextmanager
 def attached_product(cluster: Cluster, folder: Path, agent_image: str, *options: str) -> Iterator[tuple[Product, str]]:
     """Yield the product and the namespace of the cluster `lab-k8s`; `lab-k8s.small` is a template of it."""
+    with reachable_product(cluster, folder / "home") as product:
+        yield product, attach(product, cluster, folder, "lab-k8s", agent_image, *options)
+
+
+def attach(product: Product, cluster: Cluster, folder: Path, name: str, agent_image: str, *options: str) -> str:
+    """Attach a new namespace of a cluster under a name, with a template `small`; return the namespace."""
     namespace = cluster.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
     objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
     cluster.kubectl("apply", "-f", "-", manifest=objects)
-    kubeconfig = folder / "kubeconfig"
+    kubeconfig = folder / f"{name}.kubeconfig"
     kubeconfig.write_text(cluster.kubeconfig_of("nearline", namespace=namespace))
-    with reachable_product(cluster, folder / "home") as product:
-        where = ["--kubeconfig", str(kubeconfig), "--namespace", namespace]
-        images = ["--agent-image", agent_image, "--image", USER_IMAGE, "--set", "pull_policy=Never"]
-        product.cli("compute", "attach", "lab-k8s", *where, *images, *options, "--no-probe", cwd=folder)
-        shape = {"resource": "lab-k8s", "name": "small", "cpu_millicores": 100, "memory_bytes": 2**26}
-        product.api("POST", "/compute/templates", shape)
-        yield product, namespace
+    where = ["--kubeconfig", str(kubeconfig), "--namespace", namespace]
+    images = ["--agent-image", agent_image, "--image", USER_IMAGE, "--set", "pull_policy=Never"]
+    product.cli("compute", "attach", name, *where, *images, *options, "--no-probe", cwd=folder)
+    shape = {"resource": name, "name": "small", "cpu_millicores": 100, "memory_bytes": 2**26}
+    product.api("POST", "/compute/templates", shape)
+    return namespace

@@ -2,8 +2,8 @@
 
 It is not Trident. It repeats what a platform sees of the real controller: order and content of objects, events and
 their texts, size rules of clones, retries, a full backend. Volumes are hostPath volumes, so only pods of a node on this
-machine can mount them. It does not do: shares between namespaces, imports, resizing, quotas of volumes. It stands in for
-the cluster's snapshot controller too.
+machine can mount them. It does not do: imports, resizing, quotas of volumes. It stands in for the cluster's snapshot
+controller too.
 """
 
 import contextlib
@@ -29,7 +29,11 @@ BACKEND = "nas1"
 LEAST_BYTES = 20 * 1024**2
 """What the NAS driver rounds smaller requests up to."""
 
-_CRDS = {"TridentVolume": "tridentvolumes", "TridentBackend": "tridentbackends"}
+_CRDS = {
+    "TridentVolume": "tridentvolumes",
+    "TridentBackend": "tridentbackends",
+    "TridentVolumeReference": "tridentvolumereferences",
+}
 SNAPSHOT_CLASS = "trident-snapshots"
 _SNAPSHOTS = "/apis/snapshot.storage.k8s.io/v1"
 _SNAPSHOT_CRDS = {
@@ -196,15 +200,20 @@ class Provisioner:
             self._retries[metadata["uid"]] = _Retry(metadata["resourceVersion"], time.monotonic() + delay_s, delay_s)
             return
         self._retries.pop(metadata["uid"], None)
-        self._make_folder(volume, source, annotations.get("trident.netapp.io/unixPermissions", "0777"))
-        self._create_trident_volume(claim, volume, size, source)
+        if is_share := _SHARE_OF in annotations:
+            folder = self.folder_of(source)
+        else:
+            folder = self._make_folder(volume, source, annotations.get("trident.netapp.io/unixPermissions", "0777"))
+        self._create_trident_volume(claim, volume, size, source, is_share=is_share)
         self._record(claim, "Normal", "ProvisioningSuccess", "provisioned a volume", component=DRIVER)
-        self._create_volume(claim, volume, size)
+        self._create_volume(claim, volume, size, folder)
         self._record(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {volume}")
 
     def _admit(self, claim: Manifest, volume: str) -> tuple[int, str]:
-        """Return the size of the new volume and the volume that it clones, if any; raise Refused."""
+        """Return the size of the new volume and the volume that it clones or shares, if any; raise Refused."""
         requested = parse_bytes(claim["spec"]["resources"]["requests"]["storage"])
+        if shared := claim["metadata"].get("annotations", {}).get(_SHARE_OF):
+            return requested, self._shared_volume(claim, shared, requested)
         source_claim = self._source_of(claim)
         volumes = self._api.list(f"{_OBJECTS}/tridentvolumes")
         source, size = "", max(requested, LEAST_BYTES)
@@ -219,7 +228,8 @@ class Provisioner:
                     f"source '{source_bytes}'"
                 )
             size = source_bytes
-        free = self._backend.capacity_bytes - sum(int(other["config"]["size"]) for other in volumes)
+        sizes = [int(other["config"]["size"]) for other in volumes if other["state"] != _SUBORDINATE]
+        free = self._backend.capacity_bytes - sum(sizes)
         failure = self._backend.error
         if not failure and size > free:
             failure = f"requested volume is too large, requested {size} bytes, have {free} available in pool aggr1"
@@ -230,6 +240,28 @@ class Provisioner:
                 f"for volume {_internal(volume)}: ({failure})]"
             )
         return size, source
+
+    def _shared_volume(self, claim: Manifest, shared: str, requested: int) -> str:
+        """Return the volume of a claim of another namespace, if that may be shared here; raise Refused."""
+        namespace = claim["metadata"]["namespace"]
+        source_namespace, name = shared.split("/")
+        path = f"/apis/trident.netapp.io/v1/namespaces/{namespace}/tridentvolumereferences"
+        references = [(each["spec"]["pvcNamespace"], each["spec"]["pvcName"]) for each in self._api.list(path)]
+        if (source_namespace, name) not in references:
+            raise RefusedError(f"volume reference {namespace}_{shared} not found in cache")
+        path = f"/api/v1/namespaces/{source_namespace}/persistentvolumeclaims/{name}"
+        source = self._api.get(path) if self._api.exists(path) else {"metadata": {}, "spec": {}}
+        allowed = source["metadata"].get("annotations", {}).get("trident.netapp.io/shareToNamespace", "").split(",")
+        if namespace not in allowed:
+            raise RefusedError(f"subordinate volume source PVC is not shared with namespace {namespace}")
+        if source["spec"]["storageClassName"] != claim["spec"]["storageClassName"]:
+            raise RefusedError(
+                f"subordinate PVC {claim['metadata']['name']} must have the same storage class as its source PVC {name}"
+            )
+        if "volumeName" not in source["spec"] or requested > parse_bytes(source["status"]["capacity"]["storage"]):
+            volume = source["spec"].get("volumeName", "")
+            raise RefusedError(f"source volume {volume} may not be smaller than subordinate volume")
+        return source["spec"]["volumeName"]
 
     def _source_snapshot(self, claim: Manifest) -> tuple[str, int]:
         """Return the folder of the snapshot that a claim names, and the size of its volume; a smaller request will do."""
@@ -247,7 +279,7 @@ class Provisioner:
         if "deletionTimestamp" in meta:
             shutil.rmtree(self.folder_of(_snapshot_name(snapshot)), ignore_errors=True)
             self._api.patch(path, {"metadata": {"finalizers": None}})
-            self._release(meta.get("annotations", {}).get(_VOLUME, ""))
+            self._release(_volume_of(snapshot))
         elif "status" not in snapshot:
             source = snapshot["spec"]["source"]["persistentVolumeClaimName"]
             claim = self._api.get(f"/api/v1/namespaces/{meta['namespace']}/persistentvolumeclaims/{source}")
@@ -260,12 +292,14 @@ class Provisioner:
             self._api.patch(path, {"metadata": kept, "status": {"readyToUse": True, "restoreSize": "2Mi"}})
 
     def _release(self, volume: str) -> None:
-        """Remove a volume whose claim is gone, unless a snapshot of it is left."""
+        """Remove a volume whose claim is gone, unless a snapshot of it is left, or a claim that shares it."""
         path = f"{_OBJECTS}/tridentvolumes/{volume}"
-        if not self._api.exists(path) or self._api.get(path)["state"] != "deleting":
+        if not volume or not self._api.exists(path) or self._api.get(path)["state"] != "deleting":
             return
         snapshots = self._api.list(f"{_SNAPSHOTS}/volumesnapshots")
-        if not any(found["metadata"].get("annotations", {}).get(_VOLUME) == volume for found in snapshots):
+        others = self._api.list(f"{_OBJECTS}/tridentvolumes")
+        is_shared = any(other["config"].get("shareSourceVolume") == volume for other in others)
+        if not is_shared and not any(_volume_of(snapshot) == volume for snapshot in snapshots):
             shutil.rmtree(self.folder_of(volume), ignore_errors=True)
             self._api.patch(path, {"metadata": {"finalizers": None}})
             self._api.delete(path)
@@ -302,7 +336,7 @@ class Provisioner:
             )
         return found
 
-    def _make_folder(self, volume: str, source: str, mode: str) -> None:
+    def _make_folder(self, volume: str, source: str, mode: str) -> Path:
         """Make the volume's folder, with the source's content in it; the name appears in one step."""
         folder, draft = self.folder_of(volume), self._folder / f"draft-{volume}"
         shutil.rmtree(draft, ignore_errors=True)
@@ -313,9 +347,9 @@ class Provisioner:
             draft.mkdir()
             draft.chmod(int(mode, 8))
         shutil.rmtree(folder, ignore_errors=True)
-        draft.rename(folder)
+        return draft.rename(folder)
 
-    def _create_trident_volume(self, claim: Manifest, volume: str, size: int, source: str) -> None:
+    def _create_trident_volume(self, claim: Manifest, volume: str, size: int, source: str, *, is_share: bool) -> None:
         metadata = claim["metadata"]
         annotations = metadata.get("annotations", {})
         options = {
@@ -337,15 +371,16 @@ class Provisioner:
             "namespace": metadata["namespace"],
             "requestName": metadata["name"],
             **options,
-            **({"cloneSourceVolume": source} if source else {}),
+            **({"shareSourceVolume" if is_share else "cloneSourceVolume": source} if source else {}),
         }
-        content = {"backendUUID": self._backend.uuid, "pool": "aggr1", "state": "online", "orphaned": False}
+        state = _SUBORDINATE if is_share else "online"
+        content = {"backendUUID": self._backend.uuid, "pool": "aggr1", "state": state, "orphaned": False}
         path = f"{_OBJECTS}/tridentvolumes/{volume}"
         if not self._api.exists(path):  # it is there when this process ended before it made the volume
             self._create_object("TridentVolume", volume, {**content, "config": config})
             self._api.patch(path, {"metadata": {"finalizers": ["trident.netapp.io"]}})
 
-    def _create_volume(self, claim: Manifest, volume: str, size: int) -> None:
+    def _create_volume(self, claim: Manifest, volume: str, size: int, folder: Path) -> None:
         metadata, spec = claim["metadata"], claim["spec"]
         storage_class = self._api.get(f"/apis/storage.k8s.io/v1/storageclasses/{spec['storageClassName']}")
         self._api.create(
@@ -362,7 +397,7 @@ class Provisioner:
                     "persistentVolumeReclaimPolicy": storage_class["reclaimPolicy"],
                     "storageClassName": spec["storageClassName"],
                     "volumeMode": "Filesystem",
-                    "hostPath": {"path": str(self.folder_of(volume)), "type": "Directory"},
+                    "hostPath": {"path": str(folder), "type": "Directory"},
                     "claimRef": {
                         "apiVersion": "v1",
                         "kind": "PersistentVolumeClaim",
@@ -382,9 +417,12 @@ class Provisioner:
         if not is_ours or not is_released or volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete":
             return
         trident_volume = f"{_OBJECTS}/tridentvolumes/{name}"
+        shared = ""
         if self._api.exists(trident_volume):
+            shared = self._api.get(trident_volume)["config"].get("shareSourceVolume", "")
             self._api.patch(trident_volume, {"state": "deleting"})
         self._release(name)
+        self._release(shared)
         if self._api.exists(f"{_VOLUMES}/{name}"):
             self._api.delete(f"{_VOLUMES}/{name}")
             self._api.patch(f"{_VOLUMES}/{name}", {"metadata": {"finalizers": None}})
@@ -419,6 +457,11 @@ def to_quantity(size: int) -> str:
 
 
 _VOLUME, _VOLUME_SIZE = "stand-in/volume", "stand-in/size"
+_SHARE_OF, _SUBORDINATE = "trident.netapp.io/shareFromPVC", "subordinate"
+
+
+def _volume_of(snapshot: Manifest) -> str:
+    return snapshot["metadata"].get("annotations", {}).get(_VOLUME, "")
 
 
 def _snapshot_name(snapshot: Manifest) -> str:

@@ -14,6 +14,7 @@ from compute.adapters.kubernetes.checks import (
     find_problems,
 )
 from compute.adapters.kubernetes.manifests import PodSettings
+from core.kubernetes import access, trident
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
@@ -56,9 +57,13 @@ class Account:
     def apply(self, objects: list[dict]) -> None:
         self._control_plane.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
 
-    def problems(self, **changes) -> list[str]:
+    @property
+    def gateway(self) -> Gateway:
         text = self._control_plane.kubeconfig_of("nearline", namespace=self.namespace)
-        return find_problems(Gateway(read_kubeconfig(text)), replace(self.settings, **changes), with_volumes=True)
+        return Gateway(read_kubeconfig(text))
+
+    def problems(self, **changes) -> list[str]:
+        return find_problems(self.gateway, replace(self.settings, **changes), with_volumes=True)
 
 
 @pytest.fixture
@@ -80,6 +85,17 @@ def test_without_one_verb_the_check_names_that_verb(account, scope, group, resou
     assert account.problems() == [
         f"The account may not {verb} {resource} {where}. deploy/rbac/nearline.yaml holds all that is needed."
     ]
+
+
+@pytest.mark.parametrize("verb", ["create", "delete"])
+def test_without_one_verb_a_namespace_that_would_share_volumes_names_that_verb(account, verb):
+    account.apply(without(account.objects, "Role", "tridentvolumereferences", verb))
+
+    (missing,) = access.find_missing(account.gateway, trident.SHARE_PERMISSIONS, account.namespace)
+    assert missing == (
+        f"The account may not {verb} tridentvolumereferences in the namespace {account.namespace}. "
+        "deploy/rbac/nearline.yaml holds all that is needed."
+    )
 
 
 def test_a_namespace_that_does_not_exist_is_named(control_plane, account):

@@ -1,5 +1,7 @@
 """The stand-in for Trident shows a client of the API what the real controller was seen to show."""
 
+import secrets
+
 import pytest
 
 from tests.kubernetes import manifests
@@ -117,6 +119,40 @@ def test_a_clone_of_a_size_that_the_real_controller_refuses_stays_pending(contro
     assert failure["message"].startswith(f'failed to provision volume with StorageClass "{STORAGE_CLASS}": ')
     assert failure["message"].endswith(message)
     assert control_plane.api.get(f"{claims}/clone")["status"]["phase"] == "Pending"
+
+
+def test_a_share_is_bound_once_the_source_and_its_namespace_allow_it_and_outlives_the_source(
+    control_plane, claims, provisioner
+):
+    api, here = control_plane.api, claims.split("/")[4]
+    there = control_plane.create_namespace(f"team-{secrets.token_hex(4)}")
+    wish = {"trident.netapp.io/shareFromPVC": f"{here}/source"}
+    api.create(claims, manifests.claim("source", STORAGE_CLASS, size="2Gi"))
+    source = api.wait(f"{claims}/source", manifests.is_bound)["spec"]["volumeName"]
+    shares = f"/api/v1/namespaces/{there}/persistentvolumeclaims"
+    share = api.create(shares, manifests.claim("share", STORAGE_CLASS, size="1Gi", annotations=wish))
+    assert wait_for_event(control_plane, share)["message"].endswith(
+        f"volume reference {there}_{here}/source not found in cache"
+    )
+
+    spec = {"pvcName": "source", "pvcNamespace": here}
+    references = f"/apis/trident.netapp.io/v1/namespaces/{there}/tridentvolumereferences"
+    meta = {"apiVersion": "trident.netapp.io/v1", "kind": "TridentVolumeReference", "metadata": {"name": "source"}}
+    api.create(references, {**meta, "spec": spec})
+    api.patch(f"{claims}/source", {"metadata": {"annotations": {"trident.netapp.io/shareToNamespace": there}}})
+
+    volume = api.wait(f"{shares}/share", manifests.is_bound)["spec"]["volumeName"]
+    subordinate = api.get(f"{TRIDENT}/tridentvolumes/{volume}")
+    assert (subordinate["state"], subordinate["config"]["shareSourceVolume"]) == ("subordinate", source)
+    folder = str(provisioner.folder_of(source))
+    assert api.get(f"/api/v1/persistentvolumes/{volume}")["spec"]["hostPath"]["path"] == folder
+    api.delete(f"{claims}/source")
+    api.wait_until_gone(f"/api/v1/persistentvolumes/{source}")
+    assert api.get(f"{TRIDENT}/tridentvolumes/{source}")["state"] == "deleting"
+    assert provisioner.folder_of(source).exists()
+    api.delete(f"{shares}/share")
+    api.wait_until_gone(f"{TRIDENT}/tridentvolumes/{source}")
+    assert not provisioner.folder_of(source).exists()
 
 
 def test_a_claim_for_more_than_a_full_backend_has_is_bound_once_there_is_space(control_plane, claims, provisioner):

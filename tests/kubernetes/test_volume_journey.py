@@ -1,12 +1,12 @@
 """The product with an attached cluster and a storage class, from the command line: a commit is cached on a claim, a
-flow reads it in a pod, and what nobody uses leaves the cluster."""
+flow reads it in a pod of this namespace or of another one, and what nobody uses leaves the cluster."""
 
 import secrets
 from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.attached_product import attached_product
+from tests.kubernetes.attached_product import attach, attached_product
 from tests.kubernetes.provisioner import STORAGE_CLASS
 
 FLOW = """
@@ -18,7 +18,7 @@ steps:
       if touch $NEARLINE_DATA/pictures/mine 2>&1; then echo writable; else echo read-only; fi
       cp $NEARLINE_DATA/pictures/label.txt $NEARLINE_OUTPUT/seen.txt
     data: [{dataset: demo/pictures@main, cached: true}]
-    compute: [lab-k8s.small]
+    compute: [RESOURCE.small]
 """
 
 
@@ -39,7 +39,6 @@ class Attached:
         self.pictures = work / "pictures"
         self.pictures.mkdir(parents=True)
         (self.work / "flow").mkdir()
-        (self.work / "flow/flow.yaml").write_text(FLOW)
         for number in range(20):
             (self.pictures / f"{number}.bin").write_bytes(secrets.token_bytes(50_000))
         product.cli("data", "init", "--project", "demo", cwd=self.pictures)
@@ -59,14 +58,15 @@ class Attached:
     def wait_until(self, id_: str, *states: str) -> dict:
         return self.product.wait_for(lambda: self.copy(id_), lambda copy: copy["state"] in states, limit_s=180)
 
-    def delete_ended_pods(self) -> None:
+    def delete_ended_pods(self, namespace: str) -> None:
         """Delete the pods of ended jobs, as the hourly cleaning does."""
-        pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        pods = f"/api/v1/namespaces/{namespace}/pods"
         for pod in self.cluster.api.list(pods):
             self.cluster.api.patch(f"{pods}/{pod['metadata']['name']}", {"metadata": {"finalizers": None}})
             self.cluster.api.delete(f"{pods}/{pod['metadata']['name']}")
 
-    def run(self) -> dict:
+    def run(self, resource: str = "lab-k8s") -> dict:
+        (self.work / "flow/flow.yaml").write_text(FLOW.replace("RESOURCE", resource))
         return self.product.cli_json("flow", "run", "flow.yaml", "--project", "demo", "--wait", cwd=self.work / "flow")
 
     def objects(self, kind: str) -> list[str]:
@@ -75,7 +75,7 @@ class Attached:
         return [item["metadata"]["name"] for item in items if item["metadata"]["name"].startswith("nl-cc-")]
 
 
-def test_a_commit_is_cached_on_a_claim_read_by_a_pod_and_evicted(attached, trident):
+def test_a_commit_is_cached_on_a_claim_read_by_pods_and_evicted(attached, trident, agents):
     attached.commit("first")
     product = attached.product
 
@@ -95,7 +95,9 @@ def test_a_commit_is_cached_on_a_claim_read_by_a_pod_and_evicted(attached, tride
     assert (second["state"], second["error"]) == ("ready", None)
     assert second["bytes_shared"] >= 1_000_000
     assert second["bytes_moved"] < 100_000
-    assert attached.run()["state"] == "succeeded"
+    team = attach(product, attached.cluster, attached.work, "team-b", agents)
+    product.cli("compute", "sites", "team-b", "lab-k8s", cwd=attached.work)
+    assert attached.run("team-b")["state"] == "succeeded"
     assert len(attached.objects("persistentvolumeclaims")) == 2
 
     product.api("PATCH", "/cache/sites/lab-k8s", {"idle_days": 1e-6})
@@ -103,7 +105,12 @@ def test_a_commit_is_cached_on_a_claim_read_by_a_pod_and_evicted(attached, tride
     # The cluster counts ended pods as users of a claim; those of jobs stay for an hour.
     waits = product.wait_for(lambda: attached.copy(first["id"])["waits_for"], lambda text: "ended pod" in text)
     assert waits.startswith("the removal of the ended pod nl-run-")
-    attached.delete_ended_pods()
+    attached.delete_ended_pods(attached.namespace)
+    claim = f"nl-{second['id'].replace('_', '-')}"
+    waits = product.wait_for(lambda: attached.copy(second["id"])["waits_for"], bool)
+    assert waits == f"the removal of the claim {team}/{claim}, which shares its volume"
+    attached.delete_ended_pods(team)
+    attached.cluster.api.delete(f"/api/v1/namespaces/{team}/persistentvolumeclaims/{claim}")
     for copy in (first, second):
         attached.wait_until(copy["id"], "gone")
     assert attached.objects("persistentvolumeclaims") == []

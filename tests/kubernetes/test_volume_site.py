@@ -1,5 +1,6 @@
 """Cached commits on claims, with real pods and a stand-in for Trident: the contract, and what is special to clusters."""
 
+import hashlib
 import os
 import secrets
 import time as real_time
@@ -9,21 +10,26 @@ from pathlib import Path
 import pytest
 
 from accounts.actor import Actor
+from compute.adapters.kubernetes import shares
+from compute.adapters.kubernetes.manifests import PodSettings
+from compute.engine.mounts import Mount, source_from_json
 from core import clock
-from core.kubernetes import connections
+from core.kubernetes import access, connections
+from core.kubernetes import trident as trident_objects
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store, open_manifests
 from datasets.adapters.sites import registry
+from datasets.adapters.sites.volume.kind import SNAPSHOT_PERMISSIONS
 from datasets.engine.cache_states import CacheState
 from datasets.engine.volumes import claim_name, pool_claim_name
 from datasets.errors import InvalidCacheSite, OtherCommit, RemovalHeldUp, SourceOnSite
-from datasets.models import CachedCommit
+from datasets.models import CachedCommit, CacheSite
 from datasets.selectors.trees import list_entries
 from datasets.services import cache_sites, caches, in_place, sources
-from datasets.workers import cache_hydration, evictions, scrubs
+from datasets.workers import cache_hydration, evictions, scrubs, site_checks
 from datasets.workers import in_place as in_place_work
 from tests.contracts.cache_site import FIRST, NEW_SIZE, SECOND, SIZE, CacheSiteContract, Lease, bring, delete, new_row
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -37,6 +43,7 @@ GIB = 2**30
 POOL_SIZE = 2 * GIB
 """All pools of a run have to fit on the stand-in for Trident together."""
 _SETTLE_S = 120
+TRIDENT = "/apis/trident.netapp.io/v1/namespaces/trident"
 
 
 class Place:
@@ -45,13 +52,20 @@ class Place:
     def __init__(self, cluster, namespace: str, url: str, image: str) -> None:
         self.cluster, self.namespace = cluster, namespace
         self.api = cluster.api
-        objects = manifests_for(namespace)
-        cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+        self.permit()
         config = read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace))
         self.connection = ClusterConnection(
             Gateway(config), namespace, platform_url=url, agent_image=image, pull_policy="Never"
         )
         self.waits = True
+
+    def permit(self, without: str = "") -> None:
+        """Let the account do all that deploy/rbac says, but for one kind of objects."""
+        objects = manifests_for(self.namespace)
+        for item in objects:
+            if "rules" in item:
+                item["rules"] = [rule for rule in item["rules"] if without not in rule["resources"]]
+        self.cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
 
     def open(self, resource: str) -> ClusterConnection:
         assert resource == "lab"
@@ -86,6 +100,7 @@ class Place:
 
     def path(self, kind: str, name: str) -> str:
         groups = {"jobs": "/apis/batch/v1", "volumesnapshots": "/apis/snapshot.storage.k8s.io/v1"}
+        groups |= {"tridentvolumereferences": "/apis/trident.netapp.io/v1"}
         return f"{groups.get(kind, '/api/v1')}/namespaces/{self.namespace}/{kind}/{name}"
 
     def folder_of(self, trident, row) -> Path:
@@ -278,6 +293,115 @@ def test_an_eviction_waits_for_pods_of_others_and_ends_when_claim_and_volume_are
     assert not trident.folder_of(volume).exists()
 
 
+def open_team(place: Place) -> Place:
+    """Another namespace of the cluster, with an account of its own."""
+    namespace = place.cluster.create_namespace(f"team-{secrets.token_hex(4)}", enforce="restricted")
+    return Place(place.cluster, namespace, place.connection.platform_url, place.connection.agent_image)
+
+
+def pods_of(team: Place) -> PodSettings:
+    return PodSettings(team.namespace, "res_team", team.connection.platform_url, "agent")
+
+
+def read_by_share(team: Place, source: dict[str, str], name: str, folder: str = "files") -> str:
+    """Mount a copy as a job of a team does; return the claim."""
+    mounts = [Mount("xrays", source_from_json(source))]
+    shares.have_shares(team.connection.gateway, pods_of(team), mounts, clock.now())
+    claim = mounts[0].source.claim
+    team.api.create(team.path("pods", "").rstrip("/"), reader(name, claim, folder))
+    team.api.wait(team.path("pods", name), lambda pod: pod["status"].get("phase") == "Running")
+    return claim
+
+
+def test_jobs_of_another_namespace_read_a_copy_by_a_claim_that_shares_its_volume(site, place, trident, commit):
+    row, team = work(make_row(site, commit)), open_team(place)
+    gateway, source = team.connection.gateway, place.path("persistentvolumeclaims", claim_name(row.pk))
+    team.permit(without="tridentvolumereferences")
+    wait_until(lambda: list(access.find_missing(gateway, trident_objects.SHARE_PERMISSIONS, team.namespace)))
+    with pytest.raises(
+        InvalidCacheSite, match=f"may not create tridentvolumereferences in the namespace {team.namespace}"
+    ):
+        cache_sites.share_site(actor=SYSTEM, site=site, resource="res_team", reader=team.connection)
+    team.permit()
+    wait_until(lambda: not list(access.find_missing(gateway, trident_objects.SHARE_PERMISSIONS, team.namespace)))
+
+    cache_sites.share_site(actor=SYSTEM, site=site, resource="res_team", reader=team.connection)
+
+    assert place.api.get(source)["metadata"]["annotations"]["trident.netapp.io/shareToNamespace"] == team.namespace
+    row.site.refresh_from_db()
+    claim = read_by_share(team, row.source, "reads")
+    shared, reference = team.path("persistentvolumeclaims", claim), team.path("tridentvolumereferences", claim)
+    spec = place.api.get(shared)["spec"]
+    assert (spec["accessModes"], spec["storageClassName"]) == (["ReadOnlyMany"], STORAGE_CLASS)
+    assert place.api.get(reference)["spec"] == {"pvcName": claim, "pvcNamespace": place.namespace}
+    content = place.cluster.kubectl("exec", f"--namespace={team.namespace}", "reads", "--", "sha256sum", "/data/a/one")
+    assert content.split()[0] == hashlib.sha256(FIRST["a/one"]).hexdigest()
+
+    # An eviction waits for the pod, then for the claim, which stays for some minutes after its last use.
+    name = f"{team.namespace}/{claim}, which shares its volume"
+    assert evict(row).waits_for == f"the end of the pod reads, which mounts the claim {name}"
+    place.api.delete(team.path("pods", "reads") + "?gracePeriodSeconds=0")
+    place.api.wait_until_gone(team.path("pods", "reads"))
+    shares.delete_idle(gateway, pods_of(team), clock.now())
+    assert evict(row).waits_for == f"the removal of the claim {name}"
+    shares.delete_idle(gateway, pods_of(team), clock.now() + shares.KEEP)
+    place.api.wait_until_gone(f"{TRIDENT}/tridentvolumes/{spec['volumeName']}")
+    assert (place.api.exists(shared), place.api.exists(reference)) == (False, False)
+    assert evict(row).state == CacheState.GONE
+
+    cache_sites.unshare_site(actor=SYSTEM, site=site, resource="res_team")
+    row = work(make_row(site, commit))
+    row.site.refresh_from_db()
+    assert row.source == {"kind": "volume", "claim": claim_name(row.pk), "sub_path": "files"}
+    CacheSite.objects.filter(pk=site.pk).update(config={**row.site.config, "provisioner": "nfs.csi.k8s.io"})
+    site.refresh_from_db()
+    with pytest.raises(
+        InvalidCacheSite, match=r"of nfs\.csi\.k8s\.io: only Trident shares volumes with other namespaces"
+    ):
+        cache_sites.share_site(actor=SYSTEM, site=site, resource="res_team", reader=team.connection)
+
+
+def test_without_the_right_to_take_snapshots_commits_are_fetched_whole_and_the_site_says_so(
+    site, place, trident, member, commit
+):
+    base, gateway = work(make_row(site, commit)), place.connection.gateway
+    place.permit(without="volumesnapshots")
+    wait_until(lambda: list(access.find_missing(gateway, SNAPSHOT_PERMISSIONS, place.namespace)))
+
+    row = work(make_row(site, commit_files(member, commit.dataset, {**FIRST, "b": b"new" * 1000})))
+
+    assert (row.state, row.error, row.bytes_shared) == (CacheState.READY, "", 0)
+    assert "dataSource" not in place.api.get(place.path("persistentvolumeclaims", claim_name(row.pk)))["spec"]
+    site_checks.check_sites()
+    site.refresh_from_db()
+    assert site.warning.startswith(
+        "Commits may be fetched whole instead of cloned from a snapshot. The account may not get volumesnapshots in the "
+        f"namespace {place.namespace}."
+    )
+    assert [evict(each).state for each in (row, base)] == [CacheState.GONE] * 2
+
+    place.permit()
+    wait_until(lambda: not list(access.find_missing(gateway, SNAPSHOT_PERMISSIONS, place.namespace)))
+    site_checks.check_sites()
+    site.refresh_from_db()
+    assert site.warning == ""
+
+    # A site that was made before snapshots were kept.
+    del site.config["snapshot_class"]
+    site.save()
+    site_checks.check_sites()
+    site.refresh_from_db()
+    assert site.config["snapshot_class"] == SNAPSHOT_CLASS
+
+
+def wait_until(is_so) -> None:
+    """Wait for what the cluster does a little later."""
+    deadline = real_time.monotonic() + 30
+    while not is_so():
+        assert real_time.monotonic() < deadline
+        real_time.sleep(0.05)
+
+
 def test_in_a_pool_a_commit_is_a_folder_whose_removal_waits_for_the_pods_that_mount_it(
     place, trident, member, commit, settings
 ):
@@ -287,7 +411,11 @@ def test_in_a_pool_a_commit_is_a_folder_whose_removal_waits_for_the_pods_that_mo
     after = {"moved": FIRST["a/two"], "b": b"new" * 1000}
     row = work(make_row(site, commit_files(member, commit.dataset, after)))
     claim = pool_claim_name(site.pk)
-    assert row.source == {"kind": "volume", "claim": claim, "sub_path": f"{row.pk}/files"}
+    share, team = {"namespace": place.namespace, "storage_class": STORAGE_CLASS}, open_team(place)
+    cache_sites.share_site(actor=SYSTEM, site=site, resource="res_team", reader=team.connection)
+    row.site.refresh_from_db()
+    source = row.source
+    assert source == {"kind": "volume", "claim": claim, "sub_path": f"{row.pk}/files", **share}
     bound = place.api.get(place.path("persistentvolumeclaims", claim))
     assert bound["spec"]["resources"]["requests"]["storage"] == "2Gi"
     pool = trident.folder_of(bound["spec"]["volumeName"])
@@ -314,10 +442,12 @@ def test_in_a_pool_a_commit_is_a_folder_whose_removal_waits_for_the_pods_that_mo
     assert (row.state, base.state) == (CacheState.GONE, CacheState.EVICTING)
     assert base.waits_for == f"the end of the pod foreign, which mounts the folder {base.pk}"
     assert (pool / base.pk / "READY").exists()
-    place.api.delete(place.path("pods", "foreign") + "?gracePeriodSeconds=0")
-    place.api.wait_until_gone(place.path("pods", "foreign"))
-    evictions.remove_copy(cached_commit_id=base.pk)
-    base.refresh_from_db()
+    read_by_share(team, source, "elsewhere", f"{base.pk}/files")
+    for each, name in ((place, "foreign"), (team, "elsewhere")):
+        assert evict(base).waits_for == f"the end of the pod {name}, which mounts the folder {base.pk}"
+        place.api.delete(each.path("pods", name) + "?gracePeriodSeconds=0")
+        place.api.wait_until_gone(each.path("pods", name))
+    base = evict(base)
     assert (base.state, base.waits_for) == (CacheState.GONE, "")
     assert [list((pool / folder).iterdir()) for folder in (".trash", ".filling")] == [[], []]
     assert sorted(path.name for path in pool.iterdir()) == [".filling", ".trash"]
@@ -540,8 +670,17 @@ def test_files_become_a_commit_that_their_claim_is_a_copy_of_and_are_promoted(
     site = take_in("")
     folder_site = cache_sites.create_site(actor=SYSTEM, name="here", root=tmp_path / "here", capacity_bytes=10**9)
     sources.set_source(actor=SYSTEM, name="scans", location="site://scans", projects=[dataset.project])
-    import_row = in_place.request_import(actor=member, dataset=dataset, source="scans", prefix="")
     place.waits = False
+    cancelled = in_place.request_import(actor=member, dataset=dataset, source="scans", prefix="")
+    in_place_work.work_on(cancelled.pk)
+    assert len(place.find("jobs")) == 1
+    in_place.cancel(actor=member, row=cancelled)
+    in_place_work.work_on(cancelled.pk)
+    cancelled.refresh_from_db()
+    assert (cancelled.state, cancelled.commit) == ("cancelled", None)
+    assert (place.find("jobs"), list_of_imports(place)) == ([], [])
+    wait_until(lambda: not place.find("pods"))
+    import_row = in_place.request_import(actor=member, dataset=dataset, source="scans", prefix="")
     in_place_work.work_on(import_row.pk)
     place.settle()
     in_place_work.work_on(import_row.pk)

@@ -414,7 +414,7 @@ class Import(Record):
     @property
     def is_working(self) -> bool:
         """Whether the server is at work on it."""
-        return self.state in {"queued", "running", "promoting"}
+        return self.state in {"queued", "running", "promoting", "cancelling"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -777,6 +777,7 @@ class CacheSite(Record):
     idle_days: float | None
     is_simulated: bool = False
     error: str | None = None
+    warning: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ GROUPS = {
     "data": {
         *("init", "link", "sync", "upload", "download", "put", "rm", "clone", "list", "commits", "files", "verify"),
         *("cache", "uncache", "status", "diff", "revert", "branch", "tag", "damage"),
-        *("merge", "mv", "rename", "import", "imports", "promote", "export"),
+        *("merge", "mv", "rename", "import", "imports", "promote", "cancel-import", "export"),
         *("queries", "query_files", "clone_query", "scan", "block", "set", "delete", "deleted", "restore"),
     },
     "dataset": {

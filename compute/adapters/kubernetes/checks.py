@@ -8,6 +8,7 @@ from compute.adapters.kubernetes import manifests
 from compute.adapters.kubernetes.manifests import PodSettings
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import Launch
+from core.kubernetes import access
 from core.kubernetes.gateway import Gateway, Refusal
 
 Json = Mapping[str, Any]
@@ -15,7 +16,6 @@ Json = Mapping[str, Any]
 _LEADING_DIGITS = re.compile(r"[0-9]{1,6}")
 OLDEST = (1, 29)
 """The first version in which a pod's sidecar ends after its command."""
-_RBAC = "deploy/rbac/nearline.yaml holds all that is needed."
 
 IN_NAMESPACE = (
     ("", "pods", ("get", "watch", "create", "patch", "delete")),
@@ -81,28 +81,8 @@ def _check_version(version: Json) -> str:
 def _missing_permissions(gateway: Gateway, namespace: str, *, with_volumes: bool) -> Iterator[str]:
     in_namespace = IN_NAMESPACE + (FOR_VOLUMES_IN_NAMESPACE if with_volumes else ())
     in_cluster = IN_CLUSTER + (FOR_VOLUMES_IN_CLUSTER if with_volumes else ())
-    for rules, place in ((in_namespace, namespace), (in_cluster, "")):
-        for group, resource, verbs in rules:
-            for verb in verbs:
-                if not _is_allowed(gateway, group, resource, verb, place):
-                    where = f"in the namespace {place}" if place else "in the whole cluster"
-                    yield f"The account may not {verb} {resource} {where}. {_RBAC}"
-
-
-def _is_allowed(gateway: Gateway, group: str, resource: str, verb: str, namespace: str) -> bool:
-    name, _, part = resource.partition("/")
-    attributes = {"group": group, "resource": name, "subresource": part, "verb": verb, "namespace": namespace}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
-    }
-    try:
-        answer = gateway.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review) or {}
-    except Refusal:
-        return False
-    status = answer.get("status")
-    return isinstance(status, Mapping) and status.get("allowed") is True
+    yield from access.find_missing(gateway, in_namespace, namespace)
+    yield from access.find_missing(gateway, in_cluster)
 
 
 def _check_namespace(gateway: Gateway, settings: PodSettings) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from compute.adapters.kubernetes import gpu_metrics, gpu_shares, manifests, nodes, states, storage
+from compute.adapters.kubernetes import gpu_metrics, gpu_shares, manifests, nodes, shares, states, storage
 from compute.adapters.kubernetes.connections import PodConnection, PodTerminal
 from compute.adapters.kubernetes.manifests import FORGOTTEN, VERDICT, PodSettings, object_name
 from compute.adapters.kubernetes.pod_cache import PodCache
@@ -154,7 +154,7 @@ class KubernetesDriver:
     def start(self, launch: Launch) -> None:
         """Create the Secret and the pod, of a gang the Service and all pods, unless they exist.
 
-        The claim of a checkpoint folder is made before them.
+        The claims of a checkpoint folder, and of volumes of other namespaces, are made before them.
         """
         manifests.check_launch(launch, self._settings)
         if launch.checkpoint is not None:
@@ -162,6 +162,7 @@ class KubernetesDriver:
         secret = manifests.build_secret(launch, self._settings, self._sign_attempt(launch))
         with unreachable_as_ours():
             try:
+                shares.have_shares(self._gateway, self._settings, launch.spec.mounts, clock.now())
                 if launch.checkpoint is not None:
                     claim = manifests.build_checkpoint_claim(self._settings, launch.checkpoint.name)
                     self._gateway.create(self._claims_path, claim)
@@ -441,6 +442,10 @@ class KubernetesDriver:
         if not self._list_writers(name):
             claim = manifests.checkpoint_claim(self._settings, name)
             self._ask(lambda: self._gateway.delete(f"{self._claims_path}/{claim}"))
+
+    def delete_idle_shares(self) -> None:
+        """Delete the claims that share volumes of other namespaces and that no pod needs."""
+        self._ask(lambda: shares.delete_idle(self._gateway, self._settings, clock.now()))
 
     def run_command(self, name: str, rank: int, command: Sequence[str], stdin: bytes) -> Iterator[CommandOutput]:
         """Run a command in the user's container of a pod."""

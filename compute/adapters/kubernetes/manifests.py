@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -36,6 +36,8 @@ NAME, TOKEN, VERDICT, TIMEOUT = f"{DOMAIN}/name", f"{DOMAIN}/token", f"{DOMAIN}/
 GRACE = f"{DOMAIN}/grace-period"
 CHECKPOINT = f"{DOMAIN}/checkpoint"
 """The label of a claim, and of the pods that write to it."""
+SHARED = f"{DOMAIN}/shared"
+"""The label of a claim that shares the volume of one in another namespace."""
 SHARES, RESERVES = f"{DOMAIN}/shares-gpu", f"{DOMAIN}/reserves"
 """The labels of pods that share a GPU, with the name of the one that reserves it, and of that one."""
 DEVICE, GATE = f"{DOMAIN}/gpu", f"{DOMAIN}/gpu-reserved"
@@ -465,6 +467,12 @@ def _volumes(launch: Launch, settings: PodSettings) -> list[Json]:
                 export = {"server": mount.source.server, "path": mount.source.path, "readOnly": mount.read_only}
                 volumes.append({"name": name, "nfs": export})
     return volumes
+
+
+def claims_of(pods: Iterable[Json]) -> set[str]:
+    """Return the names of the claims that pods mount."""
+    volumes = (volume for pod in pods for volume in pod["spec"].get("volumes") or [])
+    return {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
 
 
 def _parameters(launch: Launch, secret: str) -> Json:

@@ -1,8 +1,16 @@
 """What NetApp's Trident, a provisioner of volumes, is to be told of the claims that are made here."""
 
 PROVISIONER = "csi.trident.netapp.io"
+GROUP = "trident.netapp.io"
+SHARED_WITH, SHARE_OF = f"{GROUP}/shareToNamespace", f"{GROUP}/shareFromPVC"
+"""The annotations of a claim that other namespaces may share, with their names, and of one that shares it."""
+SHARE_PERMISSIONS = (
+    (GROUP, "tridentvolumereferences", ("create", "delete")),
+    ("", "persistentvolumeclaims", ("get", "list", "create", "patch", "delete")),
+)
+"""What an account may do in a namespace that shares claims of another one."""
 CLAIM_ANNOTATIONS = {
-    f"{PROVISIONER.removeprefix('csi.')}/{key}": value
+    f"{GROUP}/{key}": value
     for key, value in {
         "snapshotPolicy": "none",
         "snapshotDirectory": "true",

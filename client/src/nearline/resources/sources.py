@@ -55,6 +55,10 @@ class Sources:
         """Have the content of an import copied into the store. Raises Conflict when there is nothing to promote."""
         return Import.read(self._http.post("/imports" + quoted(import_id) + "/promote", {}))
 
+    def cancel(self, import_id: str) -> Import:
+        """Have an import stopped that is under way, or the promotion of one. Raises Conflict when neither is."""
+        return Import.read(self._http.post("/imports" + quoted(import_id) + "/cancel", {}))
+
     def check(self, import_id: str) -> Import:
         """Have the files of an import compared with what they were; returns when that is done."""
         asked = Import.read(self._http.post("/imports" + quoted(import_id) + "/check", {}))

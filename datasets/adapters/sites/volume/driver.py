@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.kubernetes import trident
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
 from core.units import parse_bytes
@@ -18,7 +17,16 @@ from datasets.adapters.sites import charges
 from datasets.adapters.sites.copy_work import ready, wait_until_gone
 from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage
-from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors
+from datasets.adapters.sites.volume.pods import (
+    ENDED,
+    NOT_THERE,
+    READS_ALL,
+    READS_PART,
+    ClusterSite,
+    Share,
+    as_site_errors,
+    pods_of,
+)
 from datasets.engine.cache_ports import CopyProgress, CopyRequest, Sharing, SiteUsage
 from datasets.engine.cache_states import UNFINISHED
 from datasets.engine.volumes import claim_bytes, claim_name
@@ -26,7 +34,9 @@ from datasets.errors import RemovalHeldUp
 
 Json = dict[str, Any]
 
-_FORBIDDEN, _NOT_FOUND = 403, 404
+
+class _NotReady(Exception):
+    """A snapshot cannot be cloned yet."""
 
 
 class VolumeSite(ClusterSite):
@@ -93,13 +103,10 @@ class VolumeSite(ClusterSite):
         name = claim_name(copy.id)
         claim = self._gateway.get(f"{self._claims}/{name}")
         if claim is None:
-            source = self._find_source(copy)
-            if source is not None and self._config.get("snapshot_class"):
-                source = self._take_snapshot(source, copy)
-                if source is None:
-                    return self._progress(copy, waits_for="a snapshot of the volume from which it is cloned")
             try:
-                claim = self._create_claim(copy, source)
+                claim = self._create_claim(copy, self._find_source(copy))
+            except _NotReady:
+                return self._progress(copy, waits_for="a snapshot of the volume from which it is cloned")
             except Refusal as error:
                 if "exceeded quota" not in error.message:
                     raise
@@ -113,13 +120,7 @@ class VolumeSite(ClusterSite):
         return self._fill(copy, claim)
 
     def _create_claim(self, copy: CopyRequest, source: manifests.Source | None) -> Json:
-        manifest = manifests.build_claim(
-            copy,
-            site_id=self._site_id,
-            storage_class=str(self._config["storage_class"]),
-            provisioner=str(self._config.get("provisioner", "")),
-            source=source,
-        )
+        manifest = manifests.build_claim(copy, site_id=self._site_id, config=self._config, source=source)
         created = self._gateway.create(self._claims, manifest)
         claim = created or self._gateway.get(f"{self._claims}/{manifest['metadata']['name']}")
         if claim is None:
@@ -127,7 +128,7 @@ class VolumeSite(ClusterSite):
         return claim
 
     def _find_source(self, copy: CopyRequest) -> manifests.Source | None:
-        """Return the claim to clone, if it is there and large enough."""
+        """Return what to clone: a claim that is there and large enough, or its snapshot. Raises _NotReady."""
         if copy.base is None or self.sharing is Sharing.NONE:
             return None
         name = claim_name(self.copy_at(copy.base.location))
@@ -136,12 +137,20 @@ class VolumeSite(ClusterSite):
             return None
         capacity = ((claim.get("status") or {}).get("capacity") or {}).get("storage", "")
         needed = claim_bytes(files=copy.files, size_bytes=copy.size_bytes)
-        return manifests.Source(name, capacity) if capacity and parse_bytes(capacity) >= needed else None
+        if not capacity or parse_bytes(capacity) < needed:
+            return None
+        source = manifests.Source(name, capacity)
+        try:
+            return self._take_snapshot(source, copy) if self._config.get("snapshot_class") else source
+        except Refusal as error:
+            if error.status in NOT_THERE:
+                return None  # all of it is fetched; the check of the site tells why
+            raise
 
-    def _take_snapshot(self, source: manifests.Source, copy: CopyRequest) -> manifests.Source | None:
-        """Have the snapshot of a claim, and return what to clone; None: it is not ready. One that fails is left out.
+    def _take_snapshot(self, source: manifests.Source, copy: CopyRequest) -> manifests.Source:
+        """Have the snapshot of a claim, and return what to clone. One that fails is left out.
 
-        Trident would take one of its own for each clone of a claim, and a volume can have 1,023.
+        Trident would take one of its own for each clone of a claim, and a volume can have 1,023. Raises _NotReady.
         """
         path = f"{self._snapshots}/{source.claim}"
         snapshot = self._gateway.get(path)
@@ -153,18 +162,25 @@ class VolumeSite(ClusterSite):
             snapshot = self._gateway.create(self._snapshots, manifest) or self._gateway.get(path) or manifest
         meta, status = snapshot["metadata"], snapshot.get("status") or {}
         if "deletionTimestamp" in meta:
-            return None
+            raise _NotReady
         if _copy_of(snapshot) != copy.id:  # so that it is not collected before it is cloned
             self._gateway.patch(path, {"metadata": {"annotations": {manifests.COPY: copy.id}}})
         if status.get("readyToUse"):
             return replace(source, has_snapshot=True)
-        return source if status.get("error") else None
+        if status.get("error"):
+            return source
+        raise _NotReady
 
     def _collect_snapshots(self) -> None:
         """Delete the snapshots of which there is no clone, and from which none is about to be made."""
         if not self._config.get("snapshot_class"):
             return
-        snapshots = self._gateway.list(self._snapshots, labelSelector=f"{manifests.SITE}={self._site_id}").items
+        try:
+            snapshots = self._gateway.list(self._snapshots, labelSelector=f"{manifests.SITE}={self._site_id}").items
+        except Refusal as error:
+            if error.status not in NOT_THERE:
+                raise
+            return  # Trident's volume, which is waited for, tells of them
         if not snapshots:
             return
         claims = self._list_claims()
@@ -198,6 +214,8 @@ class VolumeSite(ClusterSite):
                 if foreign:
                     raise RemovalHeldUp(reason)
                 return reason
+            if reason := self._find_reader(self._list_shares(claim["spec"].get("volumeName", ""))):
+                raise RemovalHeldUp(reason)
             if "deletionTimestamp" not in claim["metadata"]:
                 self._gateway.delete(f"{self._claims}/{name}", uid=claim["metadata"]["uid"])
             if pods:  # the cluster counts an ended pod as a user until it is deleted
@@ -216,17 +234,17 @@ class VolumeSite(ClusterSite):
         self._collect_snapshots()  # Trident keeps a volume as long as there is a snapshot of it
         return self._find_trident_volume(name)
 
+    def _find_reader(self, shares: Sequence[Share]) -> str:
+        """Return what is waited for where claims of other namespaces share a volume; empty: none does."""
+        for share in shares:
+            pods = [pod for pod in self._gateway.list(pods_of(share)).items if share.claim in _claims_of(pod)]
+            if users := [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED]:
+                return f"the end of the pod {users[0]['metadata']['name']}, which mounts the claim {share}"
+        return f"the removal of the claim {shares[0]}" if shares else ""
+
     def _find_trident_volume(self, name: str) -> str:
         """Return what Trident still has of a claim; it may keep a volume whose clones or snapshots are there."""
-        if self._config.get("provisioner") != trident.PROVISIONER:
-            return ""
-        try:
-            volumes = self._gateway.list("/apis/trident.netapp.io/v1/tridentvolumes").items
-        except Refusal as error:
-            if error.status in {_NOT_FOUND, _FORBIDDEN}:
-                return ""
-            raise
-        for volume in volumes:
+        for volume in self._list_trident_volumes():
             config = volume.get("config") or {}
             if (config.get("namespace"), config.get("requestName")) == (self._connection.namespace, name):
                 return (
@@ -234,9 +252,6 @@ class VolumeSite(ClusterSite):
                     "clones of it must go first"
                 )
         return ""
-
-    def _list_claims(self) -> Sequence[Json]:
-        return self._gateway.list(self._claims, labelSelector=f"{manifests.SITE}={self._site_id}").items
 
 
 def _copy_of(item: Json) -> str:

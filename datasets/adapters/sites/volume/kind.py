@@ -4,12 +4,13 @@ Each commit has one of its own, or is a folder of one that all share.
 """
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from django import forms
 
 from core import bounds
 from core.form_fields import SizeField
-from core.kubernetes import trident
+from core.kubernetes import access, trident
 from core.kubernetes.connections import ClusterConnection, ClusterNotAttached, open_connection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway, Json, Refusal
@@ -23,8 +24,10 @@ from datasets.models import CacheSite
 
 _KEYS = {
     *("resource", "storage_class", "size_bytes", "sharing", "clones", "snapshot_class", "hard_links"),
-    *("provisioner", "binds_late"),
+    *("provisioner", "binds_late", "namespace"),
 }
+SNAPSHOT_PERMISSIONS = ((SNAPSHOTS, "volumesnapshots", ("get", "list", "create", "patch", "delete")),)
+"""What the account may do where clones are made from snapshots."""
 _SHARING = {"volume": "a volume for each commit", POOL: "one volume, a folder for each commit"}
 
 
@@ -60,10 +63,9 @@ def check(site: CacheSite) -> None:
         raise InvalidCacheSite(error.message) from error
     found = read_class(connection.gateway, config["storage_class"])
     binds_late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
-    facts = {"provisioner": found["provisioner"], "binds_late": binds_late}
+    facts = {"provisioner": found["provisioner"], "binds_late": binds_late, "namespace": connection.namespace}
     clones = config.get("clones", found["provisioner"] == trident.PROVISIONER)
-    snapshot_class = find_snapshot_class(connection, found["provisioner"]) if clones else ""
-    site.config = {"clones": clones, "snapshot_class": snapshot_class, **config, **facts}
+    site.config = settle_snapshots({"clones": clones, **config, **facts}, connection)
     site.root = f"volume://{site.name}"
 
 
@@ -113,20 +115,28 @@ def read_class(gateway: Gateway, storage_class: str) -> Json:
     return found
 
 
-def find_snapshot_class(connection: ClusterConnection, provisioner: str) -> str:
-    """Return the class by which a provisioner takes snapshots; empty: the cluster takes none, or not for this account.
+def settle_snapshots(config: Mapping[str, Any], connection: ClusterConnection) -> dict[str, Any]:
+    """Return the config of a site with the class by which it takes snapshots, where none was chosen and one is found.
 
-    Raises CacheSiteUnavailable.
+    Its `warning` says what the account may not do any more. Raises CacheSiteUnavailable.
     """
-    gateway, group = connection.gateway, f"/apis/{SNAPSHOTS}/v1"
+    settled = {key: value for key, value in config.items() if key != "warning"}
+    chosen = config.get("snapshot_class")
+    if not config.get("clones") or chosen == "":
+        return settled
     try:
-        gateway.list(f"{group}/namespaces/{connection.namespace}/volumesnapshots")
-        classes = gateway.list(f"{group}/volumesnapshotclasses").items
+        missing = list(access.find_missing(connection.gateway, SNAPSHOT_PERMISSIONS, connection.namespace))
+        if chosen is None and not missing:
+            classes = connection.gateway.list(f"/apis/{SNAPSHOTS}/v1/volumesnapshotclasses").items
+            names = [each["metadata"]["name"] for each in classes if each.get("driver") == config.get("provisioner")]
+            settled |= {"snapshot_class": min(names)} if names else {}
     except Refusal:
-        return ""
+        return settled  # the cluster knows nothing of them, or does not tell
     except ClusterUnreachable as error:
         raise CacheSiteUnavailable(error.message) from error
-    return min((each["metadata"]["name"] for each in classes if each.get("driver") == provisioner), default="")
+    if chosen is not None and missing:
+        settled["warning"] = f"Commits may be fetched whole instead of cloned from a snapshot. {' '.join(missing)}"
+    return settled
 
 
 KIND = SiteKind(

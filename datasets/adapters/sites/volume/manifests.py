@@ -9,9 +9,10 @@ from typing import Any
 from core.kubernetes import trident
 from core.kubernetes.connections import ClusterConnection
 from datasets.engine.cache_ports import CopyRequest
-from datasets.engine.volumes import FILES, GIB, claim_bytes, claim_name, pool_claim_name
+from datasets.engine.volumes import FILES, GIB, SHARED, claim_bytes, claim_name, pool_claim_name
 
 Json = dict[str, Any]
+Config = Mapping[str, Any]
 
 DOMAIN = "nearline.dev"
 SITE = f"{DOMAIN}/cache-site"
@@ -86,27 +87,24 @@ class Source:
         return {"kind": "PersistentVolumeClaim", "name": self.claim}
 
 
-def build_claim(
-    copy: CopyRequest, *, site_id: str, storage_class: str, provisioner: str, source: Source | None
-) -> Json:
+def build_claim(copy: CopyRequest, *, site_id: str, config: Config, source: Source | None) -> Json:
     """Return the claim of a copy. A clone asks for exactly the size of its source, which storage requires."""
     whole_gib = claim_bytes(files=copy.files, size_bytes=copy.size_bytes) // GIB
     spec: Json = {
         # Read-only claims could not be filled; readers mount it read-only.
         "accessModes": ["ReadWriteMany"],
-        "storageClassName": storage_class,
+        "storageClassName": config["storage_class"],
         "resources": {"requests": {"storage": source.capacity if source else f"{whole_gib}Gi"}},
     }
     if source is not None:
         spec["dataSource"] = source.reference
-    annotations = {COPY: copy.id, LOCATION: copy.location}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
             "name": claim_name(copy.id),
             "labels": labels(site_id),
-            "annotations": annotations | (trident.CLAIM_ANNOTATIONS if provisioner == trident.PROVISIONER else {}),
+            "annotations": {COPY: copy.id, LOCATION: copy.location, **_annotations(config)},
         },
         "spec": spec,
     }
@@ -128,7 +126,7 @@ def snapshot_of(claim: Json) -> str:
     return str(source["name"]) if source.get("kind") == "VolumeSnapshot" else ""
 
 
-def build_pool_claim(*, site_id: str, storage_class: str, provisioner: str, size_bytes: int) -> Json:
+def build_pool_claim(*, site_id: str, config: Config) -> Json:
     """Return the claim in which each copy of a site is a folder."""
     return {
         "apiVersion": "v1",
@@ -136,14 +134,26 @@ def build_pool_claim(*, site_id: str, storage_class: str, provisioner: str, size
         "metadata": {
             "name": pool_claim_name(site_id),
             "labels": labels(site_id),
-            "annotations": trident.CLAIM_ANNOTATIONS if provisioner == trident.PROVISIONER else {},
+            "annotations": _annotations(config),
         },
         "spec": {
             "accessModes": ["ReadWriteMany"],
-            "storageClassName": storage_class,
-            "resources": {"requests": {"storage": f"{-(-size_bytes // GIB)}Gi"}},
+            "storageClassName": config["storage_class"],
+            "resources": {"requests": {"storage": f"{-(-int(config['size_bytes']) // GIB)}Gi"}},
         },
     }
+
+
+def share_annotation(config: Config) -> dict[str, str | None]:
+    """Return with which namespaces the claims of a site are shared; without a value, the annotation is to go."""
+    return {trident.SHARED_WITH: ",".join(sorted(set(config.get(SHARED, {}).values()))) or None}
+
+
+def _annotations(config: Config) -> dict[str, str]:
+    """Return what the provisioner is to be told of a claim."""
+    if config.get("provisioner") != trident.PROVISIONER:
+        return {}
+    return trident.CLAIM_ANNOTATIONS | {key: value for key, value in share_annotation(config).items() if value}
 
 
 def build_record(name: str, *, site_id: str, annotations: Mapping[str, str], owner: Json | None = None) -> Json:

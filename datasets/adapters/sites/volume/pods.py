@@ -7,10 +7,12 @@ the others: deleted with it, they leave nothing behind.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from core import clock
+from core.kubernetes import trident
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
@@ -36,6 +38,8 @@ Json = dict[str, Any]
 # What the names of Jobs that verify a copy end with.
 READS_ALL, READS_PART = "-verify", "-verify-part"
 ENDED = {"Succeeded", "Failed"}
+NOT_THERE = {403, 404}
+"""What the cluster answers for kinds of objects that it does not know, or that the account may not use."""
 
 
 class ClusterSite(ABC):
@@ -225,6 +229,38 @@ class ClusterSite(ABC):
         """Return what the pods of a copy have told the platform last."""
         return copy_work.read_progress(self._copies, copy.id, waits_for)
 
+    def settle_shares(self) -> None:
+        """Let all claims of the site be shared with the namespaces that it is to be shared with, and no others."""
+        wanted = manifests.share_annotation(self._config)
+        for claim in self._list_claims():
+            annotations = claim["metadata"].get("annotations") or {}
+            if annotations.get(trident.SHARED_WITH) != wanted[trident.SHARED_WITH]:
+                name = claim["metadata"]["name"]
+                self._gateway.patch(f"{self._claims}/{name}", {"metadata": {"annotations": wanted}})
+
+    def _list_claims(self) -> Sequence[Json]:
+        return self._gateway.list(self._claims, labelSelector=f"{manifests.SITE}={self._site_id}").items
+
+    def _list_shares(self, volume: str) -> Sequence["Share"]:
+        """Return the claims of other namespaces, foreign ones too, that share a volume."""
+        configs = [each.get("config") or {} for each in self._list_trident_volumes()]
+        return [
+            Share(str(config.get("namespace")), str(config.get("requestName")))
+            for config in configs
+            if volume and config.get("shareSourceVolume") == volume
+        ]
+
+    def _list_trident_volumes(self) -> Sequence[Json]:
+        """Return what Trident knows of its volumes; nothing where it is not there, or may not be asked."""
+        if self._config.get("provisioner") != trident.PROVISIONER:
+            return []
+        try:
+            return self._gateway.list(f"/apis/{trident.GROUP}/v1/tridentvolumes").items
+        except Refusal as error:
+            if error.status in NOT_THERE:
+                return []
+            raise
+
     def copy_at(self, location: str) -> str:
         """Return the id of the copy at a location."""
         return next((id_ for id_, where in self.list().items() if where == location), "")
@@ -236,6 +272,22 @@ class ClusterSite(ABC):
         """Return the events of an object, by its uid: of any type, and not those of one that had its name before."""
         uid = item["metadata"]["uid"]
         return self._gateway.list(self._events, fieldSelector=f"involvedObject.uid={uid}").items
+
+
+@dataclass(frozen=True)
+class Share:
+    """A claim of another namespace that shares a volume."""
+
+    namespace: str
+    claim: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.claim}, which shares its volume"
+
+
+def pods_of(share: Share) -> str:
+    """Return the path of the pods that can mount a claim of another namespace."""
+    return f"/api/v1/namespaces/{share.namespace}/pods"
 
 
 @contextmanager

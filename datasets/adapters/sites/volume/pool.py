@@ -5,7 +5,7 @@ else of it. A second one says that it is ready. Pods publish a copy by a rename 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Sum
@@ -16,8 +16,8 @@ from core.kubernetes.gateway import Refusal
 from datasets.adapters.sites import charges
 from datasets.adapters.sites.copy_work import ready, wait_until_gone
 from datasets.adapters.sites.volume import manifests, reasons
-from datasets.adapters.sites.volume.manifests import Storage
-from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors
+from datasets.adapters.sites.volume.manifests import Storage, claim_storage
+from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors, pods_of
 from datasets.engine.cache_ports import CopyProgress, CopyRequest, Sharing, SiteUsage
 from datasets.engine.volumes import claim_name, pool_claim_name
 from datasets.errors import RemovalHeldUp, VolumeRefused
@@ -143,18 +143,18 @@ class PoolSite(ClusterSite):
 
     def _find_user(self, copy_id: str) -> str:
         """Return a pod of others that mounts the folder, what it lies in, or something in it; empty: there is none."""
-        for pod in self._gateway.list(self._pods_that_may_mount).items:
-            is_ours = manifests.SITE in (pod["metadata"].get("labels") or {})
-            if is_ours or (pod.get("status") or {}).get("phase") in ENDED:
-                continue
-            if manifests.mounts(pod, self.storage_of(copy_id)):
-                return str(pod["metadata"]["name"])
+        for path, storage in self._list_places(self.storage_of(copy_id)):
+            for pod in self._gateway.list(path).items:
+                is_ours = manifests.SITE in (pod["metadata"].get("labels") or {})
+                if is_ours or (pod.get("status") or {}).get("phase") in ENDED:
+                    continue
+                if manifests.mounts(pod, storage):
+                    return str(pod["metadata"]["name"])
         return ""
 
-    @property
-    def _pods_that_may_mount(self) -> str:
-        """The path of the pods that can mount the volume: claims belong to a namespace, exports to nobody."""
-        return self._pods if "persistentVolumeClaim" in self._volume else "/api/v1/pods"
+    def _list_places(self, storage: Storage) -> Sequence[tuple[str, Storage]]:
+        """Return the paths of the pods that can mount the volume, and as what: an export is of no namespace."""
+        return [("/api/v1/pods", storage)]
 
     def _go_on_removing(self, copy_id: str, record: Json) -> str:
         """Take the next step of a removal, and return what it waits for; empty: the folder is gone."""
@@ -183,12 +183,7 @@ class ClaimPoolSite(PoolSite):
         path = f"{self._claims}/{pool_claim_name(self._site_id)}"
         claim = self._gateway.get(path)
         if claim is None:
-            manifest = manifests.build_pool_claim(
-                site_id=self._site_id,
-                storage_class=str(self._config["storage_class"]),
-                provisioner=str(self._config.get("provisioner", "")),
-                size_bytes=int(self._config["size_bytes"]),
-            )
+            manifest = manifests.build_pool_claim(site_id=self._site_id, config=self._config)
             try:
                 claim = self._gateway.create(self._claims, manifest) or self._gateway.get(path)
             except Refusal as error:
@@ -200,8 +195,16 @@ class ClaimPoolSite(PoolSite):
         return self._find_claim_reason(claim)
 
     def _has_files(self) -> bool:
-        claim = self._gateway.get(f"{self._claims}/{pool_claim_name(self._site_id)}")
-        return claim is not None and bool(claim["spec"].get("volumeName"))
+        return bool(self._find_volume())
+
+    def _list_places(self, storage: Storage) -> Sequence[tuple[str, Storage]]:
+        shares = self._list_shares(self._find_volume())
+        return [(self._pods, storage), *((pods_of(each), claim_storage(each.claim, storage.folder)) for each in shares)]
+
+    def _find_volume(self) -> str:
+        """Return the name of the volume; empty: there is none yet."""
+        claim = self._gateway.get(f"{self._claims}/{pool_claim_name(self._site_id)}") or {}
+        return str(claim.get("spec", {}).get("volumeName", ""))
 
 
 class ExportSite(PoolSite):

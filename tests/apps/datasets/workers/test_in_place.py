@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -17,6 +18,7 @@ from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store, open_manifests, open_store
 from datasets.engine.layout import map_key, pack_key
 from datasets.errors import (
+    ImportNotReady,
     InvalidSource,
     SourceFileChanged,
     SourceFileMissing,
@@ -25,7 +27,7 @@ from datasets.errors import (
     SourceUnreachable,
     StorageLimitReached,
 )
-from datasets.models import Branch, Dataset, FileSource, ImportState, InPlaceImport, Pack, PackState
+from datasets.models import Branch, Dataset, FileSource, ImportState, InPlaceImport, Pack, PackState, UploadSession
 from datasets.selectors import storage
 from datasets.selectors.damage import get_damage
 from datasets.selectors.trees import list_entries
@@ -247,6 +249,29 @@ def test_a_signed_address_serves_what_was_imported_or_says_which_file_changed(so
     assert (part.status_code, b"".join(part.streaming_content)) == (206, b"eoneoneonetwotwotwot")
     assert (refused.status_code, refused.json()["code"]) == (409, "datasets.source_file_changed")
     assert "set/a/two.bin" in refused.json()["title"]
+
+
+def test_a_cancelled_import_leaves_nothing_and_a_cancelled_promotion_what_it_referred_to(
+    source, folder, dataset, member, monkeypatch
+):
+    row = in_place.request_import(actor=member, dataset=dataset, source="nfs", prefix="set")
+    monkeypatch.setattr(worker, "_TELL_EVERY", timedelta())
+    monkeypatch.setattr(worker.uploads, "prolong", lambda **_: in_place.cancel(actor=member, row=row))
+
+    worker.work_on(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, row.commit, row.error) == ("cancelled", None, "")
+    assert list(UploadSession.objects.values_list("state", flat=True)) == ["cancelled"]
+    with pytest.raises(ImportNotReady, match="The import is cancelled, so there is nothing to cancel"):
+        in_place.cancel(actor=member, row=row)
+    monkeypatch.undo()
+    done = import_files(member, dataset)
+    in_place.promote(actor=member, row=done)
+    in_place.cancel(actor=member, row=done)
+    worker.work_on(done.pk)
+    done.refresh_from_db()
+    assert (done.state, Pack.objects.get(origin=done).state) == ("referenced", PackState.COMPLETE)
 
 
 def test_a_promotion_that_broke_off_goes_on_and_is_charged(source, folder, dataset, member, monkeypatch):

@@ -41,6 +41,8 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
                 session.out.note(_room(name, place.committed_bytes, place.free_bytes, place.capacity_bytes))
                 if place.error:
                     session.out.note(f"{name} is lost: {printable(place.error)}")
+                if place.warning:
+                    session.out.note(f"{name}: {printable(place.warning)}")
 
 
 @app.command("add")

@@ -33,6 +33,7 @@ for name, function in {
     "export": foreign.export_data,
     "imports": in_place.list_imports,
     "promote": in_place.promote,
+    "cancel-import": in_place.cancel,
     "list": files.list_datasets,
     "files": files.list_files,
     "commits": history.list_commits,

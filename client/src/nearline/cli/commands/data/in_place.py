@@ -28,8 +28,8 @@ def import_in_place(
     asked = client.datasets.import_in_place(target, source, prefix, directory=directory, message=message)
     session.out.note(f"The server reads {source}:{prefix or '.'} (import {asked.id}).")
     found = client.sources.wait(asked.id)
-    if found.state == "failed":
-        raise Failed(f"Nothing was imported: {found.error}", code=found.error_code)
+    if found.state in {"failed", "cancelled"}:
+        raise Failed(f"Nothing was imported: {found.error or 'it was cancelled.'}", code=found.error_code)
     for line in found.skipped:
         session.out.note(f"Left out: {line}")
     _show(session, found)
@@ -87,6 +87,19 @@ def promote(context: typer.Context, reference: Ref = HERE, *, only: ImportId = "
             code=left[0].error_code or "datasets.source_file_changed",
             hint="`nearline data imports` names them.",
         )
+
+
+def cancel(context: typer.Context, reference: Ref = HERE, *, only: ImportId = "") -> None:
+    """Stop imports in place that are under way, or their promotion. What is in the store by then stays."""
+    session = session_of(context)
+    client, target = session.client(), target_of(session, reference)
+    working = [one for one in client.datasets.list_imports(target) if one.is_working and only in {"", one.id}]
+    for one in working:
+        client.sources.cancel(one.id)
+    for one in working:
+        _show(session, client.sources.wait(one.id))
+    if not working:
+        session.out.done("There is nothing to cancel.")
 
 
 def _show(session: Session, one: "Import") -> None:
