@@ -150,17 +150,15 @@ def _scenarios(
             on_node.setdefault(node, []).append(fresh)
             if capacity.is_enough_on(node):
                 yield [*recorded, *on_node[node]]
-    if session.cause.code is StopCode.MOVED and session.policy.honors_reservations:
-        enough = _doubling(enough)
-    for count in enough:
+    for count in _doubling(enough) if session.policy.honors_reservations else enough:
         yield [*recorded, *pool[:count]]
 
 
 def _doubling(counts: Sequence[int]) -> list[int]:
     """Return the 1st, 2nd, 4th, 8th … and last of some counts.
 
-    Nobody loses anything who is moved with too many others, and who need not move stays. One by one would cost the
-    square of what runs, whenever moves cannot help.
+    Victims are served again after those who want their place, so of too many, who need not leave stays. One by one
+    would cost the square of what runs, whenever nothing helps.
     """
     places = {min(1 << power, len(counts)) - 1 for power in range(len(counts).bit_length() + 1)} if counts else ()
     return [counts[place] for place in sorted(places)]
