@@ -119,8 +119,7 @@ class JobSpec:
 
     def to_json(self) -> dict[str, object]:
         """Return the spec as JSON types. It names secrets but holds none."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        return plain | {
+        return vars(self) | {
             "data": [mount.to_json() for mount in self.data],
             "inputs": [mount.to_json() for mount in self.inputs],
             "code": self.code and self.code.to_json(),
@@ -131,8 +130,7 @@ class JobSpec:
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> "JobSpec":
         """Read `to_json`'s answer, or the same that has been through a JSON column; also that of the first release."""
-        known = {item.name for item in fields(cls)}
-        values = {key: item for key, item in value.items() if key in known}
+        values = {key: item for key, item in value.items() if key in _NAMES}
         inputs = _mappings(value.get("inputs"))
         code = value.get("code")
         values["data"] = tuple(map(_read_mount, _mappings(value.get("data"))))
@@ -160,6 +158,9 @@ class JobSpec:
         if not self.command:
             return extra
         return ["/bin/sh", "-c", " ".join([self.command, *map(shlex.quote, extra)])]
+
+
+_NAMES = frozenset(item.name for item in fields(JobSpec))
 
 
 def name_of_run(job_name: str, evictions: int) -> str:

@@ -6,7 +6,7 @@ store that is written to the job.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
@@ -112,7 +112,7 @@ class Mount:
 
 def source_to_json(source: Source) -> dict[str, str]:
     """Return a source as JSON types."""
-    return {"kind": source.kind.value, **asdict(source)}
+    return {"kind": source.kind.value, **vars(source)}
 
 
 def source_from_json(value: Mapping[str, object]) -> Source:

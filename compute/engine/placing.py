@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from compute.errors import InvalidJobSpec
 
@@ -49,7 +49,7 @@ class Placing:
 
     def to_json(self) -> dict[str, object]:
         """Return it as JSON types, without what says nothing."""
-        return {name: value for name, value in asdict(self).items() if value}
+        return {name: value for name, value in vars(self).items() if value}
 
     @property
     def has_own_gpu(self) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from compute.errors import InvalidResource
 from core.taints import Toleration, parse_toleration
@@ -37,7 +37,7 @@ class PodOptions:
 
     def to_json(self) -> dict[str, object]:
         """Return it as JSON types, without what says nothing."""
-        return {name: value for name, value in asdict(self).items() if value}
+        return {name: value for name, value in vars(self).items() if value}
 
     @property
     def parsed_tolerations(self) -> tuple[Toleration, ...]:

@@ -263,7 +263,7 @@ def _create(jobs: Sequence[Job]) -> None:
     insert(
         [
             JobEvent(
-                job=job,
+                job_id=job.pk,
                 seq=1,
                 state=job.state,
                 message=job.reason or f"Waits for {job.template_name}.",

@@ -81,10 +81,12 @@ def _write_alone(step: Step) -> list[Written]:
     """Write one step, if it is allowed, in one statement: one row needs no order of locks."""
     changes = {"state": step.to, "event_seq": _NEXT_EVENT, **step.fields, **step.times}
     sources = JOB_STATES.sources_of(step.to)
+    if step.to not in JOB_STATES.final:
+        rows = _of_run.update_returning(changes, ("event_seq", "workload_id"), step.job_id, step.token, sources)
+        return [(step, seq, workload_id) for seq, workload_id in rows]
     rows = _of_run.update_returning(changes, known_jobs.COLUMNS, step.job_id, step.token, sources)
     jobs = [known_jobs.job_of(row) for row in rows]
-    if step.to in JOB_STATES.final:
-        known_jobs.note_ended(jobs)
+    known_jobs.note_ended(jobs)
     return [(step, job.event_seq, job.workload_id) for job in jobs]
 
 

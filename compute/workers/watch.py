@@ -121,6 +121,6 @@ def _wait_for_news(driver: ComputeDriver) -> bool:
         if rest_s <= 0 or not driver.wait_for_news(rest_s):
             return True
         reports = driver.list_jobs()
-    running = sum(report.state is ReportState.RUNNING for report in reports)
-    time.sleep(min(running * _GATHER_S, _GATHER_MOST_S))
+    if running := sum(report.state is ReportState.RUNNING for report in reports):
+        time.sleep(min(running * _GATHER_S, _GATHER_MOST_S))
     return True

@@ -177,12 +177,13 @@ def within_reach(
     Without `pending`, those are left out that follow only if a step ends that never began: see `goes_further`.
     """
     reached: set[str] = set()
-    may_end: dict[str, bool] = {}
+    lasting: set[str] = set()
     for node in graph.nodes:
-        if all(may_end[parent] for parent in node.after):
-            reached.add(node.key)
-        waiting = pending.get(node.key, 0) if node.key in reached else 0
-        may_end[node.key] = moving.get(node.key, 0) + waiting >= live.get(node.key, 0)
+        key = node.key
+        if is_reached := lasting.isdisjoint(node.after):
+            reached.add(key)
+        if key in live and moving.get(key, 0) + (pending.get(key, 0) if is_reached else 0) < live[key]:
+            lasting.add(key)
     return frozenset(reached)
 
 
@@ -207,8 +208,7 @@ class _Planner:
         self._snapshot = snapshot
         self._graph = snapshot.graph
         self._templates = snapshot.templates
-        self._ended: dict[str, Counter[StepState]] = defaultdict(Counter)
-        self._ended.update((key, Counter(counts)) for key, counts in snapshot.ended.items() if counts)
+        self._ended = dict(snapshot.ended)
         self._open = Counter(step.key for step in snapshot.steps) + Counter(snapshot.idle)
         self._waiting: dict[str, list[StepNow]] = defaultdict(list)
         self._is_storing = snapshot.is_storing
@@ -392,7 +392,7 @@ class _Planner:
             bad = [
                 state
                 for state in (StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED)
-                if self._ended[parent][state]
+                if self._count_ended(parent, state)
             ]
             if bad:
                 for step in steps:
@@ -573,13 +573,16 @@ class _Planner:
         )
         if state in STEP_ENDS:
             self._open[step.key] -= 1
-            self._ended[step.key][state] += 1
+            self._ended[step.key] = Counter(self._ended.get(step.key)) + Counter([state])
+
+    def _count_ended(self, key: str, state: StepState) -> int:
+        return self._ended.get(key, {}).get(state, 0)
 
     def _finish(self) -> Finish:
         total: Counter[StepState] = Counter()
         for counts in self._ended.values():
             total.update(counts)
-        failed = [node.key for node in self._graph.nodes if self._ended[node.key][StepState.FAILED]]
+        failed = [node.key for node in self._graph.nodes if self._count_ended(node.key, StepState.FAILED)]
         if failed:
             names = ", ".join(f"'{key}'" for key in failed[:_NAMED])
             return Finish(RunState.FAILED, f"{names}{' and others' if failed[_NAMED:] else ''} failed.")

@@ -376,7 +376,7 @@ class _Writer:
 
     def _new_attempt(self, step: Step, start: Start) -> Attempt:
         return Attempt(
-            run=self._run,
+            run_id=self._run.pk,
             step=step,
             number=start.number,
             choice=start.choice,
@@ -574,7 +574,7 @@ class _Writer:
     def _event(self, kind: str, step_id: str | None, message: str, *, first: bool = False, **data: object) -> None:
         step = self._loaded.steps[step_id] if step_id is not None else None
         event = RunEvent(
-            run=self._run,
+            run_id=self._run.pk,
             kind=kind,
             step_key=step.key if step else "",
             step_index=step.index if step else None,

@@ -214,8 +214,9 @@ def _pending_steps(run_id: str, keys: Collection[str]) -> QuerySet[Step]:
 def _live(counts: StepCounts) -> Counter[str]:
     live: Counter[str] = Counter()
     for key, states in counts.items():
-        if count := sum(count for state, count in states.items() if state not in STEP_ENDS):
-            live[key] = count
+        for state, count in states.items():
+            if state not in STEP_ENDS:
+                live[key] += count
     return live
 
 
@@ -251,8 +252,9 @@ def _is_reopened(run: Run, graph: Graph, step: Step) -> bool:
 def _ended(counts: StepCounts, *, besides: Iterable[Step]) -> StepCounts:
     ended: dict[str, dict[StepState, int]] = {}
     for key, states in counts.items():
-        if found := {state: count for state, count in states.items() if state in STEP_ENDS}:
-            ended[key] = found
+        for state, count in states.items():
+            if state in STEP_ENDS:
+                ended.setdefault(key, {})[state] = count
     for step in besides:
         ended[step.key][StepState(step.state)] -= 1
     return ended

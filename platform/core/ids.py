@@ -7,6 +7,9 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no i, l, 
 _RANDOM_BITS = 50
 # Steps within one millisecond are random too, so that an id does not tell its neighbours.
 _STEP_BITS = 30
+# Two characters at once: ids are made by the dozen.
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_SHIFTS = range(90, -1, -10)
 
 _guard = threading.Lock()
 _last = 0
@@ -23,8 +26,4 @@ def new_id(prefix: str, *, now_ms: int) -> str:
         fresh = (now_ms << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
         is_later = now_ms > _last >> _RANDOM_BITS
         _last = value = fresh if is_later else _last + 1 + secrets.randbits(_STEP_BITS)
-    digits = []
-    for _ in range(20):
-        value, digit = divmod(value, 32)
-        digits.append(_ALPHABET[digit])
-    return f"{prefix}_{''.join(reversed(digits))}"
+    return f"{prefix}_{''.join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])}"

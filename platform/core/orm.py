@@ -1,15 +1,16 @@
 """What every model shares."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from django.db import connection, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.operations import BaseDatabaseOperations
+from django.db.models.base import ModelState
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Least, NullIf
 from django.db.models.sql.compiler import SQLCompiler
@@ -47,6 +48,17 @@ class BaseModel(models.Model):
         """Store the row. Raises OutOfBounds."""
         self.check_bounds(options.get("update_fields"))
         super().save(**options)
+
+    @classmethod
+    def from_db(  # type: ignore[override]  # its stub is that of a later Django
+        cls, db: str | None, field_names: Collection[str], values: Sequence[Any]
+    ) -> Self:
+        """Return the instance of a row, which needs no defaults and no new id: `__init__` asks each field for them."""
+        row = cls.__new__(cls)
+        row.__dict__.update(zip(field_names, values, strict=True))
+        row._state = state = ModelState()  # noqa: SLF001 (as Django does)
+        state.adding, state.db = False, db
+        return row
 
     def check_bounds(self, names: Collection[str] | None = None) -> None:
         """Raise OutOfBounds where a column, of these or of all, cannot hold what the row has for it."""

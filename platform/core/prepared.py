@@ -11,16 +11,19 @@ The function is called with stand-ins for its arguments, for which each call put
 differs from call to call is an argument, and the function only passes it to the query.
 """
 
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter, itemgetter
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import DEFERRED, AutoField, F, Field, Model, QuerySet, sql
+from django.db.backends.sqlite3.base import SQLiteCursorWrapper
+from django.db.backends.sqlite3.operations import DatabaseOperations as SQLiteOperations
+from django.db.models import AutoField, F, Field, Model, QuerySet, sql
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import Col
 from django.db.models.query import (
@@ -43,9 +46,56 @@ Shape = list[Hashable]
 """What of the arguments of a call is part of the SQL: their types, and of collections how many items they have."""
 
 
+class _SQLiteCursor(SQLiteCursorWrapper):
+    """Translates the placeholders of each statement once."""
+
+    _translated: ClassVar[dict[str, str]] = {}
+
+    def convert_query(self, query: str, *, param_names: list[str] | None = None) -> str:
+        if query not in self._translated:
+            self._translated[query] = super().convert_query(query, param_names=param_names)
+        return self._translated[query]
+
+
+class _Thread(threading.local):
+    """The connection of this thread, and the cursor that all prepared statements of the thread use."""
+
+    def __init__(self) -> None:
+        self.database: BaseDatabaseWrapper = connections[DEFAULT_DB_ALIAS]
+        self.connection: object = None
+        self.cursor: Any = None
+
+
+_thread = _Thread()
+
+
 def _database() -> BaseDatabaseWrapper:
     """Return the connection of this thread. Django's `connection` looks it up for each of its attributes."""
-    return connections[DEFAULT_DB_ALIAS]
+    return _thread.database
+
+
+def _execute(database: BaseDatabaseWrapper, text: str, parameters: Sequence[Any]) -> Any:
+    """Execute a statement and return the cursor, which is used again: its rows are read before the next statement."""
+    database.close_if_health_check_failed()
+    own = _thread
+    if database.connection is None or own.connection is not database.connection:
+        own.cursor = database.cursor().cursor
+        own.connection = database.connection
+        if database.vendor == "sqlite":
+            own.cursor = database.connection.cursor(factory=_SQLiteCursor)
+    wrap = database.make_debug_cursor if database.queries_logged else database.make_cursor
+    cursor = wrap(own.cursor)
+    cursor.execute(text, parameters)
+    return cursor
+
+
+def _change(database: BaseDatabaseWrapper, text: str, parameters: Sequence[Any]) -> Any:
+    """Execute a statement that changes rows; where it fails, so does the transaction around it."""
+    try:
+        return _execute(database, text, parameters)
+    except Exception:
+        with transaction.mark_for_rollback_on_error():
+            raise
 
 
 class prepared(Generic[P, R]):  # noqa: N801 (a decorator)
@@ -76,10 +126,11 @@ class prepared(Generic[P, R]):  # noqa: N801 (a decorator)
         A change may be a value, or an `F` that names a column or an annotation of the query. With any other expression
         the SQL is made each time.
         """
-        if any(hasattr(value, "resolve_expression") and type(value) is not F for value in changes.values()):
+        new, others = _parted(changes)
+        if any(value is not None and type(value) is not F for value in others.values()):
             return self._make(*arguments).update(**changes)
-        changes, values, update = self._update_of(changes, (), arguments, named)
-        return 0 if update is None else update.run(changes, values)
+        values, update = self._update_of(new, others, (), arguments, named)
+        return 0 if update is None else update.run(new.values(), values)
 
     def update_returning(
         self, changes: Mapping[str, Any], columns: Sequence[str], *arguments: P.args, **named: P.kwargs
@@ -88,8 +139,9 @@ class prepared(Generic[P, R]):  # noqa: N801 (a decorator)
 
         A change is as in `update`, an `F` with a number among it; a column may be an annotation of the query.
         """
-        changes, values, update = self._update_of(changes, columns, arguments, named)
-        return [] if update is None else update.run_returning(changes, values)
+        new, others = _parted(changes)
+        values, update = self._update_of(new, others, columns, arguments, named)
+        return [] if update is None else update.run_returning(new.values(), values)
 
     def delete(self, *arguments: P.args, **named: P.kwargs) -> int:
         """Delete the rows of the query, to which no others refer, and return how many they were."""
@@ -102,18 +154,18 @@ class prepared(Generic[P, R]):  # noqa: N801 (a decorator)
 
     def _update_of(
         self,
-        changes: Mapping[str, Any],
+        new: Mapping[str, Any],
+        others: Mapping[str, Any],
         columns: Sequence[str],
         arguments: Sequence[object],
         named: Mapping[str, object],
-    ) -> tuple[Mapping[str, Any], Values, "_Update | None"]:
+    ) -> tuple[Values, "_Update | None"]:
         shape, values = _split(arguments, named)
-        # Values come before expressions, so that their parameters are the first ones.
-        changes = dict(sorted(changes.items(), key=lambda change: hasattr(change[1], "resolve_expression")))
-        key = (*shape, *((name, ... if _is_value(value) else value) for name, value in changes.items()), *columns)
+        key = (*shape, *new, None, *others.items(), *columns)
         if key not in self._updates:
-            self._updates[key] = _unless_empty(lambda: _Update(*self._made(shape), changes, columns))
-        return changes, values, self._updates[key]
+            # Values come before expressions, so that their parameters are the first ones.
+            self._updates[key] = _unless_empty(lambda: _Update(*self._made(shape), {**new, **others}, columns))
+        return values, self._updates[key]
 
     def _made(self, shape: Shape) -> tuple["QuerySet[Any, R]", Mapping[object, int]]:
         """Return the query with stand-ins for its arguments, and the place of each in the values of a call."""
@@ -173,9 +225,7 @@ class _Read:
         return self.fetch(_database(), self.statement.bind(values))
 
     def fetch(self, database: BaseDatabaseWrapper, parameters: Sequence[Any]) -> list[Any]:
-        with database.cursor() as cursor:
-            cursor.execute(self.statement.sql, parameters)
-            rows = cursor.fetchall()
+        rows = _execute(database, self.statement.sql, parameters).fetchall()
         return [self._shape(row) for row in _converted(rows, self._converters, database)] if rows else []
 
 
@@ -184,7 +234,18 @@ Converters = Sequence[tuple[int, Callable[..., Any], Any]]
 
 
 def _flat(converters: Mapping[int, tuple[Sequence[Callable[..., Any]], Any]]) -> Converters:
-    return [(at, convert, column) for at, (each, column) in converters.items() for convert in each]
+    return [(at, _quickest(convert), column) for at, (each, column) in converters.items() for convert in each]
+
+
+def _quickest(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what converts a value as `convert` does, but does not ask each time what is the same for all moments."""
+    function = getattr(convert, "__func__", None)
+    return _read_moment if function is SQLiteOperations.convert_datetimefield_value else convert
+
+
+def _read_moment(value: str | datetime, *_: object) -> datetime:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment.replace(tzinfo=UTC)
 
 
 def _converted(
@@ -192,7 +253,8 @@ def _converted(
 ) -> Iterator[list[Any]]:
     for row in map(list, rows):
         for at, convert, column in converters:
-            row[at] = convert(row[at], column, database)
+            if row[at] is not None:  # which none of them changes
+                row[at] = convert(row[at], column, database)
         yield row
 
 
@@ -214,15 +276,14 @@ class _Instances:
     def __init__(self, db: str, compiler: Any) -> None:
         self._db = db
         self._model = compiler.klass_info["model"]
-        columns = {compiler.select[at][0].target.attname: at for at in compiler.klass_info["select_fields"]}
-        self._positions = [columns.get(field.attname) for field in self._model._meta.concrete_fields]
+        self._positions = compiler.klass_info["select_fields"]
+        self._names = [compiler.select[at][0].target.attname for at in self._positions]
         find_related: Any = get_related_populators  # its stub is that of a later Django
         self._related = find_related(compiler.klass_info, compiler.select, db)
         self._annotations = dict(compiler.annotation_col_map or {})
 
     def __call__(self, row: list[Any]) -> Any:
-        made = self._model(*(DEFERRED if at is None else row[at] for at in self._positions))
-        made._state.adding, made._state.db = False, self._db  # noqa: SLF001 (as Django does)
+        made = self._model.from_db(self._db, self._names, [row[at] for at in self._positions])
         for related in self._related:
             related.populate(row, made)
         for name, at in self._annotations.items():
@@ -257,21 +318,17 @@ class _Update:
             self._converters = _flat(compiler.get_converters(returned))
         self._statement = _Statement.of(text, parameters, places)
 
-    def run(self, changes: Mapping[str, Any], values: Values) -> int:
+    def run(self, new: Iterable[Any], values: Values) -> int:
         database = _database()
-        with transaction.mark_for_rollback_on_error(), database.cursor() as cursor:
-            cursor.execute(self._statement.sql, self._bind(changes, values, database))
-            return int(cursor.rowcount)
+        return int(_change(database, self._statement.sql, self._bind(new, values, database)).rowcount)
 
-    def run_returning(self, changes: Mapping[str, Any], values: Values) -> list[tuple[Any, ...]]:
+    def run_returning(self, new: Iterable[Any], values: Values) -> list[tuple[Any, ...]]:
         database = _database()
-        with transaction.mark_for_rollback_on_error(), database.cursor() as cursor:
-            cursor.execute(self._statement.sql, self._bind(changes, values, database))
-            rows = cursor.fetchall()
+        rows = _change(database, self._statement.sql, self._bind(new, values, database)).fetchall()
         return [tuple(row) for row in _converted(rows, self._converters, database)]
 
-    def _bind(self, changes: Mapping[str, Any], values: Values, database: BaseDatabaseWrapper) -> list[Any]:
-        pairs = zip(self._columns, filter(_is_value, changes.values()), strict=True)
+    def _bind(self, new: Iterable[Any], values: Values, database: BaseDatabaseWrapper) -> list[Any]:
+        pairs = zip(self._columns, new, strict=True)
         return [*(column.adapt(value, database) for column, value in pairs), *self._statement.bind(values)]
 
 
@@ -284,9 +341,7 @@ class _Delete:
         self._statement = _Statement.of(text, parameters, places)
 
     def run(self, values: Values) -> int:
-        with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
-            cursor.execute(self._statement.sql, self._statement.bind(values))
-            return int(cursor.rowcount)
+        return int(_change(_database(), self._statement.sql, self._statement.bind(values)).rowcount)
 
 
 def _column_of(model: type[Model], name: str) -> Col:
@@ -311,6 +366,12 @@ class _Statement:
 
     def bind(self, values: Values) -> tuple[Any, ...]:
         return tuple(same if place is None else values[place] for place, same in self.parameters)
+
+
+def _parted(changes: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the values among changes, and the expressions and NULLs, which are part of the SQL."""
+    new = {name: value for name, value in changes.items() if _is_value(value)}
+    return new, {name: value for name, value in changes.items() if name not in new}
 
 
 def _is_value(change: object) -> bool:
@@ -415,9 +476,7 @@ def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False, update: Seq
         for column, value in zip(known, read(row), strict=True)
     ]
     places = _PLACES.format(", ".join(["%s"] * len(known)))
-    with transaction.mark_for_rollback_on_error(), database.cursor() as cursor:
-        cursor.execute(f"{start}{', '.join([places] * len(rows))}{end}", values)
-        count = int(cursor.rowcount)
+    count = int(_change(database, f"{start}{', '.join([places] * len(rows))}{end}", values).rowcount)
     for row in rows:
         row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS  # noqa: SLF001 (as Django does)
     return count
@@ -441,11 +500,13 @@ class _Stored:
     field: "Field[Any, Any]"
     unchanged: frozenset[type]
     has_moments: bool
+    json: "models.JSONField[Any, Any] | None"
 
     @classmethod
     def of(cls, field: "Field[Any, Any]") -> "_Stored":
         unchanged = frozenset(kind for kind, columns in _AS_THEY_ARE.items() if isinstance(field, columns))
-        return cls(field, unchanged, isinstance(field, models.DateTimeField))
+        json = field if isinstance(field, models.JSONField) else None
+        return cls(field, unchanged, isinstance(field, models.DateTimeField), json)
 
     def adapt(self, value: Any, database: BaseDatabaseWrapper) -> Any:
         """Return a value as the column stores it."""
@@ -454,17 +515,16 @@ class _Stored:
             return value
         if kind is datetime and self.has_moments:
             return _for_database(value, database)
+        if self.json is not None and kind in {dict, list}:
+            return database.ops.adapt_json_value(value, self.json.encoder)
         return self.field.get_db_prep_save(value, database)
 
 
-_last_moment: tuple[datetime | None, Any] = None, None
-
-
 def _for_database(moment: datetime, database: BaseDatabaseWrapper) -> Any:
-    """Return a moment as the database takes it. The same one is stored in many columns, one after the other."""
-    global _last_moment  # noqa: PLW0603 (it is replaced as a whole)
-    known, text = _last_moment
-    if known is not moment:
-        text = database.ops.adapt_datetimefield_value(moment)
-        _last_moment = moment, text
-    return text
+    """Return a moment as the database takes it: SQLite as a text, in UTC."""
+    if database.vendor == "sqlite" and moment.tzinfo is UTC:
+        return moment.isoformat(" ")[: -len(_UTC)]
+    return database.ops.adapt_datetimefield_value(moment)
+
+
+_UTC = "+00:00"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -162,8 +163,14 @@ def ask_anew() -> None:
 
 def run(name: str, ids: dict[str, str]) -> None:
     """Run a task here and now."""
-    with _remembering(), TASK_FAILURES.labels(name).count_exceptions(), TASK_SECONDS.labels(name).time():
+    failures, seconds = _meters_of(name)
+    with _remembering(), failures.count_exceptions(), seconds.time():
         _tasks[name].handler(**ids)
+
+
+@cache
+def _meters_of(name: str) -> tuple[Counter, Histogram]:
+    return TASK_FAILURES.labels(name), TASK_SECONDS.labels(name)
 
 
 def memo() -> dict[str, Any] | None:

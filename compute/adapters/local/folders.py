@@ -98,9 +98,10 @@ class JobFolder:
 
     def open_control(self) -> int:
         """Make the FIFO for orders and open both its ends, so that an order given early waits in it."""
+        control = self.control
         with suppress(FileExistsError):
-            os.mkfifo(self.control, 0o600)
-        return os.open(self.control, os.O_RDWR)
+            os.mkfifo(control, 0o600)
+        return os.open(control, os.O_RDWR)
 
     def send(self, order: str) -> None:
         """Give the shim an order; without effect when none lives."""
@@ -119,22 +120,18 @@ class JobFolder:
 
     def prepare(self, launch: Launch, notes: Sequence[str]) -> JobPaths:
         """Make the folders and files that the job finds at its start. Repeating it changes nothing."""
-        for part in ("work", "output", "data", "input", "tmp"):
-            (self.path / part).mkdir(exist_ok=True)
-        write_json(self.path / "parameters.json", dict(launch.spec.parameters))
-        self.log.write_text("".join(f"[nearline] {note}\n" for note in notes))
-        return JobPaths(
-            work=str(self.path / "work"),
-            data=str(self.path / "data"),
-            input=str(self.path / "input"),
-            output=str(self.output),
-            parameters=str(self.path / "parameters.json"),
-            tmp=str(self.path / "tmp"),
-        )
+        folders = {part: self.path / part for part in ("work", "output", "data", "input", "tmp")}
+        for folder in folders.values():
+            folder.mkdir(exist_ok=True)
+        parameters = self.path / "parameters.json"
+        parameters.write_bytes(json.dumps(dict(launch.spec.parameters)).encode())  # no job reads it before it is whole
+        if notes:
+            self.log.write_text("".join(f"[nearline] {note}\n" for note in notes))
+        return JobPaths(parameters=str(parameters), **{part: str(folder) for part, folder in folders.items()})
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Write a JSON file so that it is there whole or not at all."""
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(value))
+    part.write_bytes(json.dumps(value).encode())
     part.replace(path)

@@ -64,7 +64,7 @@ class Views:
                 *_show(WRITE, [Path(paths.checkpoint)] if paths.checkpoint else []),
             ]
         )
-        return [*shown, *_mounts(shown, folder, binds)]
+        return [*shown, *_mounts(shown, place, binds)]
 
     @cached_property
     def _shared_tmp(self) -> list[str]:
@@ -104,19 +104,19 @@ def _given(spec: JobSpec) -> list[Path]:
     return [Path(path) for path in (*spec.readable_paths, *listed, *filter(None, [spec.working_directory]))]
 
 
-def _mounts(shown: Sequence[Entry], folder: JobFolder, binds: Sequence[Bind]) -> Iterator[Entry]:
-    """Mount each bind wherever the folder that holds it is shown.
+def _mounts(shown: Sequence[Entry], place: Path, binds: Sequence[Bind]) -> Iterator[Entry]:
+    """Mount each bind wherever the folder that holds it is shown. `place` is the job's folder, without links.
 
     Links to its source are followed when it is mounted: a copy that is being filled may move until then.
     """
     if not binds:
         return
-    owns = {part: str((folder.path / part).resolve()) for part in ("data", "input")}
+    owns = {part: _source_of(place / part) for part in ("data", "input")}
     places = {part: {own, *(target for _, target, source in shown if source == own)} for part, own in owns.items()}
     for bind in binds:
         part, _, name = bind.place.partition("/")
-        for place in places[part]:
-            yield READ if bind.read_only else WRITE, f"{place}/{name}", str(bind.source.absolute())
+        for shown_at in places[part]:
+            yield READ if bind.read_only else WRITE, f"{shown_at}/{name}", str(bind.source.absolute())
 
 
 def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:
@@ -133,10 +133,13 @@ def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:
 def _show_own(kind: str, folder: JobFolder, place: Path, names: Iterable[str]) -> Iterator[Entry]:
     """Show what a job has in its own folder, as `_show` does. `place` is the folder's path without links."""
     for name in names:
-        own = place / name
-        source = str(own.resolve() if own.is_symlink() else own)
-        for target in dict.fromkeys((source, str(folder.path / name))):
+        source = _source_of(place / name)
+        for target in dict.fromkeys((source, f"{folder.path}/{name}")):
             yield kind, target, source
+
+
+def _source_of(own: Path) -> str:
+    return str(own.resolve() if own.is_symlink() else own)
 
 
 def _without_needless(entries: Iterable[Entry]) -> list[Entry]:
