@@ -22,6 +22,7 @@ from core import clock
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival, Locality
 from scheduler.selectors.forecasts import (
+    PASSES,
     Corrections,
     HeldBy,
     Outlook,
@@ -88,7 +89,12 @@ class Forecaster:
     """All that the forecasts of one moment are made of."""
 
     def __init__(
-        self, jobs: Sequence[JobFacts], asked: Sequence[JobFacts] | None = None, *, is_exact: bool = False
+        self,
+        jobs: Sequence[JobFacts],
+        asked: Sequence[JobFacts] | None = None,
+        *,
+        is_exact: bool = False,
+        passes: int = PASSES,
     ) -> None:
         """Read what is needed; `jobs` are all that have not ended, `asked` those of them to forecast (None: any)."""
         self._jobs = {_id_of(job): job for job in jobs}
@@ -100,6 +106,7 @@ class Forecaster:
             project_ids={job["project_id"] for job in waiting},
             arrivals=self._arrivals([job for job in waiting if job["workload_id"] is None and job["pk"]]),
             is_exact=is_exact,
+            passes=passes,
         )
         self._corrections = Corrections()
         self.now = self._outlooks.now
@@ -183,6 +190,12 @@ class Forecaster:
         return {"project_id": job["project_id"], "project": job["project__name"], "job": job["title"] or job["name"]}
 
     # --- changes
+
+    def present_s(self, job: JobFacts) -> float:
+        """Return in how many seconds a waiting job starts as it is, without correction; infinite: nobody knows."""
+        known = self._known.get(_id_of(job))
+        outlook = known or self._at_place(job, job, self._places.arrival(job, job["resource_id"]))
+        return outlook.start.likely_s
 
     def if_changed(self, job: JobFacts, changed: JobFacts) -> ChangedStart:
         """Return when a waiting job would start if it was submitted anew with some of its facts changed."""

@@ -18,9 +18,9 @@ from compute.selectors import outlooks, start_forecasts
 from compute.selectors.start_forecasts import ChangedStart, Forecaster, JobFacts, shape_of
 from core import clock, priorities
 from core.units import ONE_GPU, format_cpu, format_gpus, format_memory
-from scheduler.selectors.forecasts import Raise
+from scheduler.selectors.forecasts import FEWEST_PASSES, Raise
 
-_BUDGET_S = 3.0
+_BUDGET_S = 5.0
 """No further change is tried after so long."""
 
 _FRESH = timedelta(seconds=15)
@@ -92,9 +92,8 @@ def _work_out(job: Job) -> _Known:
     facts = next((each for each in jobs if each["pk"] == job.pk), None)
     if facts is None:  # it has ended meanwhile
         return _Known(clock.now(), _NEVER, [], is_complete=True)
-    forecaster = Forecaster(jobs, [facts])
-    raw_s = forecaster.forecast(facts).raw_likely_s
-    present_s = _NEVER if raw_s is None else raw_s
+    forecaster = Forecaster(jobs, [facts], passes=FEWEST_PASSES)
+    present_s = forecaster.present_s(facts)
     tried: list[_Tried] = []
     for each in _list_changes(forecaster, facts, jobs, present_s):
         tried.append(each)
@@ -107,10 +106,6 @@ def _list_changes(
     forecaster: Forecaster, job: JobFacts, jobs: Sequence[JobFacts], present_s: float
 ) -> Iterator[_Tried]:
     """Yield changes, each once it has been tried."""
-    for raised, start in forecaster.if_allowed_more(job):
-        yield _Tried(raised.bound, _say_raise(job, raised), start, needs_admin=True)
-        if raised.bound == "quota" and is_sooner(start.raw_s, present_s):
-            break
     for text, changed in _list_smaller(forecaster, job):
         yield _Tried("less", text, forecaster.if_changed(job, changed))
     for template in forecaster.list_other_places(job):
@@ -123,6 +118,10 @@ def _list_changes(
     may_stop = not job["is_preemptible"]
     text = "Let it be preempted" if may_stop else "Do not let it be preempted"
     yield _Tried("preemptible", text, forecaster.if_changed(job, {"is_preemptible": may_stop}))
+    for raised, start in forecaster.if_allowed_more(job):
+        yield _Tried(raised.bound, _say_raise(job, raised), start, needs_admin=True)
+        if raised.bound == "quota" and is_sooner(start.raw_s, present_s):
+            break
 
 
 def _list_smaller(forecaster: Forecaster, job: JobFacts) -> Iterator[tuple[str, JobFacts]]:

@@ -18,7 +18,7 @@ from core import clock
 from core.units import ONE_GPU
 from scheduler.engine import calibration
 from scheduler.engine.calibration import Correction, Levels, Score, Started
-from scheduler.engine.forward import GRAIN, NEVER, Forward, StartForecast
+from scheduler.engine.forward import FEWEST_PASSES, GRAIN, NEVER, PASSES, Forward, StartForecast
 from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.queues import GPU, UNITS
 from scheduler.engine.run_times import UNKNOWN, RunTimes
@@ -30,7 +30,7 @@ from scheduler.selectors import snapshots
 from scheduler.selectors.packing import with_prices
 from scheduler.selectors.snapshots import SnapshotReader
 
-__all__ = ["UNKNOWN", "RunTimes", "Share", "StartForecast", "WaitClass"]
+__all__ = ["FEWEST_PASSES", "PASSES", "UNKNOWN", "RunTimes", "Share", "StartForecast", "WaitClass"]
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,9 @@ class Outlooks:
         project_ids: Collection[str] = (),
         arrivals: Sequence[Probe] = (),
         is_exact: bool = False,
+        passes: int = PASSES,
     ) -> None:
-        """Read the present state. `is_exact`: each end stands alone, which takes longer.
+        """Read the present state. `is_exact`: each end stands alone, which takes longer; so do more `passes`.
 
         `arrivals` are jobs that join the queue at a known time; those of `project_ids` may be forecast.
         """
@@ -127,6 +128,7 @@ class Outlooks:
         for probe in arrivals:
             self._arrivals.setdefault(self._pool_of(probe), {})[probe.id] = probe
         self._grain = 0.0 if is_exact else GRAIN
+        self._passes = passes
 
     def of_waiting(self, wanted: Collection[str] | None = None) -> list[Outlook]:
         """Return the outlook of each pending workload and each arrival; of the `wanted` ones only, where given."""
@@ -235,6 +237,7 @@ class Outlooks:
             arrivals={probe.id: (probe.in_s, self._view_of(probe)) for probe in arrivals.values()},
             at_s=self.now.timestamp(),
             moves_in_s=0.0 if view.moves_from is None else (view.moves_from - self.now).total_seconds(),
+            passes=self._passes,
             grain=self._grain,
         )
 

@@ -91,13 +91,13 @@ def test_api_and_page_say_what_helps_first(labs, member):
     answer = call(member, "GET", "/compute/jobs/train/changes").body
 
     assert [(each["kind"], each["helps"], each["needs_admin"]) for each in answer["changes"]] == [
-        ("quota", True, True),
         ("less", True, False),
         ("place", True, False),
         ("priority", True, False),
         ("priority", True, False),
+        ("quota", True, True),
         ("preemptible", False, False),
     ]
-    assert answer["changes"][0]["stops_text"] == "a job of another project"
+    assert answer["changes"][4]["stops_text"] == "a job of another project"
     assert 'hx-get="/jobs/train/changes/"' in page.get("/jobs/train/").content.decode()
     assert "a job of another project" in page.get("/jobs/train/changes/").content.decode()
