@@ -100,4 +100,5 @@ def _references(settings: PodSettings) -> str:
 
 
 def _is_older(meta: Json, moment: datetime) -> bool:
-    return datetime.fromisoformat(meta["annotations"][_USED_AT]) < moment
+    used_at = (meta.get("annotations") or {}).get(_USED_AT)
+    return used_at is not None and datetime.fromisoformat(used_at) < moment
