@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nearline.content.errors import ContentError
 from nearline.content.hashing import file_id, sha256_hex
-from nearline.content.manifest import check_range, decode_root, root_id
+from nearline.content.manifest import check_range, decode_root, load_range, root_id
 from nearline.content.packs import check_pack, read_footer
 from nearline.errors import Conflict, Denied, InvalidRequest, NotFound
 from nearline.models import Commit
@@ -91,7 +91,10 @@ class FakeServer:
 
     def entries(self, root: str):
         for row in decode_root(self.object_path(ObjectKind.ROOT, root).read_bytes()):
-            yield from check_range(row, self.object_path(ObjectKind.RANGE, row.range_id).read_bytes())
+            yield from check_range(row, load_range(row.range_id, self._read_object))
+
+    def _read_object(self, range_id: str) -> bytes:
+        return self.object_path(ObjectKind.RANGE, range_id).read_bytes()
 
     def object_path(self, kind: str, name: str) -> Path:
         return self.folder / kind / name
@@ -122,7 +125,8 @@ class FakeServer:
             upload = f"upload-{len(state['uploads'])}"
             state["uploads"][upload] = branch
             head = state["branches"][branch]
-            return UploadSession(upload, branch, head, head and state["commits"][head]["root"])
+            root = head and state["commits"][head]["root"]
+            return UploadSession(upload, branch, head, root, takes_deltas=True)
 
     def offer_packs(self, upload_id, packs):
         self._called("offer_packs")

@@ -519,6 +519,7 @@ class UploadOut(Schema):
     """An upload session. `head` is the commit to build on, `root` its tree; both null on an empty branch.
 
     With the proof `content-md5` the store takes nothing but a body's MD5 as proof, so packs are announced with theirs.
+    With `takes_deltas` a range may be sent as what it changes of one that the dataset has.
     """
 
     id: str
@@ -529,6 +530,7 @@ class UploadOut(Schema):
     pack_size_bytes: int
     chunking: ChunkingOut
     put_proof: PutProof
+    takes_deltas: bool
 
     @classmethod
     def of(cls, upload: UploadSession, branch: Branch) -> "UploadOut":
@@ -542,6 +544,7 @@ class UploadOut(Schema):
             pack_size_bytes=TARGET_PACK_BYTES,
             chunking=ChunkingOut(),
             put_proof=PutProof(upload.dataset.store.put_proof),
+            takes_deltas=True,
         )
 
 

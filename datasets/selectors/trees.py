@@ -14,7 +14,8 @@ from datasets.errors import ContentCorrupt, FileNotInCommit, TreeNotFound
 from datasets.models import Commit, Dataset, StoredTree
 from datasets.selectors.kept import Kept
 from nearline.content.errors import ContentError
-from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, read_range, root_id
+from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, load_range, root_id
+from nearline.content.range_deltas import KeepEntries
 
 # About 40 MB of ranges (an entry takes some 150 bytes, four times that once it was made), and a few MB of roots.
 _CACHED_ENTRIES = 250_000
@@ -52,8 +53,7 @@ class TreeReader:
         key = (self._dataset_id, range_id)
         kept = _ranges.get(key)
         if kept is None:
-            kept = self._read_range(range_id)
-            self.keep_range(range_id, kept)
+            kept = self._read_range(range_id, keep=lambda id_, entries, _: self.keep_range(id_, entries))
         return kept
 
     def load_names(self, range_id: str) -> bytes:
@@ -66,6 +66,10 @@ class TreeReader:
             _names.put(key, kept, weight=len(kept))
         return kept
 
+    def find_kept(self, range_id: str) -> RangeEntries | None:
+        """Return the entries of a range that is remembered."""
+        return _ranges.get((self._dataset_id, range_id))
+
     def keep_range(self, range_id: str, entries: RangeEntries) -> None:
         """Remember a range that was just read and verified by other means."""
         weight = len(entries) * (1 if entries.is_plain else _MADE_WEIGHT)
@@ -76,15 +80,17 @@ class TreeReader:
         for row in self.read_root(root):
             yield from _ranges.get((self._dataset_id, row.range_id)) or self._read_range(row.range_id)
 
-    def _read_range(self, range_id: str) -> RangeEntries:
+    def _read_range(self, range_id: str, *, keep: KeepEntries = lambda _id, _entries, _data: None) -> RangeEntries:
+        def get(name: str) -> bytes:
+            return self._store.get(range_key(name))
+
         try:
             # Every range of a commit was checked before the commit was made.
-            decoded = read_range(self._store.get(range_key(range_id)), is_verified=True)
+            return load_range(range_id, get, find=self.find_kept, keep=keep, is_verified=True)
         except ContentError as error:
-            raise ContentCorrupt(f"The store's copy of the range {range_id[:12]} is damaged: {error}") from error
-        if decoded.range_id != range_id:
-            raise ContentCorrupt(f"The store's copy of the range {range_id[:12]} is damaged.", range=range_id)
-        return decoded.entries
+            raise ContentCorrupt(
+                f"The store's copy of the range {range_id[:12]} is damaged: {error}", range=range_id
+            ) from error
 
 
 FileTree: TypeAlias = Commit | StoredTree

@@ -22,8 +22,18 @@ from datasets.selectors.trees import TreeReader
 from datasets.services import packs
 from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.errors import ContentError
-from nearline.content.manifest import Entry, RangeEntries, RootRange, check_range, decode_root, root_id
+from nearline.content.manifest import (
+    Entry,
+    RangeEntries,
+    RootRange,
+    Tree,
+    check_range,
+    decode_root,
+    load_range,
+    root_id,
+)
 from nearline.content.paths import find_collisions
+from nearline.content.range_deltas import MAX_DELTAS
 
 # So many ranges are fetched ahead of the one being checked.
 _FETCH_AHEAD = 4
@@ -121,6 +131,19 @@ def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, a
         )
 
 
+def put_tree(dataset: Dataset, tree: Tree) -> None:
+    """Bring the manifests of a tree that was put together here into the store. Raises BadPath or BadManifest."""
+    root, store, known = tree.root, open_dataset_store(dataset), set[str]()
+    for batch in orm.in_batches(tree.objects):
+        rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
+        known.update(rows.values_list("range_id", flat=True))
+    for range_id, data in tree.shortest.items():
+        # A known one is there. It may be whole and the base of others, so it is not replaced by a delta.
+        if range_id not in known:
+            store.put(range_key(range_id), data)
+    store.put(root_key(root_id(root)), root)
+
+
 def _read_root(store: ScopedStore, root: str) -> list[RootRange]:
     try:
         data = store.get(root_key(root))
@@ -166,7 +189,7 @@ def _read_ranges(
         while ahead:
             row, future = ahead.pop(0)
             ahead += [fetch(later) for later in islice(waiting, 1)]
-            entries = _read_range(reader, row, future)
+            entries = _read_range(dataset, store, reader, row, future)
             twin = twins.get(_span(row))
             names = _find_names(dataset, reader, entries, twin) if twin else b""
             reach = {pack.hex(): end for pack, end in entries.pack_ends().items()}
@@ -185,14 +208,31 @@ def _find_names(dataset: Dataset, reader: TreeReader, entries: RangeEntries, twi
     return bytes(kept or b"")
 
 
-def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> RangeEntries:
+def _read_range(
+    dataset: Dataset, store: ScopedStore, reader: TreeReader, row: RootRange, data: Future[bytes]
+) -> RangeEntries:
+    def get(name: str) -> bytes:
+        return data.result() if name == row.range_id else store.get(range_key(name))
+
+    # The ranges of stored trees are collected one by one, so none may be needed by another.
+    most_deltas = 0 if dataset.is_internal else MAX_DELTAS
     try:
-        entries = check_range(row, data.result())
+        entries = check_range(
+            row,
+            load_range(
+                row.range_id,
+                get,
+                find=reader.find_kept,
+                keep=lambda id_, entries, _: reader.keep_range(id_, entries),
+                most_deltas=most_deltas,
+            ),
+        )
     except BlobMissing as error:
-        raise ManifestMissing(f"The range {row.range_id[:12]} was not uploaded.", range=row.range_id) from error
+        raise ManifestMissing(
+            f"The range {row.range_id[:12]}, or one that it is based on, was not uploaded.", range=row.range_id
+        ) from error
     except ContentError as error:
         raise ManifestRejected(f"The range {row.range_id[:12]} is not valid: {error}", range=row.range_id) from error
-    reader.keep_range(row.range_id, entries)
     return entries
 
 

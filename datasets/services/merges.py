@@ -6,15 +6,13 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from core.errors import InvalidInput
 from datasets import permissions
-from datasets.adapters.opening import open_dataset_store
-from datasets.engine.layout import range_key, root_key
 from datasets.engine.merges import Resolution, resolve
 from datasets.errors import EmptyBranch, ManifestRejected, MergeConflicts, NothingToMerge, StaleParent
 from datasets.models import Commit, Dataset
 from datasets.selectors import commits as commit_reads
 from datasets.selectors.merges import MergePlan, plan_merge
 from datasets.selectors.trees import TreeReader, open_tree
-from datasets.services import commits
+from datasets.services import commits, manifests
 from nearline.content.errors import ContentError
 from nearline.content.patch import patch_tree
 
@@ -92,13 +90,9 @@ def _write_tree(plan: MergePlan, choices: Mapping[bytes, Resolution], otherwise:
     )
     try:
         merged = patch_tree(reader.read_root(plan.ours.root), changes, reader.load_range)
-        data = merged.root
+        manifests.put_tree(dataset, merged)
     except ContentError as error:
         raise ManifestRejected(str(error)) from error
-    store = open_dataset_store(dataset)
-    for range_id, encoded in merged.objects.items():
-        store.put(range_key(range_id), encoded)
-    store.put(root_key(merged.root_id), data)
     return merged.root_id
 
 

@@ -7,14 +7,12 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from core.errors import InvalidInput
 from datasets import permissions
-from datasets.adapters.opening import open_dataset_store
 from datasets.engine.browse import TreeView
-from datasets.engine.layout import range_key, root_key
 from datasets.errors import FileNotInCommit, ManifestRejected, StaleParent
 from datasets.models import Commit, CommitSource, Dataset, UploadSession, UploadState
 from datasets.selectors.trees import TreeReader
 from datasets.selectors.uploads import head_of
-from datasets.services import commits, upload_parts, uploads
+from datasets.services import commits, manifests, upload_parts, uploads
 from nearline.content.diff import Change
 from nearline.content.errors import BadPath, ContentError
 from nearline.content.manifest import Entry, EntryKind, RootRange
@@ -168,13 +166,9 @@ def _commit(
         return head
     try:
         patched = patch_tree(tree.ranges, changes, reader.load_range)
-        root = patched.root
+        manifests.put_tree(dataset, patched)
     except ContentError as error:
         raise ManifestRejected(str(error)) from error
-    store = open_dataset_store(dataset)
-    for range_id, data in patched.objects.items():
-        store.put(range_key(range_id), data)
-    store.put(root_key(patched.root_id), root)
     return commits.commit_upload(
         actor=actor,
         upload=upload,

@@ -27,7 +27,7 @@ from datasets.engine.ports import BlobStore, SourceFiles
 from datasets.errors import BlobMissing, ContentCorrupt, SourceUnreachable
 from datasets.models import FileSource
 from nearline.content.errors import ContentError
-from nearline.content.manifest import RangeEntries, RootRange, check_range, decode_root, root_id
+from nearline.content.manifest import RangeEntries, RootRange, check_range, decode_root, load_range, root_id
 from nearline.content.pack_maps import PackMap
 
 _COMMITS, _MAPS, _PACKS, _RANGES, _RECORDS, _ROOTS = "commits", "maps", "packs", "ranges", "records", "roots"
@@ -154,14 +154,16 @@ class StoredDataset:
     def read_range(self, row: RootRange) -> RangeEntries | None:
         """Return the entries of a range; None when they cannot be told."""
         key = range_key(row.range_id)
-        data = self._get(key)
-        if data is None:
-            return None
         try:
-            return check_range(row, data)
+            return check_range(row, load_range(row.range_id, lambda id_: self.store.get(range_key(id_))))
+        except BlobMissing as error:
+            is_here = row.range_id in self.objects.ranges
+            self.faults[key] = f"is based on a missing range: {error.message}" if is_here else "is missing"
         except ContentError as error:
             self.faults[key] = f"is damaged: {error}"
-            return None
+        except ContentCorrupt as error:
+            self.faults[key] = f"is damaged: {error.message}"
+        return None
 
     def _read_maps(self) -> dict[str, Mapping[str, str]]:
         """Return of each pack that has only a map the source of its content, and count it among the packs."""

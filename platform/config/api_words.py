@@ -360,6 +360,7 @@ WORDS = {
     "svm": "The storage virtual machine of the array.",
     "tags": "Words that people gave it; of a commit: its tags.",
     "tags_file": "The CSV or YAML file of the commit with the tags; empty: `tags.csv` or `tags.yaml`.",
+    "takes_deltas": "Whether a range may be sent as what it changes of another one.",
     "target": "Where a link leads; null for all else.",
     "target_id": "The id of what it was done to.",
     "target_kind": "The kind of what it was done to.",

@@ -40,7 +40,6 @@ LOOPS_WITHIN_ONE_ITEM = {
     "datasets.services.caches:release_holds": "the copies that one holder held, in its transaction",
     "datasets.services.caches:request_cache": "two ways to find space for one copy",
     "datasets.services.packs:claim": "the packs of one upload or import, in its transaction",
-    "datasets.services.tree_edits:_commit": "the ranges of one commit",
     "datasets.workers.in_place:_Work._cancel": "the uploads of one import, each ended by one statement",
     "datasets.workers.in_place:_Work._check": "the packs of one import; a changed file is noted, and stops none",
     "datasets.workers.in_place:_Work._promote": "the packs of one import; a changed file is noted, and stops none",

@@ -17,8 +17,9 @@ from datasets.services.trees import SourceFile
 from datasets.services.uploads import ObjectKind, Offer
 from nearline.content.chunking import cut
 from nearline.content.hashing import file_id, sha256_hex
-from nearline.content.manifest import BlobRef, Entry, Tree, build_tree, new_symlink
+from nearline.content.manifest import BlobRef, Entry, Tree, build_range, build_tree, new_symlink, read_range
 from nearline.content.packs import PackBuilder
+from nearline.content.range_deltas import encode_delta
 
 _counter = itertools.count(1)
 MTIME_NS = 1_700_000_000_000_000_000
@@ -28,9 +29,16 @@ Files = Mapping[str, bytes | str | tuple[bytes, int]]
 
 
 class PackedTree:
-    """A tree and all of its objects, ready to be stored or uploaded."""
+    """A tree and all of its objects, ready to be stored or uploaded; its ranges as deltas of that of another tree."""
 
-    def __init__(self, files: Files, *, pack_bytes: int = 1 << 20, mtime_ns: int = MTIME_NS) -> None:
+    def __init__(
+        self,
+        files: Files,
+        *,
+        pack_bytes: int = 1 << 20,
+        mtime_ns: int = MTIME_NS,
+        on: "PackedTree | None" = None,
+    ) -> None:
         self.packs: dict[str, bytes] = {}
         self._builder = PackBuilder(pack_bytes)
         self._waiting: list[tuple[bytes, bytes]] = []
@@ -49,6 +57,15 @@ class PackedTree:
                 refs = tuple(self._places[blob] for blob in blobs)
                 self.entries.append(Entry(path, mode, len(content), mtime_ns, file_id(content), blobs=refs))
         self.tree: Tree = build_tree(self.entries)
+        if on is not None:
+            base = build_range(on.entries)
+            entries = read_range(base.data).entries
+            deltas = {
+                range_id: encode_delta(base.range_id, entries, read_range(data).entries)
+                for range_id, data in self.tree.objects.items()
+                if range_id != base.range_id
+            }
+            self.tree = self.tree._replace(objects={**self.tree.objects, **deltas})
 
     @property
     def root_id(self) -> str:
@@ -139,9 +156,10 @@ def commit_files(
     message: str = "",
     key: str = "",
     allow_collisions: bool = False,
+    on: PackedTree | None = None,
 ) -> Commit:
-    """Commit a whole tree on top of what the branch holds now."""
-    tree = PackedTree(files)
+    """Commit a whole tree on top of what the branch holds now; `on` is the one that its ranges are deltas of."""
+    tree = PackedTree(files, on=on)
     upload = upload_tree(actor, dataset, tree, branch)
     return commits.commit_upload(
         actor=actor,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nearline.content.entries import Entry
 from nearline.content.hashing import EMPTY_ID
-from nearline.content.manifest import build_range, check_range, describe_range
+from nearline.content.manifest import build_range, check_range, describe_range, load_range
 from nearline.reading.tree import Child, TreeFiles
 
 NAMES = st.lists(st.sampled_from(["a", "b", "a0", "a!", "ab", "z"]), min_size=1, max_size=4).map("/".join)
@@ -25,7 +25,7 @@ def tree_of(paths, cuts=()) -> tuple[TreeFiles, list[str]]:
 
     def load(range_id):
         read.append(range_id)
-        return check_range(by_id[range_id], encoded[range_id])
+        return check_range(by_id[range_id], load_range(range_id, encoded.__getitem__))
 
     return TreeFiles(rows, load), read
 

@@ -88,6 +88,10 @@ def listing_of(folder: Path) -> dict[str, tuple]:
 def read_both(reader, folder: Path, files, **options) -> tuple[dict, dict]:
     """Return a tree as the second reader and as the product write it."""
     tree = PackedTree(files, **options)
+    if "on" in options:
+        options["on"].put_into(
+            ScopedStore(FolderStore(folder / "copy", store_id="store", base_url=""), dataset_prefix(DATASET))
+        )
     store = store_tree(folder / "copy", tree)
     reader.main(str(folder / "copy"), "team-a/xrays", "main", str(folder / "theirs"))
     (folder / "ours").mkdir()
@@ -96,10 +100,12 @@ def read_both(reader, folder: Path, files, **options) -> tuple[dict, dict]:
 
 
 @settings(max_examples=30)
-@given(files=trees())
-def test_both_read_any_tree_alike(reader, files):
+@given(files=trees(), others=trees().filter(bool), is_delta=st.booleans())
+def test_both_read_any_tree_alike(reader, files, others, is_delta):
+    """Also where its range is stored as what it changes of another one, of which only the paths may be the same."""
+    base = {"on": PackedTree(others, pack_bytes=200)} if is_delta else {}
     with tempfile.TemporaryDirectory() as folder:
-        theirs, ours = read_both(reader, Path(folder), files, pack_bytes=200)
+        theirs, ours = read_both(reader, Path(folder), files, pack_bytes=200, **base)
 
     assert theirs == ours
     assert set(ours) == set(files)

@@ -11,6 +11,7 @@ from datasets.engine.layout import record_key
 from nearline.content import manifest, packs
 from nearline.content.hashing import EMPTY_ID
 from nearline.content.manifest import BlobRef, Entry, EntryKind
+from nearline.content.range_deltas import find_base
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/format.md").read_text()
 TIME = 1_700_000_000_000_000_000
@@ -54,6 +55,16 @@ def test_the_range_of_the_page_is_read_as_it_says(vectors, pack):
     assert manifest.decode_range(data) == entries(pack)
     assert manifest.range_id(data) == vectors["range id"]
     assert manifest.build_range(entries(pack)).range_id == vectors["range id"]
+
+
+def test_the_delta_of_the_page_makes_the_range_that_it_says(vectors, pack):
+    hello, link, world, _ = entries(pack)
+    after, base = [hello._replace(mode=0o755), link, world], bytes.fromhex(vectors["range"])
+    objects = {vectors["range id"]: base, vectors["delta id"]: bytes.fromhex(vectors["delta"])}
+
+    assert list(manifest.load_range(vectors["delta id"], objects.__getitem__)) == after
+    assert manifest.build_range(after).range_id == vectors["delta id"]
+    assert find_base(objects[vectors["delta id"]]) == vectors["range id"]
 
 
 def test_the_roots_of_the_page_are_the_roots_that_are_built(vectors, pack):

@@ -7,7 +7,6 @@ command line.
 import argparse
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from nearline._http import Http, api_policy
@@ -18,7 +17,7 @@ from nearline.cli.output import Output
 from nearline.cli.progress import progress_of
 from nearline.content.entries import Entry
 from nearline.content.errors import ContentError
-from nearline.content.manifest import RangeEntries, RootRange, check_range
+from nearline.content.manifest import check_range
 from nearline.errors import INTERRUPTED, Conflict, Failed, NearlineError, NotSignedIn
 from nearline.hydrate.disk import sync_disk
 from nearline.hydrate.engine import DEFAULT_THREADS, hydrate
@@ -150,8 +149,4 @@ def _list_entries(reader: ObjectReader, root: str) -> Iterator[Entry]:
     rows = reader.read((ObjectKind.ROOT, root), lambda view: check_root(root, bytes(view)))
     reader.announce([(ObjectKind.RANGE, row.range_id) for row in rows])
     for row in rows:
-        yield from reader.read((ObjectKind.RANGE, row.range_id), partial(_read_range, row))
-
-
-def _read_range(row: RootRange, view: memoryview) -> RangeEntries:
-    return check_range(row, bytes(view))
+        yield from check_range(row, reader.load_range(row.range_id))

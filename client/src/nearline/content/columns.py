@@ -78,6 +78,10 @@ class ColumnReader:
         """Return the next column of `count` hashes in one; hashes do not compress, so they are stored as they are."""
         return self.read(count * ID_BYTES, is_compressed=False)
 
+    def rest(self) -> bytes:
+        """Return the bytes that follow the columns read so far."""
+        return self._data[self._offset :]
+
     def finish(self) -> None:
         """Raise BadManifest when bytes are left over."""
         if self._offset != len(self._data):

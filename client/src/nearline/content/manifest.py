@@ -4,7 +4,8 @@ This is the module to import: it gathers the codecs and holds what spans ranges,
 how a changed tree reuses the ranges that did not change.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from blake3 import blake3
@@ -25,6 +26,7 @@ from nearline.content.range_codec import (
     range_id,
     read_range,
 )
+from nearline.content.range_deltas import load_range
 from nearline.content.range_entries import RangeEntries
 from nearline.content.root_codec import RootRange, decode_root, describe_range, encode_root, root_id
 
@@ -33,6 +35,7 @@ __all__ = [
     "MIN_RANGE_ENTRIES",
     "BlobRef",
     "DecodedRange",
+    "Delta",
     "EncodedRange",
     "Entry",
     "EntryKind",
@@ -51,6 +54,7 @@ __all__ = [
     "encode_root",
     "is_boundary",
     "is_whole_range",
+    "load_range",
     "new_symlink",
     "peek_ids",
     "range_id",
@@ -69,11 +73,27 @@ _FULL_BLOBS = MAX_RANGE_BLOBS // 8
 LoadRange: TypeAlias = Callable[[str], Sequence[Entry]]
 
 
+class Delta(NamedTuple):
+    """A range stored as what it changes of another one."""
+
+    base_id: str
+    data: bytes
+
+
 class Tree(NamedTuple):
-    """A tree ready to be stored: its root, and the bytes of those of its ranges that were built anew, by id."""
+    """A tree ready to be stored: its root, and the bytes of those of its ranges that were built anew, by id.
+
+    `deltas` are shorter objects for some of these, and the ids of the ranges that they are based on.
+    """
 
     ranges: list[RootRange]
     objects: dict[str, bytes]
+    deltas: Mapping[str, Delta] = MappingProxyType({})
+
+    @property
+    def shortest(self) -> dict[str, bytes]:
+        """Return the shortest object of every range that was built anew."""
+        return {**self.objects, **{range_id: delta.data for range_id, delta in self.deltas.items()}}
 
     @property
     def root(self) -> bytes:
@@ -161,9 +181,8 @@ def build_tree(entries: Iterable[Entry]) -> Tree:
     return Tree(ranges, objects)
 
 
-def check_range(expected: RootRange, data: bytes) -> RangeEntries:
-    """Return the entries of a range after checking that it is the one which the root means. Raises ContentError."""
-    range_id, entries = read_range(data)
-    if RootRange(entries.paths[0], entries.paths[-1], len(entries), sum(entries.sizes), range_id) != expected:
+def check_range(expected: RootRange, entries: RangeEntries) -> RangeEntries:
+    """Return the entries of the range with the expected id if they are what its root says. Raises BadManifest."""
+    if describe_range(entries, expected.range_id) != expected:
         raise BadManifest(f"The range {expected.range_id[:16]} is not what its root says about it.")
     return entries

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from nearline.content.diff import Change, apply_changes
 from nearline.content.entries import check_entries
 from nearline.content.manifest import (
+    Delta,
+    EncodedRange,
     Entry,
     LoadRange,
     RangeCutter,
@@ -16,14 +18,16 @@ from nearline.content.manifest import (
     describe_range,
     is_whole_range,
 )
+from nearline.content.range_deltas import encode_short_delta
 
 
 def patch_tree(ranges: Sequence[RootRange], changes: Sequence[Change], load_range: LoadRange) -> Tree:
     """Return the tree of `ranges` after the sorted changes: the same as encoding all its entries from the start.
 
-    `objects` of the result holds only what `ranges` does not have. Raises BadPath or BadManifest.
+    `objects` of the result holds only what `ranges` does not have; `deltas` are based on `ranges`, or on what these are
+    based on. Raises BadPath or BadManifest.
     """
-    patched = _PatchedTree({row.range_id for row in ranges})
+    patched = _PatchedTree({row.range_id for row in ranges}, load_range)
     paths = [change.path for change in changes]
     taken = 0
     for index, row in enumerate(ranges):
@@ -34,7 +38,7 @@ def patch_tree(ranges: Sequence[RootRange], changes: Sequence[Change], load_rang
             # Cutting is independent of what came before a cut, so an untouched range ends where it ended.
             patched.rows.append(row)
             continue
-        entries = load_range(row.range_id)
+        entries = patched.open(row.range_id)
         changed = _change_plain_files(entries, mine) if patched.is_at_cut else None
         if changed is not None and is_whole_range(changed.paths, is_last=index == len(ranges) - 1):
             patched.store(changed)
@@ -63,15 +67,24 @@ def _change_plain_files(entries: Sequence[Entry], changes: Sequence[Change]) -> 
 
 
 class _PatchedTree:
-    def __init__(self, known: set[str]) -> None:
+    def __init__(self, known: set[str], load_range: LoadRange) -> None:
         self.rows: list[RootRange] = []
         self._known = known
+        self._load_range = load_range
+        self._opened: tuple[str, Sequence[Entry]] = "", ()
         self._objects: dict[str, bytes] = {}
+        self._deltas: dict[str, Delta] = {}
         self._cutter = RangeCutter()
 
     @property
     def is_at_cut(self) -> bool:
         return self._cutter.is_empty
+
+    def open(self, range_id: str) -> Sequence[Entry]:
+        """Return the entries of a range that changes: what comes next may be stored as a delta of it."""
+        entries = self._load_range(range_id)
+        self._opened = range_id, entries
+        return entries
 
     def add(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -83,7 +96,7 @@ class _PatchedTree:
         rest = self._cutter.take()
         if rest:
             self.store(rest)
-        return Tree(self.rows, self._objects)
+        return Tree(self.rows, self._objects, self._deltas)
 
     def store(self, piece: Sequence[Entry]) -> None:
         """Take a whole range."""
@@ -91,3 +104,16 @@ class _PatchedTree:
         self.rows.append(describe_range(piece, encoded.range_id))
         if encoded.range_id not in self._known:
             self._objects[encoded.range_id] = encoded.data
+            self._add_delta(encoded, piece)
+
+    def _add_delta(self, encoded: EncodedRange, piece: Sequence[Entry]) -> None:
+        base_id, base = self._opened
+        if not isinstance(base, RangeEntries):
+            return
+        if base.base_id is not None:
+            base_id, base = base.base_id, self._load_range(base.base_id)
+        # What becomes again what it was is in the store; as a delta of itself it could not be read.
+        if base_id == encoded.range_id or not isinstance(base, RangeEntries):
+            return
+        if (data := encode_short_delta(base_id, base, piece, encoded.data)) is not None:
+            self._deltas[encoded.range_id] = Delta(base_id, data)

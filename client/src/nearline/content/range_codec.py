@@ -61,21 +61,46 @@ def encode_range(entries: Sequence[Entry]) -> bytes:
 
 def build_range(entries: Sequence[Entry]) -> EncodedRange:
     """Return the bytes of a range together with its id."""
+    if not isinstance(entries, RangeEntries):
+        _check_count(entries)
+        entry_rules.check_entries(entries)
+        columns = read_columns(entries)
+        _check_size(columns)
+    else:
+        check_range_entries(entries)
+        columns = entries.columns
+    header, raw_columns = _lay_out(columns)
+    stored = [write_column(raw, is_compressed=is_compressed) for raw, is_compressed in raw_columns]
+    stored.append(write_column(pack_numbers("q", columns.times), is_compressed=True))
+    return EncodedRange(_hash_columns(header, [raw for raw, _ in raw_columns]), b"".join([header, *stored]))
+
+
+def identify_range(entries: RangeEntries) -> str:
+    """Return the id of the range that has these entries, which are not checked."""
+    header, raw_columns = _lay_out(entries.columns)
+    return _hash_columns(header, [raw for raw, _ in raw_columns])
+
+
+def check_range_entries(entries: RangeEntries) -> None:
+    """Raise BadPath or BadManifest unless these entries may be a range."""
+    _check_count(entries)
+    entries.check()
+    _check_size(entries.columns)
+
+
+def _check_count(entries: Sequence[Entry]) -> None:
     if not 0 < len(entries) <= MAX_RANGE_ENTRIES:
         raise BadManifest(f"A manifest range has 1 to {MAX_RANGE_ENTRIES} entries, not {len(entries)}.")
-    if isinstance(entries, RangeEntries):
-        entries.check()
-        columns = entries.columns
-    else:
-        entry_rules.check_entries(entries)
-        columns = _read_columns(entries)
+
+
+def _check_size(columns: Columns) -> None:
     paths = columns.paths
     if _total(paths) + len(columns.targets) > MAX_RANGE_NAME_BYTES or len(columns.offsets) > MAX_RANGE_BLOBS:
         raise BadManifest(f"The range of '{paths[0].decode('utf-8', 'backslashreplace')}' has too much in it.")
-    return _encode_columns(columns)
 
 
-def _read_columns(entries: Sequence[Entry]) -> Columns:
+def read_columns(entries: Sequence[Entry]) -> Columns:
+    """Return what a range of these entries lists. There is at least one."""
     paths, modes, sizes, times, content_ids, kinds, blob_lists, targets = zip(*entries, strict=True)
     blob_counts = list(map(len, blob_lists))
     blobs = list(chain.from_iterable(blob_lists))
@@ -100,13 +125,14 @@ def _read_columns(entries: Sequence[Entry]) -> Columns:
     )
 
 
-def _encode_columns(range_columns: Columns) -> EncodedRange:
+def _lay_out(range_columns: Columns) -> tuple[bytes, list[tuple[bytes, bool]]]:
+    """Return the header, and of each column that makes the id its bytes and whether it is compressed."""
     paths = range_columns.paths
     shared = _shared_folders(paths)
     suffixes = [path[length:] for path, length in zip(paths, shared, strict=True)]
     counts = len(paths), len(range_columns.chunk_sizes), len(range_columns.offsets), len(range_columns.packs)
     header = _HEADER.pack(MAGIC, VERSION, ALGORITHM, 0, *counts)
-    columns = [
+    return header, [
         (pack_numbers("H", shared), True),
         (pack_numbers("H", map(len, suffixes)), True),
         (b"".join(suffixes), True),
@@ -122,9 +148,6 @@ def _encode_columns(range_columns: Columns) -> EncodedRange:
         (pack_numbers("I", range_columns.offsets), True),
         (b"".join(range_columns.packs), False),
     ]
-    stored = [write_column(raw, is_compressed=is_compressed) for raw, is_compressed in columns]
-    stored.append(write_column(pack_numbers("q", range_columns.times), is_compressed=True))
-    return EncodedRange(_hash_columns(header, [raw for raw, _ in columns]), b"".join([header, *stored]))
 
 
 def decode_range(data: bytes) -> list[Entry]:

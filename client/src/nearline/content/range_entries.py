@@ -5,12 +5,12 @@ and takes a quarter of the memory.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, repeat
 from operator import add, ne
 from struct import Struct
-from typing import NamedTuple, Self, overload
+from typing import NamedTuple, Self, TypeVar, overload
 
 from nearline.content import entries as entry_rules
 from nearline.content.entries import MAX_MODE, BlobRef, Entry, EntryKind
@@ -21,6 +21,7 @@ from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
 _new_blob: Callable[[Iterable[object]], BlobRef] = partial(tuple.__new__, BlobRef)
 _new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
 _ID = Struct(f"{ID_BYTES}s")
+_T = TypeVar("_T")
 KINDS = (EntryKind.FILE, EntryKind.SYMLINK)
 
 
@@ -52,8 +53,10 @@ class RangeEntries(Sequence[Entry]):
     A plain range holds files of one blob each, as most do; the entries of any other are made at once.
     """
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, *, base_id: str | None = None) -> None:
         self._columns = columns
+        # The range whose entries the store's object of this one changes; None where it holds all of them.
+        self.base_id = base_id
         self.is_plain = columns.blob_counts.count(1) == len(columns.paths) and not any(columns.kinds)
         self._made = None if self.is_plain else _make_all(columns)
 
@@ -107,14 +110,53 @@ class RangeEntries(Sequence[Entry]):
             )
         )
 
-    def find_differing(self, other: Self) -> list[int]:
-        """Return where the entries of two ranges with the same paths are not the same version of a file."""
+    def merge_plain(self, dropped: Collection[int], added: "RangeEntries", *, base_id: str) -> Self:
+        """Return this plain range without some of its entries and with other plain ones, at least one in all.
+
+        What is added has the path of none that stays.
+        """
+        mine, theirs = self._columns, added.columns
+        paths = mine.paths + theirs.paths
+        order = [index for index in range(len(paths)) if index not in dropped]
+        order.sort(key=paths.__getitem__)
+
+        def join(one: Sequence[_T], other: Sequence[_T]) -> Iterable[_T]:
+            return map([*one, *other].__getitem__, order)
+
+        packs = list(join(*([own.packs[ordinal] for ordinal in own.pack_ordinals] for own in (mine, theirs))))
+        ordinals = {pack: ordinal for ordinal, pack in enumerate(dict.fromkeys(packs))}
+        columns = Columns(
+            list(join(mine.paths, theirs.paths)),
+            bytes(len(order)),
+            array("H", join(mine.modes, theirs.modes)),
+            array("Q", join(mine.sizes, theirs.sizes)),
+            array("q", join(mine.times, theirs.times)),
+            b"".join(join(_cut(mine.content_ids), _cut(theirs.content_ids))),
+            array("I", [1]) * len(order),
+            b"",
+            b"",
+            array("I"),
+            array("I", map(ordinals.__getitem__, packs)),
+            array("I", join(mine.offsets, theirs.offsets)),
+            list(ordinals),
+        )
+        return type(self)(columns, base_id=base_id)
+
+    def find_differing(self, other: Self, *, is_exact: bool = False) -> list[int]:
+        """Return where the entries of two ranges with the same paths are not the same version of a file.
+
+        With `is_exact`, of two plain ranges, where they differ in anything.
+        """
         mine, theirs = self._columns, other._columns
         columns: list[tuple[Iterable[object], Iterable[object]]] = [
             (_ID.iter_unpack(mine.content_ids), _ID.iter_unpack(theirs.content_ids)),
             (mine.modes, theirs.modes),
             (mine.kinds, theirs.kinds),
         ]
+        if is_exact:
+            places = ([own.packs[ordinal] for ordinal in own.pack_ordinals] for own in (mine, theirs))
+            columns += [(mine.sizes, theirs.sizes), (mine.times, theirs.times), (mine.offsets, theirs.offsets)]
+            columns.append((next(places), next(places)))
         rows = (enumerate(map(ne, before, after)) for before, after in columns)
         return sorted({index for index, is_other in chain.from_iterable(rows) if is_other})
 

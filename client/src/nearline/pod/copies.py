@@ -359,7 +359,7 @@ class Copy:
         return self._reader.read((ObjectKind.ROOT, root), lambda view: check_root(root, bytes(view)))
 
     def _read_range(self, row: RootRange) -> RangeEntries:
-        return self._reader.read((ObjectKind.RANGE, row.range_id), lambda view: check_range(row, bytes(view)))
+        return check_range(row, self._reader.load_range(row.range_id))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -39,6 +39,7 @@ class SyncRoutes(StorageRoutes):
             head=answer.get("head"),
             root=answer.get("root"),
             needs_md5=answer.get("put_proof") == "content-md5",
+            takes_deltas=answer.get("takes_deltas", False),
         )
 
     def commit(

@@ -1,13 +1,15 @@
 """What a small change of a large dataset costs: the ranges that it touches, and no others."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from client.tests.transfer.folders import OPTIONS
+from nearline.content import range_deltas
 from nearline.content.manifest import MIN_RANGE_ENTRIES, decode_root
-from nearline.transfer.remote import manifests
+from nearline.transfer.remote import manifests, objects
 from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.sync import put, status, upload
 
@@ -27,14 +29,14 @@ def large(folder, server):
 def read(monkeypatch):
     """The ids of the ranges that were read since."""
     ids = []
-    real = manifests.read_range
+    for module in (manifests, objects):
+        real = module.load_range
 
-    def note(data, **options):
-        decoded = real(data, **options)
-        ids.append(decoded.range_id)
-        return decoded
+        def note(range_id, *given, real=real, **options):
+            ids.append(range_id)
+            return real(range_id, *given, **options)
 
-    monkeypatch.setattr(manifests, "read_range", note)
+        monkeypatch.setattr(module, "load_range", note)
     return ids
 
 
@@ -62,6 +64,40 @@ def test_an_edited_file_costs_its_range(large, server, read):
     assert (outcome.files_uploaded, outcome.bytes_uploaded) == (1, 6)
     assert set(read) == set(mine)
     assert server.tree()[b"3/01700"] == b"edited"
+
+
+def test_edited_files_are_sent_as_what_they_change_of_a_range_that_the_store_has_whole(large, server, make_folder):
+    mine = touched(server, b"3/01700")
+    sizes = []
+    for number in range(2):
+        large.write({f"3/0170{number}": b"edited"}, mtime_ns=1_600_000_000_000_000_000)
+        large.sync()
+        (now,) = touched(server, b"3/01700")
+        data = server.object_path("range", now).read_bytes()
+        assert [range_deltas.find_base(data)] == mine
+        sizes.append(len(data))
+
+    assert sizes[0] < sizes[1] < 500
+    assert server.tree() == large.files()
+    other = make_folder("other")
+    other.download()
+    other.write({"3/01702": b"edited"})
+    other.sync()
+    (now,) = touched(server, b"3/01700")
+    assert [range_deltas.find_base(server.object_path("range", now).read_bytes())] == mine
+    assert server.tree() == other.files()
+
+
+def test_a_server_that_takes_no_deltas_gets_whole_ranges(large, server, monkeypatch):
+    start = server.start_upload
+    monkeypatch.setattr(server, "start_upload", lambda *given: replace(start(*given), takes_deltas=False))
+    large.write({"3/01700": b"edited"}, mtime_ns=1_600_000_000_000_000_000)
+
+    large.sync()
+
+    objects = [server.object_path("range", row.range_id).read_bytes() for row in ranges(server)]
+    assert [range_deltas.find_base(data) for data in objects] == [None, None]
+    assert server.tree() == large.files()
 
 
 def test_whatever_the_stat_of_a_file_shows_is_looked_at(large, server):
@@ -136,7 +172,7 @@ def test_the_first_place_of_a_content_counts_and_its_range_is_read_once(large, s
 
         def load_range(self, range_id):
             reads.append(range_id)
-            return manifests.read_range(server.object_path("range", range_id).read_bytes()).entries
+            return range_deltas.read_range(server.object_path("range", range_id).read_bytes()).entries
 
     known = KnownContent(Ranges(), [row.range_id for row in rows])
     entries = Ranges().load_range(rows[1].range_id)

@@ -11,12 +11,23 @@ from datasets import signals
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.collisions import fingerprints
 from datasets.engine.layout import commit_key, range_key, root_key
-from datasets.errors import ManifestRejected, NameCollision, NothingToRevert, PackMissing, StaleParent, UploadClosed
+from datasets.errors import (
+    ManifestMissing,
+    ManifestRejected,
+    NameCollision,
+    NothingToRevert,
+    PackMissing,
+    StaleParent,
+    UploadClosed,
+)
 from datasets.models import Branch, Commit, CommitSource, ManifestRange, UploadSession
-from datasets.selectors.trees import TreeReader
-from datasets.services import branches, commits, uploads
+from datasets.selectors import trees
+from datasets.selectors.trees import TreeReader, list_entries
+from datasets.services import branches, commits, tree_edits, uploads
+from datasets.services import trees as stored_trees
 from nearline.content.manifest import decode_root, encode_root, root_id
-from tests.factories.datasets import PackedTree, commit_files, make_dataset, upload_tree
+from nearline.content.range_deltas import find_base
+from tests.factories.datasets import PackedTree, commit_files, make_dataset, send_tree, upload_tree
 
 FILES = {"a.txt": b"one", "b/c.txt": b"two", "b/link": "c.txt"}
 
@@ -208,6 +219,85 @@ def test_a_damaged_range_is_refused_and_not_remembered(dataset, member):
     store.put(range_key(range_id), data)
 
     assert record(member, upload, tree.root_id).files == 3
+
+
+def test_a_range_may_be_sent_as_what_it_changes_of_one_that_the_dataset_has(dataset, member):
+    """It is read like any other, also by those who remember nothing, and is no base that a tree would lead to."""
+    first = PackedTree(FILES)
+    commit_files(member, dataset, FILES)
+    after = {**FILES, "new": b"new", "a.txt": b"changed"}
+
+    commit = commit_files(member, dataset, after, on=first)
+
+    trees.forget()
+    assert list(list_entries(commit)) == PackedTree(after).entries
+    assert (commit.added, commit.removed, commit.changed) == (1, 0, 1)
+    assert commit.root == PackedTree(after).root_id
+    edited = tree_edits.remove_paths(
+        actor=member, dataset=dataset, branch="main", paths=[b"new"], expected_head=commit.pk
+    )
+    assert [entry.path for entry in list_entries(edited)] == [b"a.txt", b"b/c.txt", b"b/link"]
+
+
+def test_what_becomes_again_what_it_was_leaves_the_range_that_others_are_based_on_whole(dataset, member):
+    files = {f"{number:03}": b"%d" % number for number in range(300)}
+    first, store = commit_files(member, dataset, files), open_dataset_store(dataset)
+    made = [first]
+    for name, to in ((b"000", b"0000"), (b"0000", b"000"), (b"000", b"0001"), (b"0001", b"0000")):
+        values = {"branch": "main", "path": name, "to": to, "expected_head": made[-1].pk}
+        made.append(tree_edits.rename_path(actor=member, dataset=dataset, **values))
+
+    reader = TreeReader(dataset)
+    ranges = [reader.read_root(commit.root)[0].range_id for commit in made]
+    assert (ranges[2], ranges[4]) == (ranges[0], ranges[1])
+    assert [find_base(store.get(range_key(id_))) for id_ in ranges[:4]] == [None, ranges[0], None, ranges[0]]
+    trees.forget()
+    for commit in made:
+        assert len(list(list_entries(commit))) == 300
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (lambda store, base, _: store.delete([range_key(base)]), ManifestMissing),
+        (lambda store, base, tree: store.put(range_key(base), tree.objects[tree.ranges[0].range_id]), ManifestRejected),
+        (lambda store, base, _: store.put(range_key(base), encode_root([])), ManifestRejected),
+        (lambda store, _, tree: store.put(range_key(tree.ranges[0].range_id), encode_root([])), ManifestRejected),
+    ],
+    ids=["the base is missing", "a circle", "the base is damaged", "damaged"],
+)
+def test_a_delta_without_a_sound_base_is_refused_and_not_remembered(dataset, member, spoil, error):
+    first = PackedTree(FILES)
+    first.put_into(open_dataset_store(dataset))
+    tree = PackedTree({**FILES, "new": b"new"}, on=first)
+    upload = upload_tree(member, dataset, tree)
+    spoil(open_dataset_store(dataset), first.tree.ranges[0].range_id, tree.tree)
+
+    with pytest.raises(ManifestRejected) as caught:
+        record(member, upload, tree.root_id)
+
+    assert type(caught.value) is error
+    assert not ManifestRange.objects.exists()
+
+
+def test_the_base_of_a_delta_is_a_range_of_its_own_dataset(dataset, member, project):
+    commit_files(member, make_dataset(member, project, "other"), FILES)
+    tree = PackedTree({**FILES, "new": b"new"}, on=PackedTree(FILES))
+    upload = upload_tree(member, dataset, tree)
+
+    with pytest.raises(ManifestMissing):
+        record(member, upload, tree.root_id)
+
+
+def test_stored_trees_whose_ranges_are_collected_one_by_one_have_no_deltas(dataset, member, project):
+    upload = stored_trees.start_upload(actor=member, project=project, client_id="x")
+    first = PackedTree(FILES)
+    first.put_into(open_dataset_store(upload.dataset))
+    tree = PackedTree({**FILES, "new": b"new"}, on=first)
+    send_tree(member, upload, tree)
+
+    with pytest.raises(ManifestRejected, match="is a delta itself"):
+        stored_trees.check_upload(actor=member, upload=upload, root=tree.root_id)
 
 
 def test_a_root_that_lies_about_a_known_range_is_refused(dataset, member):

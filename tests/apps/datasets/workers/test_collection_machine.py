@@ -32,6 +32,8 @@ from datasets.errors import (
     UploadClosed,
 )
 from datasets.models import Branch, CommitSource, PackState, UploadSession
+from datasets.selectors import trees
+from datasets.selectors.trees import TreeReader
 from datasets.services import commits, datasets, manifests, uploads
 from datasets.services.packs import RangesForgotten
 from datasets.services.uploads import ObjectKind, Offer
@@ -41,9 +43,14 @@ from tests.factories.datasets import PackedTree, make_dataset
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _STEPS = 25
 # Every file is a pack of its own; few files, so that uploads meet.
-TREES = st.sampled_from(
-    [PackedTree({name: name.encode() for name in names}, pack_bytes=1) for names in ("a", "ab", "abc")]
-)
+FILES = [{name: name.encode() for name in names} for names in ("a", "ab", "abc")]
+WHOLE = [PackedTree(files, pack_bytes=1) for files in FILES]
+TREES = st.sampled_from(WHOLE)
+# A range may be a delta of that of any tree with one file less.
+DELTAS = {
+    tree.root_id: (base.root_id, PackedTree(files, pack_bytes=1, on=base).tree.objects)
+    for base, tree, files in zip(WHOLE, WHOLE[1:], FILES[1:], strict=False)
+}
 
 
 class Client:
@@ -111,7 +118,7 @@ class Machine(RuleBasedStateMachine):
             started = uploads.start_upload(actor=self.member, dataset=dataset, branch="main", client_id="x")
         client = Client(dataset, started.upload, tree)
         self.offer(client)
-        self.send(client)
+        self.send(client, is_delta=True)
         self.check(client)
         return client
 
@@ -129,13 +136,18 @@ class Machine(RuleBasedStateMachine):
             if answer.request is not None:
                 client.signed[answer.id] = answer.request.expires_at
 
-    @rule(client=clients)
-    def send(self, client):
+    @rule(client=clients, is_delta=st.booleans())
+    def send(self, client, is_delta):
+        """Ranges come late too, whole or as deltas of what is committed, in place of what others sent and built on."""
         store = open_dataset_store(client.dataset)
         for name, expires_at in client.signed.items():
             if self.now < expires_at:
                 store.put(pack_key(name), client.tree.packs[name])
-        for range_id, data in client.tree.tree.objects.items():
+        objects = client.tree.tree.objects
+        base, deltas = DELTAS.get(client.tree.root_id, ("", objects))
+        if is_delta and client.dataset == self.dataset and base in {tree.root_id for tree in self.held}:
+            objects = deltas
+        for range_id, data in objects.items():
             store.put(range_key(range_id), data)
         store.put(root_key(client.tree.root_id), client.tree.tree.root)
         with clock.frozen_at(self.now):
@@ -245,6 +257,12 @@ class Machine(RuleBasedStateMachine):
             unfinished.expire_uploads()
             collection.condemn_unreferenced()
         self.tick(timedelta(days=8))
+
+    @invariant()
+    def every_commit_can_be_read(self):
+        trees.forget()
+        for tree in self.held:
+            assert list(TreeReader(self.dataset).list_entries(tree.root_id)) == tree.entries
 
     @invariant()
     def every_commit_has_its_packs(self):

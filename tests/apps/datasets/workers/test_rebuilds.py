@@ -55,7 +55,8 @@ def history(dataset, member, site_admin):
     """A dataset with branches, a tag and a message, and another that borrows from a stored tree."""
     first = commit_files(member, dataset, {"a/one": b"1", "two": b"2" * 1000, "link": "two"}, message="first\nof all")
     branches.create_branch(actor=member, dataset=dataset, name="dev", at="main")
-    commit_files(member, dataset, {"a/one": b"changed", "three": b"3"}, branch="dev", message="on dev ✓")
+    base = PackedTree({"a/one": b"1", "two": b"2" * 1000, "link": "two"})
+    commit_files(member, dataset, {"a/one": b"changed", "three": b"3"}, branch="dev", message="on dev ✓", on=base)
     commit_files(member, dataset, {"a/one": b"1", "two": b"2" * 1000, "new": b"n"}, message="second")
     branches.create_tag(actor=member, dataset=dataset, name="v1.0", commit=first)
     large = Conditions(min_size_bytes=1000)

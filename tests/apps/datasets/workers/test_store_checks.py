@@ -133,6 +133,25 @@ def test_a_missing_range_is_found_in_the_listing(commits, dataset, store_row):
     )
 
 
+@pytest.mark.parametrize("why", ["is damaged", "is based on a missing range"])
+def test_a_range_whose_base_is_damaged_or_missing_is_named_with_who_needs_it(why, dataset, member, store_row):
+    files = {"a/one": b"1", "two": b"22"}
+    first = commit_files(member, dataset, files)
+    second = commit_files(member, dataset, {**files, "three": b"333"}, on=PackedTree(files))
+    records.write_records()
+    base, delta = range_of(first), range_of(second)
+    if why == "is damaged":
+        spoil(dataset, range_key(base), -1)
+    else:
+        open_dataset_store(dataset).delete([range_key(base)])
+
+    damages = {damage.key: damage for damage in check(store_row, Level.MANIFESTS)}
+
+    assert sorted(damages) == sorted([range_key(base), range_key(delta)])
+    assert damages[range_key(delta)].why.startswith(why)
+    assert damages[range_key(delta)].trees == [f"commit {second.id[:8]} (main)"]
+
+
 def test_damage_of_a_borrowed_pack_is_told_to_both_who_need_it(dataset, member, store_row):
     tree = trees.store_tree(
         actor=member, project=dataset.project, holder="job", files=source_files({"model.bin": b"weights"})

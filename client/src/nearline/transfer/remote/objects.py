@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from nearline.content.errors import ContentError
+from nearline.content.manifest import RangeEntries, load_range
+from nearline.content.range_deltas import FindEntries, KeepEntries
 from nearline.content.retry import RetryPolicy
 from nearline.errors import Failed, NearlineError, NotFound
 from nearline.transfer.remote.retry import Refusals, is_expired
@@ -53,6 +55,28 @@ class ObjectReader:
                 if attempt == _READS:
                     raise self.damage_error(key, str(error)) from error
         raise AssertionError
+
+    def load_range(
+        self,
+        range_id: str,
+        *,
+        find: FindEntries = lambda _: None,
+        keep: KeepEntries = lambda _id, _entries, _data: None,
+    ) -> RangeEntries:
+        """Return the entries of a range, verified, from its object and, if that is a delta, from those of its bases.
+
+        `find` and `keep` are those of `range_deltas.load_range`. Raises Failed for damaged bytes.
+        """
+
+        def load(view: memoryview) -> RangeEntries:
+            data = bytes(view)
+
+            def get(name: str) -> bytes:
+                return data if name == range_id else self.read((ObjectKind.RANGE, name), bytes)
+
+            return load_range(range_id, get, find=find, keep=keep)
+
+        return self.read((ObjectKind.RANGE, range_id), load)
 
     def read_once(self, key: Key, byte_range: tuple[int, int] | None) -> memoryview:
         """Make one attempt at reading an object, or a part of it. The bytes are not checked."""

@@ -39,6 +39,11 @@ class Upload:
         """Return the session's id."""
         return self._start().id
 
+    @property
+    def takes_deltas(self) -> bool:
+        """Return whether the server takes ranges that are stored as deltas."""
+        return self._start().takes_deltas
+
     def offer(self, kind: ObjectKind, name: str, *parts: Buffer) -> Offer:
         """Return the offer of an object, given in parts, with the proofs that the store of this session asks for."""
         md5 = md5_base64(*parts) if self._start().needs_md5 else None
@@ -263,15 +268,17 @@ def _found(known: KnownContent, blob_id: bytes) -> BlobRef:
 
 def put_objects(
     server: Storage, upload_id: str, objects: Iterable[tuple[Offer, bytes]], policy: RetryPolicy, *, threads: int
-) -> None:
-    """Bring ranges or roots to the store, those that it does not have."""
+) -> list[str]:
+    """Bring ranges or roots to the store, those that it does not have; return the ids of these."""
     objects, refusals = list(objects), Refusals()
+    sent: list[str] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="manifests") as pool:
         for start in range(0, len(objects), MAX_OFFERS):
             batch = objects[start : start + MAX_OFFERS]
             offers = [offer for offer, _ in batch]
             answers = policy.repeat(partial(server.offer_manifests, upload_id, offers))
             requests = [answer.request for answer in answers]
+            sent += [answer.id for answer in answers if answer.request is not None]
 
             def put(item: tuple[Offer, bytes], request: SignedRequest | None) -> None:
                 offer, data = item
@@ -291,3 +298,4 @@ def put_objects(
                 policy.repeat(attempt)
 
             list(pool.map(put, batch, requests))
+    return sent

@@ -47,7 +47,8 @@ class SignedRequest:
 class UploadSession:
     """The server's memory of an upload; it expires a day after it was last used.
 
-    With `needs_md5` the store takes no better proof of what is sent, so offers say it.
+    With `needs_md5` the store takes no better proof of what is sent, so offers say it. With `takes_deltas` a range
+    may be sent as what it changes of one that the dataset has.
     """
 
     id: str
@@ -55,6 +56,7 @@ class UploadSession:
     head: str | None
     root: str | None
     needs_md5: bool = False
+    takes_deltas: bool = False
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,11 @@ class Publisher:
             tree = patch_tree(ranges, changes, self.manifests.load_range)
         except ContentError as error:
             raise InvalidRequest(f"This cannot be committed: {error}", code=error.code, hint=error.hint) from error
-        put_tree(self.server, self.upload, tree, self.options)
+        sent = put_tree(self.server, self.upload, tree, self.options)
         root = tree.root_id
-        self.manifests.keep({**tree.objects, root: tree.root})
+        bases = {name: delta.base_id for name, delta in tree.deltas.items()} if self.upload.takes_deltas else {}
+        # How the store has what was there already is not known: it is read from there when it is needed.
+        self.manifests.keep({root: tree.root, **{name: tree.objects[name] for name in sent}}, bases)
         # One session commits a root once: asking again after a lost answer returns the commit that was made.
         key = f"{self.upload.id}:{root[:32]}"
         return self.options.policy.repeat(
@@ -113,14 +115,17 @@ class Publisher:
         )
 
 
-def put_tree(storage: Storage, upload: Upload, tree: Tree, options: Options) -> None:
-    """Bring the manifests of a tree to the store, those that it does not have."""
+def put_tree(storage: Storage, upload: Upload, tree: Tree, options: Options) -> Collection[str]:
+    """Bring the manifests of a tree to the store, those that it does not have; return the ids of the ranges sent."""
     root, root_id = tree.root, tree.root_id
-    ranges = [(upload.offer(ObjectKind.RANGE, name, data), data) for name, data in tree.objects.items()]
+    objects = tree.objects if not tree.deltas or not upload.takes_deltas else tree.shortest
+    ranges = [(upload.offer(ObjectKind.RANGE, name, data), data) for name, data in objects.items()]
+    sent: Collection[str] = ()
     if ranges:
-        put_objects(storage, upload.id, ranges, options.policy, threads=options.threads)
+        sent = put_objects(storage, upload.id, ranges, options.policy, threads=options.threads)
     offered_root = [(upload.offer(ObjectKind.ROOT, root_id, root), root)]
     put_objects(storage, upload.id, offered_root, options.policy, threads=1)
+    return sent
 
 
 def find_head(server: Server, branch: str, known: Head | None = None) -> Head:

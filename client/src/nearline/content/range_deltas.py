@@ -1,0 +1,156 @@
+"""A range stored as what it changes of another one: a commit of few files then costs few bytes of manifests.
+
+Its id is that of the whole range, so trees, roots and all that compares them know nothing of it. Here is the one place
+where the stored object of a range becomes its entries. docs/reference/format.md has the layout byte by byte.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import TypeAlias
+
+from nearline.content.columns import ColumnReader, pack_numbers, write_column
+from nearline.content.entries import Entry
+from nearline.content.errors import BadManifest
+from nearline.content.hashing import ALGORITHM
+from nearline.content.range_codec import (
+    MAGIC,
+    MAX_RANGE_ENTRIES,
+    build_range,
+    check_range_entries,
+    identify_range,
+    read_columns,
+    read_range,
+)
+from nearline.content.range_entries import RangeEntries
+
+DELTA_VERSION = 2
+# Writers base deltas on whole ranges only. But two clients may send one range in both ways at once, and the later
+# object stays: what was whole when another range was based on it may be a delta then.
+MAX_DELTAS = 4
+# A delta is worth reading two objects if it takes at most this part of the whole range.
+_WORTHY_PART = 4
+
+FindEntries: TypeAlias = Callable[[str], RangeEntries | None]
+KeepEntries: TypeAlias = Callable[[str, RangeEntries, bytes], object]
+
+# Magic, version, algorithm, flags; id of the base, number of its entries that are left out.
+_HEADER = Struct("<4sBBH32sI")
+
+
+def encode_short_delta(base_id: str, base: RangeEntries, entries: Sequence[Entry], whole: bytes) -> bytes | None:
+    """Return the object that makes a range of `base`; None where it is not much shorter than the `whole` object."""
+    if abs(len(base) - len(entries)) * _WORTHY_PART > len(entries):
+        return None
+    data = encode_delta(base_id, base, entries)
+    return data if len(data) * _WORTHY_PART <= len(whole) else None
+
+
+def encode_delta(base_id: str, base: RangeEntries, entries: Sequence[Entry]) -> bytes:
+    """Return the object that makes a range with these entries, which are those of a range, of `base`."""
+    added, removed = _compare(base, entries)
+    header = _HEADER.pack(MAGIC, DELTA_VERSION, ALGORITHM, 0, bytes.fromhex(base_id), len(removed))
+    column = write_column(pack_numbers("I", removed), is_compressed=True)
+    return b"".join([header, column, build_range(added).data if added else b""])
+
+
+def find_base(data: bytes) -> str | None:
+    """Return the id of the range that a stored object changes; None for a whole range, or what is none at all."""
+    if len(data) < _HEADER.size:
+        return None
+    magic, version, algorithm, flags, base_id, _ = _HEADER.unpack_from(data)
+    is_delta = (magic, version, algorithm, flags) == (MAGIC, DELTA_VERSION, ALGORITHM, 0)
+    return bytes(base_id).hex() if is_delta else None
+
+
+def load_range(
+    range_id: str,
+    get: Callable[[str], bytes],
+    *,
+    find: FindEntries = lambda _: None,
+    keep: KeepEntries = lambda _id, _entries, _data: None,
+    is_verified: bool = False,
+    most_deltas: int = MAX_DELTAS,
+) -> RangeEntries:
+    """Return the entries of a range from its stored object and, if it is a delta, from those of its bases.
+
+    `get` gives the object of a range, `find` the verified entries of a base that is at hand. `keep` is given what was
+    read of this range and of its bases: verified entries, and the object. With `is_verified`, what a range with this id
+    was checked for before is not checked again, as in `read_range`. Raises BadPath or BadManifest, also when the
+    entries have another id, and what `get` raises.
+    """
+    deltas: list[tuple[str, bytes]] = []
+    entries: RangeEntries | None = None
+    wanted = range_id
+    while entries is None:
+        data = get(wanted)
+        base_id = find_base(data)
+        if base_id is None:
+            decoded = read_range(data, is_verified=is_verified)
+            _check_id(wanted, decoded.range_id)
+            entries = decoded.entries
+            keep(wanted, entries, data)
+        else:
+            if len(deltas) == most_deltas:
+                raise BadManifest(f"The range {range_id[:12]} is based on a range that is a delta itself.")
+            deltas.append((wanted, data))
+            wanted = base_id
+            entries = find(wanted)
+    whole_id = entries.base_id or wanted
+    for id_, data in reversed(deltas):
+        entries = _apply(whole_id, entries, data)
+        if not is_verified:
+            check_range_entries(entries)
+        _check_id(id_, identify_range(entries))
+        keep(id_, entries, data)
+    return entries
+
+
+def _check_id(expected: str, found: str) -> None:
+    if found != expected:
+        raise BadManifest(f"These bytes are not the range {expected[:12]}.")
+
+
+def _compare(base: RangeEntries, entries: Sequence[Entry]) -> tuple[list[Entry], list[int]]:
+    """Return the entries that the base does not have, and the numbers of those of its own whose paths are gone."""
+    is_plain = base.is_plain and isinstance(entries, RangeEntries) and entries.is_plain
+    if is_plain and isinstance(entries, RangeEntries) and base.paths == entries.paths:
+        return [entries[index] for index in base.find_differing(entries, is_exact=True)], []
+    known = dict(zip(base.paths, base, strict=True))
+    paths = {entry.path for entry in entries}
+    added = [entry for entry in entries if known.get(entry.path) != entry]
+    return added, [index for index, path in enumerate(base.paths) if path not in paths]
+
+
+def _apply(whole_id: str, base: RangeEntries, data: bytes) -> RangeEntries:
+    """Return the entries that a delta makes of those of its base; `whole_id` is the range that all begins with."""
+    *_, count = _HEADER.unpack_from(data)
+    if count > len(base):
+        raise BadManifest("This delta leaves out more entries than its base has.")
+    reader = ColumnReader(data, _HEADER.size)
+    removed = list(reader.read_numbers("I", count))
+    if removed != sorted(set(removed)) or (removed and removed[-1] >= len(base)):
+        raise BadManifest("This delta leaves out entries that its base does not have, or not in order.")
+    dropped = set(removed)
+    rest = reader.rest()
+    # It is as short as what was changed, so it is always checked: what follows relies on it.
+    added = read_range(rest).entries if rest else None
+    for path in added.paths if added is not None else ():
+        index = bisect_left(base.paths, path)
+        if base.paths[index : index + 1] == [path]:
+            if index in dropped:
+                raise BadManifest("This delta leaves out an entry that it has too.")
+            dropped.add(index)
+    length = len(base) - len(dropped) + (len(added) if added is not None else 0)
+    if not 0 < length <= MAX_RANGE_ENTRIES:
+        raise BadManifest(f"A manifest range has 1 to {MAX_RANGE_ENTRIES} entries, not {length}.")
+    if base.is_plain and added is not None and added.is_plain:
+        if not removed and len(dropped) == len(added):
+            changed = base.with_changed({bisect_left(base.paths, entry.path): entry for entry in added})
+            changed.base_id = whole_id
+            return changed
+        return base.merge_plain(dropped, added, base_id=whole_id)
+    entries = [entry for index, entry in enumerate(base) if index not in dropped]
+    entries += added or ()
+    entries.sort(key=lambda entry: entry.path)
+    return RangeEntries(read_columns(entries), base_id=whole_id)
