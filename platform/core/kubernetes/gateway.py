@@ -175,7 +175,7 @@ class Gateway:
             page_items, meta = answer.get("items") or [], answer.get("metadata") or {}
             if not (isinstance(meta, dict) and isinstance(page_items, list)):
                 raise ClusterUnreachable(f"{self._config.server} answered a list that is none of Kubernetes.")
-            items += page_items
+            items += map(_without_managers, page_items)
             token = meta.get("continue") or ""
             if not token:
                 return Listed(items, meta.get("resourceVersion", ""))
@@ -202,7 +202,7 @@ class Gateway:
                     if status.get("code") == _GONE:
                         raise Expired
                     raise Refusal(status.get("code", 0), status.get("reason", ""), status.get("message", ""))
-                yield event["type"], event["object"]
+                yield event["type"], _without_managers(event["object"])
         except _NO_ANSWER as error:
             raise self._unreachable(error) from error
         finally:
@@ -311,7 +311,7 @@ class Gateway:
             raise ClusterUnreachable(f"{self._config.server} answered something that is no JSON.") from error
         if not isinstance(value, dict):
             raise ClusterUnreachable(f"{self._config.server} answered JSON that is no object of Kubernetes.")
-        return value
+        return _without_managers(value)
 
     def _send(
         self,
@@ -426,6 +426,14 @@ def _explain(response: BaseHTTPResponse) -> tuple[str, str]:
         return str(status.get("reason") or ""), str(status.get("message") or "")
     except (ValueError, AttributeError):
         return "", text[:300].strip()
+
+
+def _without_managers(item: Json) -> Json:
+    """Return an object less who has set which of its fields: as long as the fields, and read by nobody here."""
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+    return item
 
 
 def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:

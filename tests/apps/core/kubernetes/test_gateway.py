@@ -150,6 +150,19 @@ def test_a_watch_yields_what_changes(server, gateway):
     assert "resourceVersion=7" in server.asked[0][1]
 
 
+def test_who_has_set_which_field_is_not_kept(server, gateway):
+    pod = {"metadata": {"name": "a", "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:spec": {}}}]}}
+    server.answers = [
+        (200, pod),
+        (200, {"items": [pod], "metadata": {"resourceVersion": "7"}}),
+        (200, json.dumps({"type": "ADDED", "object": pod}).encode() + b"\n"),
+    ]
+
+    assert gateway.get(f"{PODS}/a") == {"metadata": {"name": "a"}}
+    assert gateway.list(PODS).items == [{"metadata": {"name": "a"}}]
+    assert list(gateway.watch(PODS, "7")) == [("ADDED", {"metadata": {"name": "a"}})]
+
+
 @pytest.mark.parametrize(
     "answer", [status(410, "Expired"), (200, json.dumps({"type": "ERROR", "object": {"code": 410}}).encode() + b"\n")]
 )
