@@ -6,8 +6,16 @@ would leave the others without work until it ends. For the same reason xdist mus
 
 import pytest
 
-SUITES = ("tests/journeys/", "tests/drills/", "tests/docs/", "tests/upgrade/", "tests/fuzz/")
-"""Suites with tests of a minute and more; the others follow in the order in which they were collected."""
+SUITES = (
+    "tests/journeys/",
+    "tests/drills/",
+    "tests/docs/",
+    "tests/upgrade/",
+    "tests/fuzz/",
+    "tests/kubernetes/test_chart.py",
+    "tests/kubernetes/test_volume_site.py",
+)
+"""Suites and files with tests of a minute and more; the others follow in the order in which they were collected."""
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,12 +7,20 @@ import pytest
 
 WHOLE = ("tests/journeys/", "tests/drills/")
 """Suites that start the product as a whole."""
+OWN_DATABASE = (
+    "tests/drills/test_flow_kills.py",
+    "tests/drills/test_kill_hydration.py",
+    "tests/drills/test_ledger_kills.py",
+    "tests/drills/test_local_driver_kills.py",
+)
+"""Of these, those that have an SQLite of their own, or no database, whatever is at hand."""
 
 
 def uses_a_service(test: pytest.Item) -> bool:
     """Whether a test starts the product, uses the database, or is marked `services`."""
+    is_whole = test.nodeid.startswith(WHOLE) and not test.nodeid.startswith(OWN_DATABASE)
     is_of_the_database = test.get_closest_marker("django_db") or "django_db_setup" in getattr(test, "fixturenames", ())
-    return bool(test.nodeid.startswith(WHOLE) or is_of_the_database or test.get_closest_marker("services"))
+    return bool(is_whole or is_of_the_database or test.get_closest_marker("services"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -18,7 +18,7 @@ from tests.factories.datasets import read_tree
 
 HERE = Path(__file__).parent
 # `python -m tests.soak` asks for more.
-KILLS = int(os.environ.get("NEARLINE_SOAK_KILLS", "60"))
+KILLS = int(os.environ.get("NEARLINE_SOAK_KILLS", "20"))
 
 
 class Platform:
@@ -125,7 +125,7 @@ def test_a_copy_is_complete_or_not_there_however_often_workers_are_killed(platfo
         rounds += 1
 
     print(f"{kills} kills in {rounds} rounds: every copy complete or not there")  # noqa: T201 (the drill's count)
-    assert kills["hydrate"] >= 30
+    assert kills["hydrate"] >= KILLS // 2
 
 
 @pytest.mark.drill
