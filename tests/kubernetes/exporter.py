@@ -6,9 +6,15 @@ from tests.kubernetes import manifests
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.rbac import gpu_metrics_for
 
+_APP = "nvidia-dcgm-exporter"
+
 
 def export_metrics(cluster: Cluster, namespace: str, job_id: str, metrics: Mapping[str, float], **device: str) -> None:
     """Tell what the pod of a job uses of a device with these labels, and let the account read it."""
+    for left in cluster.api.list("/api/v1/pods", labelSelector=f"app={_APP}"):  # by another test; a node has one
+        path = f"/api/v1/namespaces/{left['metadata']['namespace']}/pods/{left['metadata']['name']}"
+        cluster.api.delete(path)
+        cluster.api.wait_until_gone(path)
     (pod,) = cluster.api.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"nearline.dev/job={job_id}")
     labels = {**device, "container": "main", "namespace": namespace, "pod": pod["metadata"]["name"]}
     text = ",".join(f'{name}="{value}"' for name, value in labels.items())
@@ -21,8 +27,9 @@ def export_metrics(cluster: Cluster, namespace: str, job_id: str, metrics: Mappi
     ]
     scratch = {"name": "tmp", "emptyDir": {}}
     container = manifests.container(*serve, volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}])
-    exporter = manifests.pod(container, name="exporter", nodeName=cluster.node.name, volumes=[scratch])
-    exporter["metadata"]["labels"] = {"app": "nvidia-dcgm-exporter"}
+    place = {"nodeName": cluster.node.name, "volumes": [scratch], "terminationGracePeriodSeconds": 1}
+    exporter = manifests.pod(container, name="exporter", **place)
+    exporter["metadata"]["labels"] = {"app": _APP}
     operators = cluster.create_namespace(f"operators-{namespace}")
     objects = gpu_metrics_for(namespace, operators)
     cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
