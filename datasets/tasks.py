@@ -87,7 +87,7 @@ def sweep_caches() -> None:
     evictions.sweep_leftovers()
 
 
-@task("datasets.check_sites", queue=Queue.TIDY, every_s=600, find_work=site_checks.find_sites)
+@task("datasets.check_sites", queue=Queue.TIDY, every_s=600)
 def check_sites() -> None:
     """Ask clusters how the sites on their volumes take snapshots, and with whom their claims are shared."""
     site_checks.check_sites()

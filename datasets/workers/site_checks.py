@@ -1,7 +1,6 @@
 """Sites on volumes are compared with their clusters: how they take snapshots, and with whom their claims are shared."""
 
 from django.db import transaction
-from django.db.models import QuerySet
 
 from core import isolation
 from datasets.adapters.sites.volume.kind import connection_of, open_driver, settle_snapshots
@@ -10,14 +9,9 @@ from datasets.models import CacheSite, CacheSiteKind
 _FOUND = ("snapshot_class", "warning")
 
 
-def find_sites() -> list[QuerySet[CacheSite]]:
-    """Return the sites whose clusters are asked."""
-    return [CacheSite.objects.filter(kind=CacheSiteKind.VOLUME)]
-
-
 def check_sites() -> None:
     """Ask the clusters of all sites on volumes. One that does not answer holds up no other."""
-    (sites,) = find_sites()
+    sites = CacheSite.objects.filter(kind=CacheSiteKind.VOLUME)
     isolation.for_each("datasets.check_site", sites.order_by("pk"), _check_site)
 
 

@@ -88,7 +88,7 @@ def test_every_folder_that_the_platform_keeps_in_its_home_is_known():
         name
         for app in apps
         for path in (ROOT / app).rglob("*.py")
-        for name in re.findall(r"home\)?(?:\.absolute\(\))?\)? / \"([a-z]+)\"", path.read_text())
+        for name in re.findall(r"home\)?(?:\.absolute\(\))?\)?(?: /|,) \"([a-z]+)\"", path.read_text())
     }
 
     assert written - {"cache", "lock"} == kind._PLATFORM_FOLDERS - {"code"}
