@@ -21,7 +21,7 @@ from core.units import ONE_GPU, format_cpu, format_gpus, format_memory
 from scheduler.selectors.forecasts import FEWEST_PASSES, Raise
 
 _BUDGET_S = 5.0
-"""No further change is tried after so long."""
+"""No further change is tried after so long, and nobody waits longer for a turn."""
 
 _FRESH = timedelta(seconds=15)
 _MOST_KNOWN = 256
@@ -55,19 +55,24 @@ _lock = threading.Lock()
 def try_changes(*, actor: Actor, job: Job) -> Changes:
     """Return what would become of a job that waits after changes that are there to be made, what helps first.
 
-    Of a job with parts it is the first part that waits. One that does not wait has none.
+    Of a job with parts it is the first part that waits. One that does not wait has none. One job has its turn at a
+    time; who gets none for long is told that nothing was tried.
     """
     require(actor, permissions.SUBMIT_JOBS, job.project_id)
     waiting = outlooks.find_waiting(job)
     if waiting is None or waiting.state != JobState.PENDING:
         return Changes(clock.now(), [], is_complete=True)
-    with _lock:
+    if not _lock.acquire(timeout=_BUDGET_S):
+        return Changes(clock.now(), [], is_complete=False)
+    try:
         known = _known.get(waiting.pk)
         if known is None or not known.made_at <= clock.now() < known.made_at + _FRESH:
             _known.pop(waiting.pk, None)
             known = _known[waiting.pk] = _work_out(waiting)
             for oldest in list(_known)[:-_MOST_KNOWN]:
                 del _known[oldest]
+    finally:
+        _lock.release()
     changes = [_read(actor, each, known.present_s) for each in known.tried]
     return Changes(known.made_at, sorted(changes, key=lambda each: not each.helps), known.is_complete)
 

@@ -101,3 +101,15 @@ def test_api_and_page_say_what_helps_first(labs, member):
     assert answer["changes"][4]["stops_text"] == "a job of another project"
     assert 'hx-get="/jobs/train/changes/"' in page.get("/jobs/train/").content.decode()
     assert "a job of another project" in page.get("/jobs/train/changes/").content.decode()
+
+
+@pytest.mark.django_db
+def test_who_has_no_turn_for_long_is_told_that_nothing_was_tried(labs, site_admin, monkeypatch):
+    monkeypatch.setattr(changes, "_BUDGET_S", 0.01)
+    job = Job.objects.get(name="train")
+
+    with changes._lock:
+        tried = changes.try_changes(actor=site_admin, job=job)
+
+    assert (tried.changes, tried.is_complete) == ([], False)
+    assert changes.try_changes(actor=site_admin, job=job).changes

@@ -29,7 +29,7 @@ def show_changes(out: Output, tried: Mapping[str, Any]) -> None:
         out.line("")
         out.line("\n".join(align([[*_CHANGE_COLUMNS], *rows])))
     if not tried["is_complete"]:
-        out.note("Trying the other changes would take too long here.")
+        out.note("Not all changes were tried: it would take too long now.")
 
 
 def _change_row(change: Mapping[str, Any], made_at: str) -> list[str]:
