@@ -15,6 +15,7 @@ from celery.signals import worker_init
 from kombu.exceptions import OperationalError
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # for the reason of `core.commands`
 
 from django.conf import settings
 

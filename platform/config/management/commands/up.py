@@ -31,7 +31,6 @@ class Command(PlatformCommand):
     """Serve pages, API, background work and the scheduler from one process."""
 
     help = "Run the whole product in one process on 127.0.0.1."
-    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Offer to listen where others reach it."""
