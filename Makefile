@@ -19,7 +19,7 @@ up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.
 	@exec $(BIN)/python manage.py up
 
 test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine, or TESTS
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --ignore=tests/browser --ignore=tests/kubernetes $(TESTS)
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile --ignore=tests/browser --ignore=tests/kubernetes $(TESTS)
 ifndef TESTS
 	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) test --silent
 	$(BIN)/python -m pytest -q tests/browser  # a process of its own: the browser's event loop bars Django's database calls

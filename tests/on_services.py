@@ -7,18 +7,28 @@ import pytest
 
 WHOLE = ("tests/journeys/", "tests/drills/")
 """Suites that start the product as a whole."""
-OWN_DATABASE = (
+ALIKE = (
     "tests/drills/test_flow_kills.py",
     "tests/drills/test_kill_hydration.py",
     "tests/drills/test_ledger_kills.py",
     "tests/drills/test_local_driver_kills.py",
+    "tests/fuzz/test_forms.py",
+    "tests/fuzz/test_probes.py",
+    "tests/journeys/test_demos.py",
+    "tests/journeys/test_docker_host.py",
+    "tests/journeys/test_ssh_host.py",
 )
-"""Of these, those that have an SQLite of their own, or no database, whatever is at hand."""
+"""Files with long tests that give the same result all the same: these drills have an SQLite of their own, or no database;
+pages call the services that `tests/fuzz/test_api.py` reaches; what is told at a terminal and what another host does is the
+same whatever stores the platform's rows.
+"""
 
 
 def uses_a_service(test: pytest.Item) -> bool:
-    """Whether a test starts the product, uses the database, or is marked `services`."""
-    is_whole = test.nodeid.startswith(WHOLE) and not test.nodeid.startswith(OWN_DATABASE)
+    """Whether a test starts the product, uses the database, or is marked `services`, and its file is not `ALIKE`."""
+    if test.nodeid.startswith(ALIKE):
+        return False
+    is_whole = test.nodeid.startswith(WHOLE)
     is_of_the_database = test.get_closest_marker("django_db") or "django_db_setup" in getattr(test, "fixturenames", ())
     return bool(is_whole or is_of_the_database or test.get_closest_marker("services"))
 

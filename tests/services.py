@@ -31,7 +31,7 @@ def main() -> int:
         return 1
     with open_folder() as base, started(tools, base) as names:
         environment = {**os.environ, **names}
-        options = ["-q", "-p", "tests.on_services", "-n", "3", "--dist", "loadfile"]
+        options = ["-q", "-p", "tests.on_services", "-n", "4", "--dist", "loadfile"]
         command = [sys.executable, "-m", "pytest", *options, *(sys.argv[1:] or SUITES)]
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
