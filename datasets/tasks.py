@@ -9,6 +9,7 @@ from datasets.workers import (
     purges,
     records,
     scrubs,
+    shared_content,
     site_arrays,
     site_checks,
     unfinished,
@@ -67,6 +68,12 @@ def scrub(*, cached_commit_id: str) -> None:
 def reap() -> None:
     """Enqueue work for copies that need it and have no worker."""
     cache_hydration.reap()
+
+
+@task("datasets.measure_shared", queue=Queue.NOTIFY, every_s=60, on_each_host=True)
+def measure_shared() -> None:
+    """Work out what new copies would share with those that are on their sites."""
+    shared_content.measure_shared()
 
 
 @task("datasets.evict_idle", queue=Queue.WATCH, every_s=60, find_work=evictions.find_current)

@@ -12,7 +12,7 @@ K = TypeVar("K")
 def missing_bytes(commits_of: Mapping[K, Sequence[str]]) -> dict[K, Mapping[str, int]]:
     """Return, by key, the bytes of these commits that each resource with cache sites lacks, by its id.
 
-    Two queries for any number of keys; none where nobody reads a commit.
+    Three queries for any number of keys; none where nobody reads a commit.
     """
     wanted = {key: tuple(dict.fromkeys(commits)) for key, commits in commits_of.items() if commits}
     if not wanted:

@@ -8,6 +8,7 @@ from datasets.models.cached_commit import (
     CacheHold,
     CacheSite,
     CacheSiteKind,
+    SharedContent,
     SiteArray,
 )
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
@@ -41,6 +42,7 @@ __all__ = [
     "PackState",
     "Query",
     "Selection",
+    "SharedContent",
     "SiteArray",
     "SourceKind",
     "StorageLimit",

@@ -238,6 +238,28 @@ BYTES_ON_DISK = Case(
 """`CachedCommit.bytes_on_disk` as the database computes it."""
 
 
+class SharedContent(BaseModel):
+    """What a copy of a commit, once it is made on a site, can share with the ready copies there.
+
+    `base` has most of it; null: no copy has any. It holds while `base` is ready, and until another copy of the dataset
+    becomes ready after `measured_at`.
+    """
+
+    id_prefix = "sc"
+
+    site = models.ForeignKey(CacheSite, on_delete=models.CASCADE, related_name="+")
+    commit = models.ForeignKey(Commit, on_delete=models.CASCADE, related_name="+")
+    base = models.ForeignKey(CachedCommit, on_delete=models.CASCADE, null=True, related_name="+")
+    shared_bytes = models.BigIntegerField()
+    measured_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["site", "commit"], name="one_shared_content_per_site")]
+
+    def __str__(self) -> str:
+        return f"{self.commit_id[:8]} on {self.site_id}"
+
+
 class CacheHold(BaseModel):
     """Someone's reason why a cached commit must stay, such as a job that reads it or waits for it."""
 

@@ -9,6 +9,8 @@ from datasets.selectors import caches
 
 HYDRATE, REMOVE, SCRUB = "datasets.hydrate", "datasets.remove_copy", "datasets.scrub"
 """The kinds of failures; items are cached commits."""
+MEASURE_SHARED = "datasets.measure_shared"
+"""The kind of failures whose items are a site and a commit."""
 READ_ARRAY = "datasets.read_array"
 """The kind of failures whose items are storage arrays; the pages of their sites say so."""
 _WORK: Mapping[str, str] = {HYDRATE: "cache", REMOVE: "clear", SCRUB: "scrub"}

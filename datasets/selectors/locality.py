@@ -1,6 +1,6 @@
 """Reads about where the bytes of commits lie, for apps above that have checked who may know.
 
-A copy counts for its own commit. What it shares with another commit is known once its filling begins.
+What a new copy will share with the copies on a site counts as there once it was worked out (`workers/shared_content`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from django.db.models import FilteredRelation, Q
 from datasets.adapters.sites.registry import get_kind
 from datasets.engine.cache_states import CURRENT, UNFINISHED, CacheState
 from datasets.engine.locality import CommitCopies, DataArrival, SiteCopy, SiteTraffic, measure_arrival
-from datasets.models import CachedCommit, CacheSite, Commit
+from datasets.models import CachedCommit, CacheSite, Commit, SharedContent
 from datasets.selectors import cache_plans
 
 __all__ = ["DataArrival", "Locality", "locate_commits", "read_locality"]
@@ -31,18 +31,20 @@ class Locality:
 
 
 def locate_commits(commit_ids: Collection[str]) -> Mapping[str, CommitCopies]:
-    """Return these commits with their copies, in one query."""
+    """Return these commits with their copies, in two queries."""
     current = FilteredRelation("cached_commits", condition=Q(cached_commits__state__in=sorted(CURRENT)))
     rows = Commit.objects.filter(pk__in=commit_ids).annotate(copy=current).order_by("pk", "copy__pk")
     columns = ("pk", "dataset__name", "size_bytes", "copy__pk", "copy__site__name", "copy__state")
     located: dict[str, tuple[str, int, dict[str, SiteCopy]]] = {}
+    shared_bytes = _shared_bytes(commit_ids)
     for pk, name, size_bytes, copy_id, site, state, done, rate in rows.values_list(
         *columns, "copy__bytes_done", "copy__rate_bytes_s"
     ):
-        *_, copies = located.setdefault(pk, (name, size_bytes, {}))
+        shared = shared_bytes.get(pk, {})
+        *_, copies = located.setdefault(pk, (name, size_bytes, {on: SiteCopy(part) for on, part in shared.items()}))
         if copy_id is not None:
             copies[site] = SiteCopy(
-                bytes_done=min(size_bytes, done),
+                bytes_done=min(size_bytes, max(done, shared.get(site, 0))),
                 is_ready=state == CacheState.READY,
                 is_coming=state in UNFINISHED,
                 id=copy_id,
@@ -56,12 +58,23 @@ def read_locality(commit_ids: Collection[str], sites: Collection[str]) -> Locali
     return Locality(locate_commits(commit_ids), _traffic_of(sites))
 
 
+def _shared_bytes(commit_ids: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+    """Return what new copies of these commits share with what is on a site, by commit and site; without zeros."""
+    rows = SharedContent.objects.filter(commit__in=commit_ids, base__state=CacheState.READY).order_by()
+    shared: dict[str, dict[str, int]] = {}
+    for commit_id, site, size_bytes in rows.values_list("commit", "site__name", "shared_bytes"):
+        shared.setdefault(commit_id, {})[site] = size_bytes
+    return shared
+
+
 def _traffic_of(sites: Collection[str]) -> Mapping[str, SiteTraffic]:
     rows = list(CacheSite.objects.filter(name__in=sites).order_by("pk"))
     queues: dict[str, list[tuple[bool, str, int]]] = {row.pk: [] for row in rows}
-    unfinished = CachedCommit.objects.filter(site__in=rows, state__in=sorted(UNFINISHED)).order_by()
-    for site_id, state, pk, total, done in unfinished.values_list("site", "state", "pk", "bytes_total", "bytes_done"):
-        queues[site_id].append((state == CacheState.QUEUED, pk, max(0, total - done)))
+    unfinished = list(CachedCommit.objects.filter(site__in=rows, state__in=sorted(UNFINISHED)).select_related("site"))
+    shared_bytes = _shared_bytes({copy.commit_id for copy in unfinished}) if unfinished else {}
+    for copy in unfinished:
+        there = max(copy.bytes_done, shared_bytes.get(copy.commit_id, {}).get(copy.site.name, 0))
+        queues[copy.site_id].append((copy.state == CacheState.QUEUED, copy.pk, max(0, copy.bytes_total - there)))
     return {
         row.name: SiteTraffic(
             rate_bytes_s=row.config.get("rate_bytes_s") or cache_plans.last_rate(row),

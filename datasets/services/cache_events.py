@@ -3,6 +3,7 @@
 from django.db import transaction
 
 from core.signals import send_on_commit
+from core.tasks import enqueue_on_commit
 from datasets import signals
 from datasets.engine.cache_states import LIFE, CacheState
 from datasets.models import CachedCommit, CachedCommitEvent, CachedCommitEventKind
@@ -25,7 +26,7 @@ def change_state(
     for name, value in {"state": to, **changes}.items():
         setattr(row, name, value)
     record(row, CachedCommitEventKind.STATE, message)
-    send_on_commit(signals.cached_commit_changed, cached_commit_id=row.pk, state=str(to))
+    tell_changed(row)
     return True
 
 
@@ -37,8 +38,10 @@ def announce(row: CachedCommit, message: str) -> None:
 
 
 def tell_changed(row: CachedCommit) -> None:
-    """Tell that a copy is another one than before: it is new, or its first files are there."""
+    """Tell that a copy is another one than before: it is new or in another state, or its first files are there."""
     send_on_commit(signals.cached_commit_changed, cached_commit_id=row.pk, state=str(row.state))
+    if row.state in {CacheState.QUEUED, CacheState.READY}:
+        enqueue_on_commit("datasets.measure_shared")
 
 
 def record(row: CachedCommit, kind: CachedCommitEventKind, message: str, **facts: object) -> None:

@@ -12,6 +12,7 @@ from accounts.permissions import require
 from core import clock
 from core.errors import InvalidInput
 from core.signals import send_on_commit
+from core.tasks import enqueue_on_commit
 from datasets import permissions, signals
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.commit_ids import CommitRecord
@@ -267,6 +268,7 @@ def _land(actor: Actor, draft: _Draft) -> Commit:
                 branch=draft.branch.name,
             )
             send_on_commit(signals.commit_recorded, commit_id=draft.row.id)
+            enqueue_on_commit("datasets.measure_shared")
     except IntegrityError:
         # The same request, sent twice at once: the other one made the commit.
         if known := _find_by_key(dataset, draft.row.idempotency_key):

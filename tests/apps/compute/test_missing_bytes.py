@@ -1,6 +1,7 @@
 """The scheduler is told what of its data each waiting job lacks, resource by resource."""
 
 import random
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -10,14 +11,17 @@ from accounts.actor import Actor
 from compute.engine.mounts import Mount, Tree
 from compute.models import Resource, ResourceSite
 from compute.workers import locality
-from core import tasks
-from datasets.models import CachedCommit, CacheSite, Commit
+from core import clock, tasks
+from datasets.models import CachedCommit, CacheSite, Commit, SharedContent
+from datasets.selectors.locality import read_locality
 from datasets.services import cache_sites, caches
+from datasets.workers import shared_content
 from scheduler.models import Workload
 from tests.factories import compute as make
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 SITES_OF = {"here": ["near", "shared"], "there": ["far", "shared"]}
 
 
@@ -62,7 +66,8 @@ def put(commit: Commit, site: str, bytes_done: int, state: str) -> CachedCommit:
     if row is None:
         site_row = CacheSite.objects.get(name=site)
         row = caches.request_cache(actor=Actor.system("test"), commit=commit, site=site_row)
-    CachedCommit.objects.filter(pk=row.pk).update(state=state, bytes_done=bytes_done)
+    ready_at = clock.now() if state == "ready" else None
+    CachedCommit.objects.filter(pk=row.pk).update(state=state, bytes_done=bytes_done, ready_at=ready_at)
     row.refresh_from_db()
     return row
 
@@ -101,7 +106,43 @@ def test_the_figures_follow_what_is_filled_on_becomes_ready_and_is_evicted(proje
     assert told(workload) == {"here": 100, "there": 1}
 
 
-def test_a_job_without_datasets_costs_no_statement_and_one_with_them_two(project, commits, resources):
+def test_what_a_new_copy_shares_with_the_copies_on_a_site_is_not_missing_there(project, commits, resources, member):
+    dataset, kept = commits[0].dataset, {"big": b"b" * 400, "small": b"s" * 50}
+    old, newest = commit_files(member, dataset, {"big": kept["big"]}), commit_files(member, dataset, kept | {"c": b"c"})
+    put(old, "near", 400, "ready")
+    assert told(submit(project, resources["here"], newest, name="early")) == {"here": 451, "there": 451}
+
+    shared_content.measure_shared()
+    workload = submit(project, resources["here"], newest)
+    seen = [told(workload)]
+    put(newest, "near", 0, "queued")
+    for copied, state in [(commit_files(member, dataset, kept), "ready"), (old, "evicting")]:
+        put(copied, "near", copied.size_bytes, state)
+        shared_content.measure_shared()
+        locality.update_missing_bytes()
+        seen.append(told(workload))
+
+    assert seen == [{"here": 51, "there": 451}, {"here": 1, "there": 451}, {"here": 1, "there": 451}]
+    arrival = read_locality([newest.pk], ["near"]).arrival([newest.pk], ["near"])
+    assert (arrival.missing_bytes, arrival.ready_in_s) == (1, 0.01)
+
+
+def test_what_is_shared_is_worked_out_once_and_again_when_a_copy_becomes_ready_or_leaves(commits, resources, member):
+    first, *_, newest = commits
+    with clock.frozen_at(NOON) as move_to:
+        put(first, "near", 100, "ready")
+        measured = []
+        for minute, change in enumerate([None, None, (commits[1], "ready"), (first, "gone"), (newest, "hydrating")]):
+            move_to(NOON + timedelta(minutes=minute))
+            if change is not None:
+                put(change[0], "near", 1, change[1])
+            shared_content.measure_shared()
+            measured.append(SharedContent.objects.get(commit=newest, site__name="near").measured_at.minute)
+
+    assert measured == [0, 0, 2, 2, 2]
+
+
+def test_a_job_without_datasets_costs_no_statement_and_one_with_them_three(project, commits, resources):
     template = make.make_template(resources["here"])
 
     def statements(name: str, **spec) -> int:
@@ -112,7 +153,7 @@ def test_a_job_without_datasets_costs_no_statement_and_one_with_them_two(project
     statements("first")
     bare = statements("bare")
 
-    assert statements("reads", commits=[commit.pk for commit in commits]) == bare + 2
+    assert statements("reads", commits=[commit.pk for commit in commits]) == bare + 3
     assert Workload.objects.get(name="bare").missing_bytes is None
 
 

@@ -132,15 +132,9 @@ def _wait_for(look: Callable[[], T | None], limit_s: float) -> T:
 
 
 def _outlook_of(job: "Job") -> Mapping[str, Any] | None:
-    """Return what is told of a job once it says who holds the GPUs and compares the other cluster, while data moves.
-
-    What of the data is there already is known once the rest begins to move.
-    """
+    """Return what is told of a job once it says who holds the GPUs and compares the other cluster."""
     outlook = job.raw.get("outlook")
-    if outlook is None or not outlook["holders"] or len(outlook["places"]) < len(_RATES):
-        return None
-    data = _place_of(outlook)["data"]
-    return outlook if 0 < data["missing_bytes"] < data["total_bytes"] else None
+    return outlook if outlook and outlook["holders"] and len(outlook["places"]) == len(_RATES) else None
 
 
 def _place_of(outlook: Mapping[str, Any]) -> Mapping[str, Any]:
