@@ -2,7 +2,8 @@
 
 kwok says what kubelets would say about 500 nodes and 5,000 pods; API server, etcd and controllers are real. The calls
 are those that the API server has counted for the platform's account. All pods run until every one was started, then the
-cluster is left alone for a minute, then they end. `make kube-tools` builds what it takes. `BENCH_PODS`, `BENCH_NODES`
+cluster is left alone for a minute, then they end. The ceiling is what a bare loop reaches that makes the same objects,
+with as many threads, before all that. `make kube-tools` builds what it takes. `BENCH_PODS`, `BENCH_NODES`
 and `BENCH_IDLE_S` change the size.
 """
 
@@ -16,6 +17,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.product import running, shell
+from compute.adapters.kubernetes import manifests
+from compute.engine.job_spec import JobSpec
+from compute.engine.ports import Launch
+from core.kubernetes.gateway import Gateway
+from core.kubernetes.kubeconfig import read_kubeconfig
 from tests.journeys.product import Product
 from tests.kubernetes.conftest import running_control_plane
 from tests.kubernetes.control_plane import ControlPlane
@@ -29,6 +35,8 @@ _NAMESPACE = "bench"
 _OF_ONE_STEP = 1000
 _MIB = 1 << 20
 _AT_ONCE = 16
+_OF_CEILING, _THREADS_OF_LAUNCHES = 400, 8
+_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 # An ended pod is forgotten soon; it and its Secret are deleted an hour later.
 _FORGOTTEN_AFTER_S, _LATER = 20, 2
 
@@ -45,19 +53,22 @@ def main() -> None:
     account = f"system:serviceaccount:{_NAMESPACE}:nearline"
     with running_control_plane(audited=account) as control_plane, running() as product:
         _attach(control_plane, product)
+        _measure_ceiling(control_plane)
         print(f"{PODS} pods on {NODES} simulated nodes", flush=True)
-        before = len(_calls(control_plane))
+        before, spent = len(_calls(control_plane)), _cpu_s(control_plane, _pid_of(product))
         product.api("POST", "/flows/bench/pods/runs", {})
         shell(product, _WAIT.format(state="running", pods=PODS))
         print(
             f"starts            {_rate(_calls(control_plane)[before:]):8.0f} a second asked of the API server",
             flush=True,
         )
+        print(f"CPU of a start    {_per_pod(spent, _cpu_s(control_plane, _pid_of(product)), PODS)}", flush=True)
         time.sleep(10)
         resting = len(_calls(control_plane))
         time.sleep(IDLE_S)
         idle = len(_calls(control_plane)) - resting
         print(f"all running, idle {idle / IDLE_S * 60:8.0f} calls a minute", flush=True)
+        print(f"                           {_by_kind(_calls(control_plane)[resting : resting + idle])}", flush=True)
         _end_pods(control_plane)
         shell(product, _WAIT.format(state="succeeded", pods=PODS))
         time.sleep(_FORGOTTEN_AFTER_S)
@@ -88,6 +99,56 @@ def _attach(control_plane: ControlPlane, product: Product) -> None:
         for first in range(0, PODS, _OF_ONE_STEP)
     )
     product.api("POST", "/flows", {"project": "bench", "text": f"flow: pods\nsteps:\n{steps}"})
+
+
+def _measure_ceiling(control_plane: ControlPlane) -> None:
+    """Tell how many pods a second, each with its Secret, are made where nothing else is done. They are removed."""
+    namespace = "ceiling"
+    control_plane.create_namespace(namespace, enforce="restricted")
+    gateway = Gateway(read_kubeconfig(control_plane.kubeconfig.read_text(), ""))
+    core = f"/api/v1/namespaces/{namespace}"
+    settings = manifests.PodSettings(namespace, namespace, "http://nearline.test", "agent", default_image="user")
+
+    def start(number: int) -> None:
+        launch = Launch(
+            JobSpec(name=f"bare-{number}", command="true", env={"SIMULATED_END": "never"}),
+            token="token",
+            job_id=f"job_{number}",
+            kind="step",
+            project="bench",
+            node_name=f"node-{number % NODES}",
+            cpu_millicores=1000,
+            memory_bytes=2**30,
+        )
+        pod = manifests.build_pod(launch, settings)
+        del pod["metadata"]["finalizers"]
+        gateway.create(f"{core}/secrets", manifests.build_secret(launch, settings, "token" * 20))
+        gateway.create(f"{core}/pods", pod)
+
+    spent, started_at = _cpu_s(control_plane, os.getpid()), time.monotonic()
+    with ThreadPoolExecutor(_THREADS_OF_LAUNCHES) as pool:
+        list(pool.map(start, range(_OF_CEILING)))
+        rate = _OF_CEILING / (time.monotonic() - started_at)
+        cpu = _per_pod(spent, _cpu_s(control_plane, os.getpid()), _OF_CEILING)
+        paths = [f"{core}/pods/{meta['name']}" for meta in gateway.list_metadata(f"{core}/pods", manifests.RESOURCE)]
+        list(pool.map(partial(gateway.delete, grace_s=0), paths))
+    print(f"ceiling           {rate:8.0f} a second by a bare loop")
+    print(f"CPU of a start    {cpu}", flush=True)
+
+
+def _pid_of(product: Product) -> int:
+    return product.processes["up"].pid
+
+
+def _cpu_s(control_plane: ControlPlane, pid: int) -> dict[str, float]:
+    """Return the CPU time so far of a process that asks, and of the programs of the cluster."""
+    pids = {"asking": pid, **{name: control_plane.programs.pid(name) for name in _PROGRAMS}}
+    times = {name: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for name, pid in pids.items()}
+    return {name: (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK") for name, parts in times.items()}
+
+
+def _per_pod(before: dict[str, float], after: dict[str, float], pods: int) -> str:
+    return ", ".join(f"{name} {(after[name] - spent) / pods * 1000:.1f} ms" for name, spent in before.items())
 
 
 def _calls(control_plane: ControlPlane) -> list[dict]:

@@ -21,6 +21,7 @@ from compute.selectors.run_times import RunHistory
 from core import clock
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival, Locality
+from scheduler.selectors import workloads
 from scheduler.selectors.forecasts import (
     PASSES,
     Corrections,
@@ -116,6 +117,12 @@ class Forecaster:
     @cached_property
     def _known(self) -> Mapping[str, Outlook]:
         return {outlook.workload_id: outlook for outlook in self._outlooks.of_waiting(self._asked)}
+
+    def without_placed(self, jobs: Sequence[JobFacts]) -> list[JobFacts]:
+        """Return the jobs less those that have got their place: they start next, and are in no line any more."""
+        unknown = [job["workload_id"] for job in jobs if job["workload_id"] and job["workload_id"] not in self._known]
+        placed = set(unknown) - workloads.list_pending(unknown)
+        return [job for job in jobs if job["workload_id"] not in placed]
 
     def _arrivals(self, jobs: Sequence[JobFacts]) -> list[Probe]:
         """Return the jobs that join the queue, with their place in line, at the known time when their data is ready."""

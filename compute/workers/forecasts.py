@@ -59,7 +59,7 @@ def score_started() -> None:
 def forecast_all(*, only: Collection[str] | None = None) -> None:
     """Score the forecasts of jobs that have started, forecast those that wait, and move those that need not wait.
 
-    Where named, it is `only` some of those that wait.
+    Where named, it is `only` some of those that wait. One that has its place starts next, so it is not forecast.
     """
     score_started()
     jobs = start_forecasts.list_live_jobs()
@@ -67,6 +67,7 @@ def forecast_all(*, only: Collection[str] | None = None) -> None:
     asked = [job for job in waiting if only is None or job["name"] in only]
     if asked:
         forecaster = Forecaster(jobs, asked)
+        asked = forecaster.without_placed(asked)
 
         def make(job: JobFacts) -> NewForecast:
             told = forecaster.forecast(job)

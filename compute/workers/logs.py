@@ -32,7 +32,7 @@ _STORE_AFTER = timedelta(minutes=5)
 # A chunk that is shorter is written again together with what follows it, so that a long log has few.
 _SHORT_CHUNK_BYTES = MOST_CHUNK_BYTES // 4
 _BATCH_BYTES = 16 << 20
-_MOST_JOBS = 500
+_MOST_JOBS, _MOST_RUNNING = 500, 10_000
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ def store_logs(*, limit: int = _MOST_JOBS) -> None:
     """Store what jobs have printed, of at most `limit` jobs of each project. The rest waits for the next run."""
     ended, running = find_unstored()
     ended.filter(starts=0, evictions=0).update(log_stored_at=clock.now())  # they never ran
+    due_ids = log_polls.list_due(running.order_by("pk").values_list("pk", flat=True), _PURPOSE)
+    running = running.filter(pk__in=due_ids[:_MOST_RUNNING])
     for due in (ended, running):
         reachable = due.filter(resource__state=ResourceState.READY, resource__host__in=hosts.here())
         kept = Project.objects.filter(Q(deleted_at=None) | Q(restore_ends_at__isnull=False))

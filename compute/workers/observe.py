@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 from django.db import transaction
@@ -19,6 +20,7 @@ from django.db.models import F, QuerySet
 from compute.adapters import drivers
 from compute.engine.checkpoints import find_last_told
 from compute.engine.failures import with_cause
+from compute.engine.job_spec import name_of_run
 from compute.engine.log_excerpt import find_excerpt
 from compute.engine.ports import ComputeDriver, JobReport
 from compute.engine.reconcile import JobRecord, Record, Repairs, compare
@@ -38,7 +40,7 @@ log = structlog.get_logger(__name__)
 # A lease is renewed when a third of it is gone, not at each look.
 _RENEW_BELOW = LEASE * 2 / 3
 _BOOKED = (
-    *("name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s"),
+    *("pk", "name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s"),
     *("checkpoint_id", "started_at", "reason_code"),
 )
 _LOG_END_BYTES = 32 * 1024
@@ -122,30 +124,22 @@ def _forget(resource: Resource, driver: ComputeDriver, names: Sequence[str]) -> 
 
 
 @prepared
-def _started_on(resource_id: str) -> QuerySet[Job]:
-    return Job.objects.filter(resource=resource_id, is_live=True).exclude(state__in=sorted(IDLE)).only(*_BOOKED)
+def _started_on(resource_id: str) -> QuerySet[Job, tuple[Any, ...]]:
+    started = Job.objects.filter(resource=resource_id, is_live=True).exclude(state__in=sorted(IDLE))
+    return started.values_list(*_BOOKED)
 
 
 def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobRecord]:
-    rows = {job.run_name: job for job in _started_on(resource.pk)}
-    for names in orm.in_batches([report.name for report in reports if report.name not in rows]):
-        rows.update((job.run_name, job) for job in Job.objects.filter(name__in=names).only(*_BOOKED))
-    return [
-        JobRecord(
-            job.pk,
-            name,
-            job.token,
-            JobState(job.state),
-            job.lease_expires_at,
-            job.reason,
-            job.memory_bytes,
-            job.grace_period_s,
-            job.checkpoint_id,
-            job.started_at,
-            job.reason_code,
-        )
-        for name, job in rows.items()
-    ]
+    known = {record.name: record for record in map(_record_of, _started_on(resource.pk))}
+    for names in orm.in_batches([report.name for report in reports if report.name not in known]):
+        rows = Job.objects.filter(name__in=names).values_list(*_BOOKED)
+        known.update((record.name, record) for record in map(_record_of, rows))
+    return list(known.values())
+
+
+def _record_of(row: tuple[Any, ...]) -> JobRecord:
+    job_id, name, evictions, token, state, *others = row
+    return JobRecord(job_id, name_of_run(name, evictions), token, JobState(state), *others)
 
 
 def _with_details(record: Record, driver: ComputeDriver, name: str | None) -> Record:

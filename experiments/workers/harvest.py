@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("experiments")
+_PURPOSE = "experiment"
 _RUNNING_JOBS = ("running", "leaving", "suspending", "stopping")
 # How long after its job ended a log that cannot be read still holds its run up.
 _PATIENCE = timedelta(minutes=5)
@@ -125,6 +126,7 @@ def read_running() -> None:
     """Read on in the logs of all jobs that run, so that pages are live."""
     (running,) = find_running()
     job_ids = [job_id for job_id in running.values_list("job_id", flat=True) if job_id is not None]
+    job_ids = log_polls.list_due(job_ids, _PURPOSE)
     _harvest([each for each in _logs_of(job_ids) if each.job.state in _RUNNING_JOBS])
 
 
@@ -184,8 +186,7 @@ def _give_up(each: _Log, failure: Failure) -> None:
 def _read(each: _Log) -> _Reading | None:
     """Read on in one log; None when there is nothing new, or when it is too early to ask."""
     experiment, job = each.experiment, each.job
-    purpose = "end of a log" if job.has_ended else "experiment"
-    if not log_polls.is_due(job, purpose):
+    if not log_polls.is_due(job, _PURPOSE):
         return None
     offset, rest, is_done, has_more = experiment.log_offset, b"", False, True
     records: list[Record] = []
@@ -193,7 +194,7 @@ def _read(each: _Log) -> _Reading | None:
     try:
         while has_more and offset - experiment.log_offset < _PIECE_BYTES:
             chunk = job_selectors.read_log(actor=_SYSTEM, job=job, offset=offset + len(rest))
-            log_polls.note(job, purpose, chunk.size_bytes)
+            log_polls.note(job, _PURPOSE, chunk.size_bytes)
             is_done = chunk.is_complete
             part = log_tags.harvest(rest + chunk.data, is_complete=is_done)
             rest = (rest + chunk.data)[part.consumed :]
@@ -204,7 +205,7 @@ def _read(each: _Log) -> _Reading | None:
     except ResourceUnreachable as error:
         has_waited = job.finished_at is not None and clock.now() - job.finished_at > _PATIENCE
         log.warning("harvest.unreachable", job=job.name, error=error.message)
-        log_polls.note(job, purpose, None)
+        log_polls.note(job, _PURPOSE, None)
         is_done, has_more = has_waited, False
     if offset == experiment.log_offset and not is_done:
         return None

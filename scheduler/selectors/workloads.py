@@ -77,6 +77,13 @@ def find_pending_with_data() -> list[QuerySet[Workload]]:
     return [Workload.objects.filter(state=WorkloadState.PENDING, missing_bytes__isnull=False).order_by("pk")]
 
 
+def list_pending(workload_ids: Collection[str]) -> set[str]:
+    """Return those of these workloads that are pending. For the platform itself."""
+    pending = Workload.objects.filter(state=WorkloadState.PENDING).order_by()
+    rows = (pending.filter(pk__in=batch).values_list("pk", flat=True) for batch in in_batches(workload_ids))
+    return set(chain.from_iterable(rows))
+
+
 def find_queue_ids(workload_ids: Collection[str]) -> dict[str, str]:
     """Return the queues of workloads by their ids. For the platform itself."""
     rows = (Workload.objects.filter(pk__in=batch).values_list("pk", "queue_id") for batch in in_batches(workload_ids))

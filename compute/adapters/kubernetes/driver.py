@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from compute.adapters.kubernetes import gpu_metrics, gpu_shares, manifests, nodes, shares, states, storage
+from compute.adapters.kubernetes import fields, gpu_metrics, gpu_shares, manifests, nodes, shares, states, storage
 from compute.adapters.kubernetes.connections import PodConnection, PodTerminal
 from compute.adapters.kubernetes.manifests import FORGOTTEN, VERDICT, PodSettings, object_name
 from compute.adapters.kubernetes.pod_cache import PodCache
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
+_trim_node, _trim_foreign = partial(fields.trim, fields=fields.NODE), partial(fields.trim, fields=fields.FOREIGN)
 _GRACE_S = 10.0
 # After its grace a job is killed; so much later the last of its log is there.
 _LAST_LINES_S = 5.0
@@ -60,6 +62,15 @@ _LAST_LINES_S = 5.0
 _METRICS_S, _ASKED_AT_ONCE = 2.0, 8
 _MOST_REMEMBERED = 10_000
 _NOT_FOUND = 404
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What the pods of a run say, and whether none of them is to be ended until one changes."""
+
+    pods: list[Json]
+    report: JobReport | None
+    is_settled: bool
 
 
 class KubernetesDriver:
@@ -95,6 +106,7 @@ class KubernetesDriver:
         # What saves calls to the process that starts and follows a job: it asks for both again where it does not know.
         self._secret_forms: dict[str, list[bytes]] = {}
         self._forgotten: dict[str, int] = {}
+        self._told: dict[str, _Told] = {}  # by run
         self._kept: dict[str, tuple[str, str]] = {}  # the job and the root of an output, which is opened often
 
     @property
@@ -116,14 +128,18 @@ class KubernetesDriver:
 
     def probe(self) -> Sequence[NodeFacts]:
         """Return the nodes, less what pods of others hold."""
-        found = self._ask(lambda: self._gateway.list("/api/v1/nodes")).items
-        unended = "status.phase!=Succeeded,status.phase!=Failed"
-        pods = self._ask(lambda: self._gateway.list("/api/v1/pods", fieldSelector=unended)).items
+        found = self._ask(lambda: self._gateway.list("/api/v1/nodes", keep=_trim_node)).items
+        # Ours are known, and may be thousands.
+        foreign = {
+            "labelSelector": f"{manifests.RESOURCE}!={self._settings.resource}",
+            "fieldSelector": "status.phase!=Succeeded,status.phase!=Failed",
+        }
+        pods = self._ask(lambda: self._gateway.list("/api/v1/pods", keep=_trim_foreign, **foreign)).items
         self._exporters = gpu_metrics.find_exporters(pods)
         settings = self._settings
         return nodes.read_nodes(
             found,
-            pods,
+            [*pods, *filter(gpu_shares.is_reservation, self._ask(self._cache.list))],
             gpu_resource=settings.gpu_resource,
             is_ours=self._is_ours,
             tolerations=settings.tolerations,
@@ -219,11 +235,19 @@ class KubernetesDriver:
         runs: dict[str, list[Json]] = {}
         for pod in self._list_pods():
             runs.setdefault(states.name_of(pod), []).append(pod)
-        for pods in runs.values():
-            for pod, verdict in states.judge_run(pods, now):
+        told = {name: self._tell(pods, self._told.get(name)) for name, pods in runs.items()}
+        self._told = told
+        for each in told.values():
+            for pod, verdict in () if each.is_settled else states.judge_run(each.pods, now):
                 self._end(pod, verdict, states.grace_period_of(pod))
-        reports = filter(None, map(states.report_of_run, runs.values()))
+        reports = (each.report for each in told.values() if each.report is not None)
         return sorted((gpu_shares.explain(each, waits) for each in reports), key=lambda report: report.name)
+
+    def _tell(self, pods: list[Json], before: _Told | None) -> _Told:
+        """Return what the pods of a run say: what they said before, unless one has changed."""
+        if before is not None and before.pods == pods:  # quick, as what has not changed is the same object
+            return before
+        return _Told(pods, states.report_of_run(pods), states.is_settled(pods))
 
     def _list_pods(self) -> list[Json]:
         """Return the pods of runs that are not forgotten."""
@@ -394,6 +418,8 @@ class KubernetesDriver:
         known = self._cache.find(pod_name)
         pods = [known] if known is not None else self._list_run(name)
         count = max(map(states.most_replicas_of, pods), default=1)
+        for pod in pods:
+            self._note_output(pod)  # it is opened later, when the pod is not known any more
         # That of replica 0 is the last one: whoever is interrupted finds by it that there were several.
         for rank in reversed(range(count)):
             replica = object_name(self._settings, name, rank)
@@ -569,13 +595,20 @@ class KubernetesDriver:
                 raise FileNotFoundError(f"The pod of {name} is gone.")
             if not states.has_ended(pod):
                 return None
-            root = states.kept_root(pod)
-            if root is None:
+            kept = self._note_output(pod)
+            if kept is None:
                 raise FileNotFoundError(f"The output of {name} was not stored.")
-            kept = pod["metadata"]["labels"][manifests.JOB_ID], root
-            _remember(self._kept, pod_name, kept)
         job_id, root = kept
         return self._outputs.open(job_id, root) if root else None
+
+    def _note_output(self, pod: Json) -> tuple[str, str] | None:
+        """Remember and return whose output an ended pod has stored, and its root; None: it has stored none."""
+        root = states.kept_root(pod)
+        if root is None:
+            return None
+        kept = pod["metadata"]["labels"][manifests.JOB_ID], root
+        _remember(self._kept, pod["metadata"]["name"], kept)
+        return kept
 
     def _is_ours(self, pod: Json) -> bool:
         labels: Mapping[str, str] = pod["metadata"].get("labels") or {}

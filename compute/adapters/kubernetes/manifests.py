@@ -334,8 +334,9 @@ def _with_options(settings: PodSettings, options: PodOptions) -> PodSettings:
 def has_gpus(pod: Mapping[str, Any]) -> bool:
     """Whether a pod of a job has GPUs, whole ones, slices or a part."""
     main = next(each for each in pod["spec"]["containers"] if each["name"] == MAIN)
-    has_slices = any(resource.startswith(MIG) for resource in main["resources"].get("limits") or ())
-    return has_slices or any(each["name"] == "NEARLINE_GPU_FRACTION" for each in main["env"])
+    # Of what a container is given, only devices are called by the name of their vendor.
+    has_devices = any("/" in resource for resource in main["resources"].get("limits") or ())
+    return has_devices or SHARES in pod["metadata"]["labels"]
 
 
 def reservation_name(settings: PodSettings, node_name: str, index: int) -> str:

@@ -1,5 +1,7 @@
 """The pods of a cluster as this process knows them: listed once, then watched, and listed anew now and then.
 
+Of each only the fields are kept that are read (`fields.py`).
+
 The watch runs in a thread that ends when nobody has asked for a while, or when it breaks off: then the next reader
 lists and has another one watch. What was known before the cluster was away is listed anew as well.
 """
@@ -7,17 +9,18 @@ lists and has another one watch. What was known before the cluster was away is l
 import threading
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
 
 import structlog
 
-from compute.adapters.kubernetes import gpu_shares, states
+from compute.adapters.kubernetes import fields, gpu_shares, states
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Expired, Gateway, Json, Refusal
 
 log = structlog.get_logger(__name__)
 
 _IDLE_S = 120.0
+# Should a watch ever miss something, a list finds it.
+_LIST_EVERY_S = 600.0
 
 
 class PodCache:
@@ -85,7 +88,7 @@ class PodCache:
             ).start()
 
     def _list(self, number: int) -> None:
-        listed = self._gateway.list(self._path, labelSelector=self._selector)
+        listed = self._gateway.list(self._path, keep=_trim, labelSelector=self._selector)
         with self._changed:
             if number != self._watch_number:
                 return
@@ -95,11 +98,16 @@ class PodCache:
                 self._tell()
 
     def _watch_while_used(self, number: int) -> None:
+        list_at = self._now() + _LIST_EVERY_S
         try:
             while number == self._watch_number and self._now() - self._used_at < _IDLE_S:
-                with suppress(Expired):
+                try:
                     self._watch(number)
-                self._list(number)
+                except Expired:
+                    list_at = self._now()
+                if self._now() >= list_at:
+                    self._list(number)
+                    list_at = self._now() + _LIST_EVERY_S
         except (ClusterUnreachable, Refusal) as error:
             log.warning("watch.interrupted", path=self._path, error=error.message)
         finally:
@@ -127,13 +135,17 @@ class PodCache:
             and known["metadata"]["uid"] == pod["metadata"]["uid"]
         ):
             return
-        self._pods[name] = pod
+        self._pods[name] = pod = _trim(pod)
         if known is None or _state(known) != _state(pod):
             self._tell()
 
     def _tell(self) -> None:
         self._has_news = True
         self._changed.notify_all()
+
+
+def _trim(pod: Json) -> Json:
+    return fields.trim(pod, fields.OURS)
 
 
 def _state(pod: Json) -> tuple[str, str, str]:

@@ -180,6 +180,13 @@ def judge_run(pods: Collection[Pod], now: datetime) -> Iterator[tuple[Pod, Verdi
                 yield pod, verdict
 
 
+def is_settled(pods: Collection[Json]) -> bool:
+    """Whether time alone gives no reason to end the pods of one run: only that one of them changes does."""
+    if any(most_replicas_of(pod) > 1 or TIMEOUT in _annotations(pod) for pod in pods):
+        return False
+    return all(has_ended(pod) or (is_running(pod) and next(_waiting(pod), None) is None) for pod in pods)
+
+
 def _judge_gang(pods: Collection[Json], now: datetime) -> Verdict | None:
     """Return why the pods of a gang should be ended that run; None: they should not."""
     if _is_partly_made(pods):

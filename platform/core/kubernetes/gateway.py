@@ -12,7 +12,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _CONNECT_S, _READ_S, _LIST_S = 3.0, 5.0, 15.0
-# Whatever a watch has missed is found by the list that follows it.
 _WATCH_S = 90
 _PAGE = 500
 _MANAGER = "nearline"
@@ -65,6 +64,10 @@ class Listed:
 
     items: list[Json]
     version: str
+
+
+def _as_it_is(item: Json) -> Json:
+    return item
 
 
 class Gateway:
@@ -151,11 +154,11 @@ class Gateway:
             if error.status not in {_NOT_FOUND, _CONFLICT}:
                 raise
 
-    def list(self, path: str, **query: str) -> Listed:
-        """Return all objects, a page at a time. Raises Refusal."""
+    def list(self, path: str, *, keep: Callable[[Json], Json] = _as_it_is, **query: str) -> Listed:
+        """Return all objects, or what `keep` returns of each, a page at a time. Raises Refusal."""
         for is_last_try in (False, True):
             try:
-                return self._list(path, query)
+                return self._list(path, query, keep=keep)
             except Refusal as error:  # a page that was asked for too late
                 if error.status != _GONE or is_last_try:
                     raise
@@ -166,7 +169,14 @@ class Gateway:
         page = self._list(path, {"labelSelector": selector}, accept=_METADATA)
         return [item["metadata"] for item in page.items]
 
-    def _list(self, path: str, query: Mapping[str, str], accept: str = _JSON) -> Listed:
+    def _list(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        accept: str = _JSON,
+        keep: Callable[[Json], Json] = _as_it_is,
+    ) -> Listed:
         items: list[Json] = []
         token = ""
         while True:
@@ -175,7 +185,7 @@ class Gateway:
             page_items, meta = answer.get("items") or [], answer.get("metadata") or {}
             if not (isinstance(meta, dict) and isinstance(page_items, list)):
                 raise ClusterUnreachable(f"{self._config.server} answered a list that is none of Kubernetes.")
-            items += map(_without_managers, page_items)
+            items += map(keep, map(_without_managers, page_items))
             token = meta.get("continue") or ""
             if not token:
                 return Listed(items, meta.get("resourceVersion", ""))

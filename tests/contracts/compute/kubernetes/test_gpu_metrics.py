@@ -2,6 +2,7 @@
 
 import pytest
 
+from compute.adapters.kubernetes import fields
 from compute.adapters.kubernetes.gpu_metrics import find_exporters, join_readings, read_metrics
 from compute.engine.ports import GpuReading
 
@@ -52,6 +53,7 @@ def test_exporters_are_found_by_the_labels_of_the_gpu_operator_and_of_their_own_
     pod = {"metadata": meta, "spec": {"nodeName": "a", "containers": [{}]}, "status": {"phase": "Running"}}
     other = {"metadata": {**meta, "labels": {}}, "spec": {"nodeName": "b"}, "status": {"phase": "Running"}}
 
-    assert find_exporters([pod, other, {**pod, "status": {"phase": "Pending"}}]) == {
+    pods = [pod, other, {**pod, "status": {"phase": "Pending"}}]
+    assert find_exporters([fields.trim(each, fields.FOREIGN) for each in pods]) == {
         "a": "/api/v1/namespaces/gpu-operator/pods/dcgm-x:9400/proxy/metrics"
     }

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compute.adapters.kubernetes import gpu_shares, manifests
+from compute.adapters.kubernetes import fields, gpu_shares, manifests
 from compute.adapters.kubernetes.gpu_shares import settle
 from compute.adapters.kubernetes.manifests import PodSettings, build_gang, build_pod, check_launch
 from compute.engine.ports import EndCause, GpuShare, JobReport, Replica, ReportState
@@ -32,7 +32,7 @@ def launch(name="half", index=0, milli=500, **spec):
 def gated(name="half", index=0):
     pod = build_pod(launch(name, index), SETTINGS)
     pod["metadata"]["uid"] = f"uid-of-{name}"
-    return pod
+    return fields.trim(pod, fields.OURS)
 
 
 def opened(name="half", device="GPU-a", phase="Running"):

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from compute.adapters.kubernetes import fields
 from compute.adapters.kubernetes.nodes import parse_quantity, read_nodes, requests_of
 from compute.engine.node_faults import MOST_GPUS
 from compute.engine.ports import ForeignUse, GpuFacts, NodeFacts
@@ -40,6 +41,8 @@ def read(nodes, pods=(), **options):
     def is_ours(pod):
         return pod["metadata"]["labels"]["owner"] == "us"
 
+    nodes = [fields.trim(node, fields.NODE) for node in nodes]
+    pods = [fields.trim(pod, fields.FOREIGN) for pod in pods]
     return read_nodes(nodes, pods, gpu_resource="nvidia.com/gpu", is_ours=is_ours, **options)
 
 

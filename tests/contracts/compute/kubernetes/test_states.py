@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compute.adapters.kubernetes import states
+from compute.adapters.kubernetes import fields, states
 from compute.adapters.kubernetes.states import Verdict
 from compute.engine.failures import explain_end
 from compute.engine.ports import EndCause, JobReport, ReportState
@@ -34,7 +34,7 @@ def make_pod(phase="Running", main=None, *, init=(), conditions=(), verdict=None
     annotations = {"nearline.dev/name": "train~2", "nearline.dev/token": "t"}
     if verdict is not None:
         annotations["nearline.dev/verdict"] = verdict.to_json()
-    return {
+    pod = {
         "metadata": {
             "name": "nl-train",
             "uid": "u",
@@ -51,6 +51,7 @@ def make_pod(phase="Running", main=None, *, init=(), conditions=(), verdict=None
             **status,
         },
     }
+    return fields.trim(pod, fields.OURS)
 
 
 DELETED = {"deletionTimestamp": FINISHED}
@@ -387,3 +388,28 @@ def test_once_replica_0_has_succeeded_the_others_have_a_moment_to_end():
 
     assert judged(pods, end + timedelta(seconds=9)) == {}
     assert judged(pods, end + timedelta(seconds=10)) == {2: Verdict(EndCause.STOPPED, "Replica 0 has ended.")}
+
+
+def test_of_a_pod_only_what_is_read_is_kept_and_equal_texts_once():
+    pod = {**make_pod(main={**RUNS, "containerID": "x"}), "spec": {"volumes": [], "nodeName": "a", "containers": []}}
+
+    first, second = (fields.trim(json.loads(json.dumps(pod)), fields.OURS) for _ in range(2))
+
+    assert first["spec"] == {"nodeName": "a", "containers": []}
+    assert first["status"]["containerStatuses"] == [RUNS]
+    assert first["status"]["phase"] is second["status"]["phase"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_settled"),
+    [
+        (make_pod(main=RUNS), True),
+        (make_pod("Succeeded", ended(), init=[KEPT]), True),
+        (make_pod(main=RUNS, init=[waits("CrashLoopBackOff")]), False),
+        (make_pod("Pending", waits("ContainerCreating")), False),
+        (make_pod(main=RUNS, meta={"annotations": {"nearline.dev/timeout": "60"}}), False),
+        (make_pod(main=RUNS, meta={"annotations": {"nearline.dev/replicas": "2"}}), False),
+    ],
+)
+def test_a_run_is_settled_where_no_time_limit_and_no_patience_can_end(pod, is_settled):
+    assert states.is_settled([pod]) is is_settled
