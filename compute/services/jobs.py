@@ -78,8 +78,9 @@ class JobRequest:
     part_index: int | None = None
 
     def __post_init__(self) -> None:
-        spec = replace(self.spec, name=self.name, grace_period_s=grace_periods.bound(self.spec.grace_period_s))
-        object.__setattr__(self, "spec", spec)
+        told = self.name, grace_periods.bound(self.spec.grace_period_s)
+        if (self.spec.name, self.spec.grace_period_s) != told:
+            object.__setattr__(self, "spec", replace(self.spec, name=told[0], grace_period_s=told[1]))
 
 
 def submit_many(

@@ -345,9 +345,9 @@ class _Writer:
         self._open_gates([item for item in prepared if item not in late], staged)
         loaded = {attempt.pk: attempt for attempt in self._loaded.attempts}
         _write_changes(_attempts, loaded, self._attempt_changes, new=attempts)
-        Attempt.objects.bulk_update(
-            [attempt for _, attempt in prepared], ["job", "state", "queued_at", "remind_at"], 200
-        )
+        if prepared:
+            columns = ["job", "state", "queued_at", "remind_at"]
+            Attempt.objects.bulk_update([attempt for _, attempt in prepared], columns, 200)
         # Their rows are written; their experiments follow.
         self._attempt_changes |= {each.pk: {"state": each.state, "job_id": each.job_id} for _, each in prepared}
         insert([row for rows in inputs.values() for row in rows])

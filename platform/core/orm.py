@@ -1,9 +1,11 @@
 """What every model shares."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from itertools import islice
 from typing import Any, Final, Self, TypeVar
 
@@ -40,7 +42,18 @@ class BaseModel(models.Model):
         abstract = True
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)
+        columns = _columns_of(type(self))
+        if args or not columns.names.issuperset(kwargs):
+            super().__init__(*args, **kwargs)
+        else:  # as Django does, which asks each field anew what it is where it is not given
+            self._state = ModelState()
+            self.__dict__ |= columns.constants
+            self.__dict__ |= {name: make() for name, make in columns.defaults.items() if name not in kwargs}
+            for name, value in kwargs.items():
+                if name in columns.relations:
+                    setattr(self, name, value)
+                else:
+                    self.__dict__[name] = value
         if not self.id:
             self.id = ids.new_id(self.id_prefix, now_ms=clock.now_ms())
 
@@ -67,6 +80,28 @@ class BaseModel(models.Model):
                 continue
             if (names is None or field.name in names) and (fault := _fault_of(field, getattr(self, field.attname))):
                 raise OutOfBounds(f"'{field.verbose_name}' cannot be stored. {fault}", field=field.name)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What a new row of a model has where it is not told: values, and functions that make them; the names it may get.
+
+    `relations` are the names among them that take the other row itself.
+    """
+
+    constants: Mapping[str, Any]
+    defaults: Mapping[str, Callable[[], Any]]
+    relations: Collection[str]
+    names: frozenset[str]
+
+
+@cache
+def _columns_of(model: type[models.Model]) -> _Columns:
+    fields = [field for field in model._meta.concrete_fields if not field.generated]
+    defaults = {field.attname: field.get_default for field in fields if field.has_default() and callable(field.default)}
+    constants = {field.attname: field.get_default() for field in fields if field.attname not in defaults}
+    relations = {field.name for field in fields if field.is_relation}
+    return _Columns(constants, defaults, relations, frozenset([*constants, *defaults, *relations]))
 
 
 def live_field(states: Collection[str], *, column: str = "state") -> models.GeneratedField:

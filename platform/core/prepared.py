@@ -11,6 +11,7 @@ The function is called with stand-ins for its arguments, for which each call put
 differs from call to call is an argument, and the function only passes it to the query.
 """
 
+import sqlite3
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,14 +48,14 @@ Shape = list[Hashable]
 
 
 class _SQLiteCursor(SQLiteCursorWrapper):
-    """Translates the placeholders of each statement once."""
+    """Translates the placeholders of each statement once. Its parameters are told by their positions."""
 
     _translated: ClassVar[dict[str, str]] = {}
 
-    def convert_query(self, query: str, *, param_names: list[str] | None = None) -> str:
-        if query not in self._translated:
-            self._translated[query] = super().convert_query(query, param_names=param_names)
-        return self._translated[query]
+    def execute(self, query: str, params: Any = ()) -> Any:
+        if (text := self._translated.get(query)) is None:
+            text = self._translated[query] = self.convert_query(query)
+        return sqlite3.Cursor.execute(self, text, params)
 
 
 class _Thread(threading.local):
@@ -83,7 +84,7 @@ def _execute(database: BaseDatabaseWrapper, text: str, parameters: Sequence[Any]
         own.connection = database.connection
         if database.vendor == "sqlite":
             own.cursor = database.connection.cursor(factory=_SQLiteCursor)
-    wrap = database.make_debug_cursor if database.queries_logged else database.make_cursor
+    wrap = database.make_debug_cursor if database.force_debug_cursor else database.make_cursor
     cursor = wrap(own.cursor)
     cursor.execute(text, parameters)
     return cursor
@@ -238,9 +239,16 @@ def _flat(converters: Mapping[int, tuple[Sequence[Callable[..., Any]], Any]]) ->
 
 
 def _quickest(convert: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what converts a value as `convert` does, but does not ask each time what is the same for all moments."""
+    """Return what converts a value as `convert` does, but is quicker for moments, and for JSON that holds nothing."""
     function = getattr(convert, "__func__", None)
-    return _read_moment if function is SQLiteOperations.convert_datetimefield_value else convert
+    if function is SQLiteOperations.convert_datetimefield_value:
+        return _read_moment
+    if function is models.JSONField.from_db_value:
+        return lambda value, *others: _EMPTY[value]() if value in _EMPTY else convert(value, *others)
+    return convert
+
+
+_EMPTY: Mapping[str, type[list[Any] | dict[str, Any]]] = {"[]": list, "{}": dict}
 
 
 def _read_moment(value: str | datetime, *_: object) -> datetime:
@@ -385,13 +393,16 @@ def _split(arguments: Sequence[object], named: Mapping[str, object]) -> tuple[Sh
     shape: Shape = []
     values: Values = []
     for argument in arguments:
-        if argument is None or isinstance(argument, bool):
+        if isinstance(argument, str):
+            shape.append(str)
+            values.append(argument)
+        elif argument is None or isinstance(argument, bool):
             shape.append((bool, argument))
         elif isinstance(argument, datetime):
             shape.append(datetime)
             values.append(_for_database(argument, _database()))
-        elif isinstance(argument, str | int):
-            shape.append(str if isinstance(argument, str) else int)
+        elif isinstance(argument, int):
+            shape.append(int)
             values.append(argument)
         elif isinstance(argument, Iterable):
             items = list(argument)
@@ -516,6 +527,8 @@ class _Stored:
         if kind is datetime and self.has_moments:
             return _for_database(value, database)
         if self.json is not None and kind in {dict, list}:
+            if not value and database.vendor == "sqlite":
+                return "[]" if kind is list else "{}"
             return database.ops.adapt_json_value(value, self.json.encoder)
         return self.field.get_db_prep_save(value, database)
 

@@ -75,9 +75,13 @@ class SealedFolder:
         os.utime(self.record, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def _write(self, evidence: dict[str, Evidence]) -> None:
-        self.record.parent.mkdir(parents=True, exist_ok=True)
         draft = self.record.with_name(f".{self.record.name}-{secrets.token_hex(4)}")
-        draft.write_text(json.dumps(evidence))
+        text = json.dumps(evidence)
+        try:
+            draft.write_text(text)
+        except FileNotFoundError:
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(text)
         draft.replace(self.record)
 
 

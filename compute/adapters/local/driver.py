@@ -184,7 +184,7 @@ class LocalDriver:
         threading.Thread(target=bring, name=f"bring {launch.name}", daemon=True).start()
 
     def _start_locked(self, folder: JobFolder, launch: Launch, lock: int) -> None:
-        spec = self._with_host_folders(launch.spec)
+        spec = self._with_host_folders(launch.spec) if _trees_of(launch) else launch.spec
         if spec.working_directory is not None and not Path(spec.working_directory).is_dir():
             raise StartRefused(f"The working directory {spec.working_directory} does not exist on this machine.")
         code = binds.find_source(spec.code, "The code") if spec.code is not None else None
@@ -224,7 +224,7 @@ class LocalDriver:
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what the folders of all live jobs say."""
-        reports = (self._report(marker.name) for marker in sorted(self._live.iterdir()))
+        reports = map(self._report, sorted(os.listdir(self._live)))
         return [report for report in reports if report is not None]
 
     def _report(self, name: str) -> JobReport | None:

@@ -53,14 +53,15 @@ class JobFolder:
     def read(self, name: str) -> dict[str, Any] | None:
         """Return one of the JSON files; None when it is not there."""
         try:
-            value: dict[str, Any] = json.loads((self.path / name).read_bytes())
+            with open(f"{self.path}/{name}", "rb", buffering=0) as file:
+                value: dict[str, Any] = json.loads(file.read())
         except FileNotFoundError:
             return None
         return value
 
     def lock(self) -> int | None:
         """Take the lock and return its descriptor; None when a shim, or another starter, holds it."""
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(f"{self.path}/lock", os.O_RDWR | os.O_CREAT, 0o600)
         for _ in range(_LOCK_TRIES):
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,7 +75,7 @@ class JobFolder:
     def is_locked(self) -> bool:
         """Whether a shim lives, or a starter is at work."""
         try:
-            descriptor = os.open(self.path / "lock", os.O_RDONLY)
+            descriptor = os.open(f"{self.path}/lock", os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:
@@ -88,13 +89,14 @@ class JobFolder:
 
     def has_begun(self) -> bool:
         """Whether the job was started, or ended before it could be."""
-        return any((self.path / name).exists() for name in ("started.json", "exit.json"))
+        return self._has("started.json") or self._has("exit.json")
 
     def has_ended(self) -> bool:
         """Whether the job was started and nothing can be printed any more."""
-        if (self.path / "exit.json").exists():
-            return True
-        return (self.path / "started.json").exists() and not self.is_locked()
+        return self._has("exit.json") or (self._has("started.json") and not self.is_locked())
+
+    def _has(self, name: str) -> bool:
+        return os.path.exists(f"{self.path}/{name}")
 
     def open_control(self) -> int:
         """Make the FIFO for orders and open both its ends, so that an order given early waits in it."""
@@ -120,18 +122,24 @@ class JobFolder:
 
     def prepare(self, launch: Launch, notes: Sequence[str]) -> JobPaths:
         """Make the folders and files that the job finds at its start. Repeating it changes nothing."""
-        folders = {part: self.path / part for part in ("work", "output", "data", "input", "tmp")}
+        folders = {part: f"{self.path}/{part}" for part in ("work", "output", "data", "input", "tmp")}
         for folder in folders.values():
-            folder.mkdir(exist_ok=True)
-        parameters = self.path / "parameters.json"
-        parameters.write_bytes(json.dumps(dict(launch.spec.parameters)).encode())  # no job reads it before it is whole
+            with suppress(FileExistsError):
+                os.mkdir(folder)
+        parameters = f"{self.path}/parameters.json"
+        _write(parameters, dict(launch.spec.parameters))  # no job reads it before it is whole
         if notes:
             self.log.write_text("".join(f"[nearline] {note}\n" for note in notes))
-        return JobPaths(parameters=str(parameters), **{part: str(folder) for part, folder in folders.items()})
+        return JobPaths(parameters=parameters, **folders)
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Write a JSON file so that it is there whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(json.dumps(value).encode())
-    part.replace(path)
+    part = f"{path}.part"
+    _write(part, value)
+    os.replace(part, path)
+
+
+def _write(path: str, value: Mapping[str, object]) -> None:
+    with open(path, "wb") as file:
+        file.write(json.dumps(value).encode())

@@ -111,7 +111,7 @@ def _mounts(shown: Sequence[Entry], place: Path, binds: Sequence[Bind]) -> Itera
     """
     if not binds:
         return
-    owns = {part: _source_of(place / part) for part in ("data", "input")}
+    owns = {part: _source_of(f"{place}/{part}") for part in ("data", "input")}
     places = {part: {own, *(target for _, target, source in shown if source == own)} for part, own in owns.items()}
     for bind in binds:
         part, _, name = bind.place.partition("/")
@@ -133,13 +133,13 @@ def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:
 def _show_own(kind: str, folder: JobFolder, place: Path, names: Iterable[str]) -> Iterator[Entry]:
     """Show what a job has in its own folder, as `_show` does. `place` is the folder's path without links."""
     for name in names:
-        source = _source_of(place / name)
+        source = _source_of(f"{place}/{name}")
         for target in dict.fromkeys((source, f"{folder.path}/{name}")):
             yield kind, target, source
 
 
-def _source_of(own: Path) -> str:
-    return str(own.resolve() if own.is_symlink() else own)
+def _source_of(own: str) -> str:
+    return os.path.realpath(own) if os.path.islink(own) else own
 
 
 def _without_needless(entries: Iterable[Entry]) -> list[Entry]:

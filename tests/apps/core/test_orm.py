@@ -4,10 +4,14 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from django.apps import apps
+from django.db import models
 
+from accounts.models import Project
 from compute.models import Job, Resource, Template
-from core import orm
+from core import clock, orm
 from core.bounds import OutOfBounds
+from datasets.models import Dataset
 
 pytestmark = pytest.mark.django_db
 
@@ -77,3 +81,32 @@ def test_items_come_in_batches_that_one_statement_can_carry():
     assert [len(batch) for batch in batches] == [500, 500, 1]
     assert [item for batch in batches for item in batch] == list(range(1001))
     assert list(orm.in_batches([])) == []
+
+
+def django_columns(model):
+    """Return the columns of a new row as Django itself fills them."""
+    row = model.__new__(model)
+    models.Model.__init__(row)
+    return row.__dict__
+
+
+@pytest.mark.parametrize("model", [each for each in apps.get_models() if issubclass(each, orm.BaseModel)])
+def test_a_new_row_has_the_columns_that_django_gives_it(model):
+    own = {"_state", "id", "token"}  # each row has others
+
+    with clock.frozen_at(clock.now()):
+        row, expected = model().__dict__, django_columns(model)
+
+    assert row.keys() == expected.keys()
+    assert {name: row[name] for name in row.keys() - own} == {name: expected[name] for name in expected.keys() - own}
+
+
+def test_a_new_row_takes_related_rows_and_their_ids_and_no_other_names():
+    project = Project(name="p")
+
+    by_row, by_id = Dataset(project=project, name="d"), Dataset(project_id=project.pk, name="d", pk="ds_1")
+
+    assert by_row.project is project
+    assert (by_row.project_id, by_id.project_id, by_id.id) == (project.pk, project.pk, "ds_1")
+    with pytest.raises(TypeError, match="nmae"):
+        Dataset(nmae="d")
