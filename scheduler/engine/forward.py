@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import StopCode
@@ -88,6 +89,14 @@ NEVER = StartForecast(math.inf, math.inf)
 """Nothing that is known lets it start."""
 
 
+class Arrival(NamedTuple):
+    """A job that joins the queue in `in_s` seconds, with a wait that counts from `since_s`, which may be long ago."""
+
+    in_s: float
+    view: JobView
+    since_s: float
+
+
 class Forward:
     """Forecasts from one snapshot. Same input, same output: a session serves all passes and is as before after each."""
 
@@ -97,7 +106,7 @@ class Forward:
         policy: Policy,
         run_times: Mapping[str, RunTimes],
         *,
-        arrivals: Mapping[str, tuple[float, JobView]] = MappingProxyType({}),
+        arrivals: Mapping[str, Arrival] = MappingProxyType({}),
         at_s: float = 0.0,
         moves_in_s: float = 0.0,
         passes: int = PASSES,
@@ -105,7 +114,7 @@ class Forward:
     ) -> None:
         """Begin at `at_s`, in seconds on the clock of `JobView.saved_at`. Without a `grain` every end stands alone.
 
-        `arrivals` are jobs by id that join the queue in so many seconds. Running work may be moved in `moves_in_s`.
+        `arrivals` are jobs by id that join the queue later. Running work may be moved in `moves_in_s`.
         """
         self.session = Session(snapshot, replace(policy, consolidates=True))
         self._moves_in_s = moves_in_s
@@ -119,7 +128,7 @@ class Forward:
 
     def queue_of(self, job_id: str) -> str:
         """Return the id of the queue of a job that is there or arrives."""
-        return self._arrivals[job_id][1].queue_id if job_id in self._arrivals else self._begin[job_id].queue_id
+        return self._arrivals[job_id].view.queue_id if job_id in self._arrivals else self._begin[job_id].queue_id
 
     def starts(self, wanted: Collection[str] | None = None) -> dict[str, StartForecast]:
         """Return by id when each job starts that waits or arrives; of those that are `wanted` only, where given."""
@@ -128,26 +137,39 @@ class Forward:
         return self._forecast(found, self._arrivals)
 
     def start_of(
-        self, job: JobView, run_times: RunTimes, *, instead_of: str | None = None, in_s: float = 0.0
+        self,
+        job: JobView,
+        run_times: RunTimes,
+        *,
+        instead_of: str | None = None,
+        in_s: float = 0.0,
+        since_s: float | None = None,
     ) -> StartForecast:
-        """Return when a job would start that is submitted in so many seconds; infinite: nobody knows when.
+        """Return when a job would start that joins the queue in so many seconds; infinite: nobody knows when.
 
-        `instead_of` names one that then is not there. Nothing is kept of it.
+        Its wait counts from `since_s`; None: from then. `instead_of` names one that then is not there. Nothing is kept
+        of it.
         """
-        (start,) = self.starts_of([job], run_times, instead_of=instead_of, in_s=in_s)
+        (start,) = self.starts_of([job], run_times, instead_of=instead_of, in_s=in_s, since_s=since_s)
         return start
 
     def starts_of(
-        self, jobs: Sequence[JobView], run_times: RunTimes, *, instead_of: str | None = None, in_s: float = 0.0
+        self,
+        jobs: Sequence[JobView],
+        run_times: RunTimes,
+        *,
+        instead_of: str | None = None,
+        in_s: float = 0.0,
+        since_s: float | None = None,
     ) -> list[StartForecast]:
-        """Return when jobs would start that are submitted together, as `start_of` does for one."""
+        """Return when jobs would start that join the queue together, as `start_of` does for one."""
         if in_s == math.inf:
             return [NEVER for _ in jobs]
         arrivals = {job_id: each for job_id, each in self._arrivals.items() if job_id != instead_of}
         left_out = self._begin.pop(instead_of, None) if instead_of is not None else None
         if left_out is not None:
             self.session.change((), [left_out.id])
-        new = {job.id: (in_s, job) for job in jobs}
+        new = {job.id: Arrival(in_s, job, in_s if since_s is None else since_s) for job in jobs}
         self._run_times |= dict.fromkeys(new, run_times)
         try:
             starts = self._forecast(new.keys(), arrivals | new)
@@ -159,9 +181,7 @@ class Forward:
                 self._begin[left_out.id] = left_out
                 self.session.change([left_out])
 
-    def _forecast(
-        self, asked: AbstractSet[str], arrivals: Mapping[str, tuple[float, JobView]]
-    ) -> dict[str, StartForecast]:
+    def _forecast(self, asked: AbstractSet[str], arrivals: Mapping[str, Arrival]) -> dict[str, StartForecast]:
         if not asked:
             return {}
         is_certain = self._is_certain and all(self._run_times.get(job_id, UNKNOWN).is_certain for job_id in arrivals)
@@ -231,7 +251,7 @@ class _Pass:
 
     session: Session
     begin: Mapping[str, JobView]
-    arrivals: Mapping[str, tuple[float, JobView]]
+    arrivals: Mapping[str, Arrival]
     run_times: Mapping[str, RunTimes]
     left_s: _LeftOf
     grain: float
@@ -264,14 +284,17 @@ class _Pass:
                     self._waits_from_s[job_id] = -view.waited_s
                 if view.claims_at is not None:
                     heapq.heappush(self._alarms, view.claims_at - self.at_s)
-        self._arriving = sorted((at_s, job_id) for job_id, (at_s, _) in self.arrivals.items())
+        if self.moves_from_s > 0:
+            heapq.heappush(self._alarms, self.moves_from_s)
+        self._arriving = sorted((arrival.in_s, job_id) for job_id, arrival in self.arrivals.items())
         self._change(self._arrived(), set())
         released, gone = self._after_terminating()
         for _ in range(MOST_CYCLES):
             self._decide()
             changed, ended = self._follow()
             changed, ended, released, gone = released | changed, ended | gone, {}, set()
-            if self.starts.keys() >= asked:
+            # Whoever has just started may have to go again at the same moment.
+            if self.starts.keys() >= asked and (self.grain or not changed):
                 break
             if not ended and (not changed or (self.grain and self._is_settled)):
                 before_s = self.now_s
@@ -337,12 +360,14 @@ class _Pass:
             if not is_up and (run := self.runs.pop(job_id, None)) is not None:
                 run.ends_s = self.now_s
                 self.ended.append((job_id, run))
+                if self.starts.get(job_id) is run and run.began_s == self.now_s:
+                    del self.starts[job_id]
                 self._waits_from_s[job_id] = self.now_s
                 waited_s = None if before.waited_s is None else 0.0
                 view = replace(
                     view, evictions=before.evictions + 1, saved_at=None, running_for_s=None, waited_s=waited_s
                 )
-                view = self._with_claim_delay(view)
+                view = self._with_claim_delay(view, self.now_s)
             changed[job_id] = view
         self._is_settled = len(self._started) == len(moved)
         return changed, ended
@@ -420,18 +445,24 @@ class _Pass:
         arrived = {}
         while self._arriving and self._arriving[0][0] <= self.now_s:
             _, job_id = self._arriving.pop(0)
-            arrived[job_id] = self._with_claim_delay(self.arrivals[job_id][1])
-            if arrived[job_id].waited_s is not None:
-                self._waits_from_s[job_id] = self.now_s
+            _, view, since_s = self.arrivals[job_id]
+            if view.waited_s is not None:
+                self._waits_from_s[job_id] = since_s
+                view = replace(view, waited_s=self._waited_s(job_id))
+            arrived[job_id] = self._with_claim_delay(view, since_s)
         return arrived
 
-    def _with_claim_delay(self, view: JobView) -> JobView:
-        """Return a job whose wait begins now with the end of its claim delay."""
-        delay_s = claim_delay_s(self.session, self.session.queues[view.queue_id], view)
-        if not delay_s:
+    def _with_claim_delay(self, view: JobView, since_s: float) -> JobView:
+        """Return a job whose wait counts from then with the end of its claim delay, unless that is over."""
+        claims_s = since_s + claim_delay_s(self.session, self.session.queues[view.queue_id], view)
+        if claims_s <= self.now_s:
             return view
-        heapq.heappush(self._alarms, self.now_s + delay_s)
-        return replace(view, claims_at=self.at_s + self.now_s + delay_s)
+        heapq.heappush(self._alarms, claims_s)
+        return replace(view, claims_at=self.at_s + claims_s)
+
+    def _waited_s(self, job_id: str) -> float:
+        """Return how long a job has waited, in full minutes."""
+        return (self.now_s - self._waits_from_s[job_id]) // _MINUTE_S * _MINUTE_S
 
     def _age(self) -> dict[str, JobView]:
         """Return the jobs of which time alone has changed something that rules look at."""
@@ -444,7 +475,7 @@ class _Pass:
                 changed[job_id] = replace(view, claims_at=None)
         for job_id in self.session.waiting.keys() & self._waits_from_s.keys():
             view = changed.get(job_id) or self.views[job_id]
-            waited_s = (self.now_s - self._waits_from_s[job_id]) // _MINUTE_S * _MINUTE_S
+            waited_s = self._waited_s(job_id)
             if policy.reserves_after(waited_s) is not policy.reserves_after(view.waited_s):
                 changed[job_id] = replace(view, waited_s=waited_s)
         for job_id, run in self.runs.items():

@@ -216,6 +216,10 @@ class NodeLedger:
         parts = [mig.read_slice(name, self.geometry) for name in devices]
         return all(part is not None and not taken.get(part.device, -1) & part.bits for part in parts)
 
+    def has_reserved_part(self, devices: Iterable[str]) -> bool:
+        """Return whether a part of any of these whole devices is reserved."""
+        return any(key in self.shared and self.shared[key].reserved for key in devices)
+
     def is_overfull(self, name: str) -> bool:
         """Return whether a device, or a slice of it, is used and reserved beyond its capacity."""
         part = mig.read_slice(name, self.geometry) if self.geometry is not None else None

@@ -176,7 +176,9 @@ class Session:
         """Reserve capacity for a pod. A pod that this cycle evicts runs on if its own place is reserved for it."""
         if not pod.was_evicted:
             self._move(pod, PodState.RESERVED, node, devices, pod.moved_from)
-        elif pod.node is node and (not devices or set(devices) == set(pod.devices)):
+        elif pod.node is node and (
+            set(devices) == set(pod.devices) if devices else not node.has_reserved_part(pod.devices)
+        ):
             self._move(pod, pod.view.state, node, pod.devices, None)
         else:
             assert pod.node is not None  # noqa: S101 (what leaves is somewhere)

@@ -18,7 +18,7 @@ from core import clock
 from core.units import ONE_GPU
 from scheduler.engine import calibration
 from scheduler.engine.calibration import Correction, Levels, Score, Started
-from scheduler.engine.forward import FEWEST_PASSES, GRAIN, NEVER, PASSES, Forward, StartForecast
+from scheduler.engine.forward import FEWEST_PASSES, GRAIN, NEVER, PASSES, Arrival, Forward, StartForecast
 from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.queues import GPU, UNITS
 from scheduler.engine.run_times import UNKNOWN, RunTimes
@@ -157,7 +157,8 @@ class Outlooks:
             return Outlook("", WaitClass.NODES, NEVER, (), Share(self._queue_of(probe), 0, 0, 0), ())
         forward = self._forward(pool_id)
         job = self._view_of(probe)
-        start = forward.start_of(job, probe.run_times, instead_of=probe.instead_of, in_s=probe.in_s)
+        since_s = self._since_s(probe)
+        start = forward.start_of(job, probe.run_times, instead_of=probe.instead_of, in_s=probe.in_s, since_s=since_s)
         return self._outlook_of(forward, probe, start)
 
     def starts_of_probe(self, probe: Probe, count: int) -> list[float]:
@@ -166,7 +167,7 @@ class Outlooks:
         if pool_id not in self._views:
             return [math.inf] * count
         jobs = [self._view_of(probe) for _ in range(count)]
-        starts = self._forward(pool_id).starts_of(jobs, probe.run_times, in_s=probe.in_s)
+        starts = self._forward(pool_id).starts_of(jobs, probe.run_times, in_s=probe.in_s, since_s=self._since_s(probe))
         return sorted(start.likely_s for start in starts)
 
     def if_allowed_more(self, workload_id: str) -> Iterator[Raise]:
@@ -212,11 +213,15 @@ class Outlooks:
         return self._queues.get((pool_id, probe.project_id), _unborn(pool_id, probe.project_id))
 
     def _view_of(self, probe: Probe) -> JobView:
-        """Return a job as it will wait; where nodes may be reserved for it, its wait is counted."""
+        """Return a job as it will wait; where nodes may be reserved for it, its wait counts."""
         job = snapshots.view_pending(_workload_of(probe, self._queue_of(probe)))
         devices = [len(node.devices) for node in self._views[self._pool_of(probe)].nodes if node.devices]
         may_reserve = bool(devices) and min(devices) <= probe.replicas * probe.gpu_milli // ONE_GPU
         return replace(job, waited_s=0.0) if may_reserve else job
+
+    def _since_s(self, probe: Probe) -> float:
+        """Return when the wait of a job begins, in seconds from now."""
+        return (probe.enqueued_at - self.now).total_seconds()
 
     def _forward(self, pool_id: str) -> Forward:
         if pool_id not in self._forwards:
@@ -234,7 +239,9 @@ class Outlooks:
             Snapshot(view.nodes, queues, list(view.jobs.values())),
             view.apply_rules(with_prices(NEARLINE), self.now),
             self._run_times,
-            arrivals={probe.id: (probe.in_s, self._view_of(probe)) for probe in arrivals.values()},
+            arrivals={
+                probe.id: Arrival(probe.in_s, self._view_of(probe), self._since_s(probe)) for probe in arrivals.values()
+            },
             at_s=self.now.timestamp(),
             moves_in_s=0.0 if view.moves_from is None else (view.moves_from - self.now).total_seconds(),
             passes=self._passes,

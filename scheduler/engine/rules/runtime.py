@@ -52,9 +52,17 @@ def min_runtime_s(session: Session, claimant: Job, queue: QueueState, *, is_surp
 
 
 def min_runtimes_s(session: Session, queue: QueueState) -> list[float]:
-    """Return the run times after which work of a queue is protected from fewer claims."""
-    times_s = (_reclaim_min_runtime_s(session, queue), _surplus_min_runtime_s(session, queue))
+    """Return the run times after which work of a queue is protected from fewer claims, also from those of its queue."""
+    times_s = (
+        _reclaim_min_runtime_s(session, queue),
+        _surplus_min_runtime_s(session, queue),
+        _preempt_min_runtime_s(queue),
+    )
     return [time_s for time_s in times_s if time_s]
+
+
+def _preempt_min_runtime_s(queue: QueueState) -> float:
+    return first_rule((above.view.preempt_min_runtime_s for above in queue.line), 0.0)
 
 
 def _reclaim_min_runtime_s(session: Session, queue: QueueState) -> float:
@@ -100,11 +108,7 @@ def may_preempt(session: Session, other: Job) -> bool:
     """Return whether a job of the same queue has run long enough to be pushed out."""
     if not session.policy.min_runtime or other.view.running_for_s is None:
         return True
-    for queue in other.queue.line:
-        least = queue.view.preempt_min_runtime_s
-        if least is not None:
-            return other.view.running_for_s >= least
-    return True
+    return other.view.running_for_s >= _preempt_min_runtime_s(other.queue)
 
 
 @dataclass(frozen=True, slots=True)

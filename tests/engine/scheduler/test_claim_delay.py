@@ -113,6 +113,26 @@ def test_a_forecast_takes_when_the_minimum_run_time_is_over():
     assert told.likely_s == 500.0
 
 
+def test_a_forecast_takes_when_a_job_of_the_same_queue_has_run_its_minimum_time():
+    jobs = [
+        replace(held("g", "team", "n1", {0: 1, 1: 1}, priority=25), running_for_s=100.0),
+        replace(wait("c", "team", 2), priority=90),
+    ]
+    snapshot = Snapshot([node("n1", 2)], [replace(queue("team", 2), preempt_min_runtime_s=300.0)], jobs)
+
+    told = Forward(snapshot, NEARLINE, {"g": RunTimes((HOUR,), ran_s=100.0), "c": RunTimes((HOUR,))}).starts()["c"]
+
+    assert (told.likely_s, told.stops) == (200.0, (PlannedStop("g", 200.0, StopCode.PREEMPTED),))
+
+
+def test_the_claim_delay_of_a_job_whose_data_comes_counts_from_its_submission():
+    told = forecast(sharing=SharingRules(claim_delay_s=120), claims_at=1060.0)
+    new = wait("new", "owner", 1)
+
+    assert told.start_of(new, RunTimes((HOUR,)), instead_of="c", in_s=60.0, since_s=-10.0).likely_s == 110.0
+    assert told.start_of(new, RunTimes((HOUR,)), instead_of="c", in_s=60.0, since_s=-90.0).likely_s == 60.0
+
+
 def test_a_job_that_would_be_submitted_has_a_claim_delay_of_its_own_by_its_gpus():
     told = forecast(sharing=SharingRules(claim_delay_s=120), claims_at=1060.0)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine.decisions import StopCode
-from scheduler.engine.forward import Forward, Holder, PlannedStop
+from scheduler.engine.forward import Arrival, Forward, Holder, PlannedStop
 from scheduler.engine.run_times import RunTimes
 from scheduler.engine.snapshot import NEARLINE, PodState, Snapshot
 from tests.engine.scheduler.timed_cluster import Cluster
@@ -113,6 +113,48 @@ def test_what_terminates_now_is_free_at_once():
     told = forecast([replace(leaving, pods=(pod,)), wait("b", "team", 2, minute=-1)], {"a": HOUR, "b": HOUR})
 
     assert told["b"].likely_s == 0
+
+
+def test_who_is_stopped_at_the_moment_of_his_start_has_not_started_then():
+    jobs = [
+        held("a", "team", "n1", {0: 1}),
+        held("b", "team", "n1", {1: 1}, firm=True),
+        wait("first", "team", 2, priority=90),
+        wait("c", "team", 1, minute=1),
+    ]
+    snapshot = Snapshot([node("n1", 2)], [queue("team", 2)], jobs)
+    run_times = {name: RunTimes((length_s,)) for name, length_s in {"a": 10 * HOUR, "b": HOUR, "first": 600.0}.items()}
+
+    told = Forward(snapshot, NEARLINE, {**run_times, "c": RunTimes((HOUR,))}, grain=0.0).starts({"c"})
+
+    assert told["c"].likely_s == HOUR + 600
+
+
+def test_a_job_for_which_running_work_may_be_moved_later_starts_then():
+    jobs = [held("a", "team", "n1", {0: 1}), held("b", "team", "n2", {0: 1}), wait("c", "team", 2)]
+    snapshot = Snapshot([node("n1", 2), node("n2", 2)], [queue("team", 4)], jobs)
+    run_times = {name: RunTimes((HOUR,)) for name in "abc"}
+
+    told = Forward(snapshot, NEARLINE, run_times, moves_in_s=300.0).starts()["c"]
+
+    assert told.likely_s == 300
+
+
+def test_the_wait_of_a_job_whose_data_comes_counts_from_its_submission():
+    jobs = [held("a", "team", "n1", {0: 1})]
+    snapshot = Snapshot([node("n1", 2)], [queue("team", 2)], jobs)
+    big = replace(wait("big", "team", 2), waited_s=0.0)
+    starts = []
+    for since_s in (-NEARLINE.reserve_after_s, 0.0):
+        arrivals = {
+            "big": Arrival(10.0, big, since_s),
+            "small": Arrival(10.0, wait("small", "team", 1, minute=1), 0.0),
+        }
+        run_times = {"a": RunTimes((60.0,)), "big": RunTimes((60.0,)), "small": RunTimes((HOUR,))}
+        told = Forward(snapshot, NEARLINE, run_times, arrivals=arrivals).starts()
+        starts.append((told["big"].likely_s, told["small"].likely_s))
+
+    assert starts == [(60, 120), (10 + HOUR, 10)]
 
 
 def test_only_what_is_wanted_is_forecast_and_the_passes_leave_nothing_behind():

@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.engine.cycle import ACTIONS, run_cycle
 from scheduler.engine.decisions import Explain, Reserve, Start, Withdraw
+from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, PodState, Policy, Quota
 from tests.engine.scheduler.world import gang
 from tests.factories.scheduler import held, node, queue, snapshot_of, wait
@@ -48,6 +49,19 @@ def test_a_gang_starts_only_when_all_of_its_room_is_free():
 
     assert moves(*parts, terminating("old", "b", "n2"), pair) == []
     assert moves(*parts, pair) == [Start("pair", "pair-0", "n1", ("0",)), Start("pair", "pair-1", "n2", ("0",))]
+
+
+def test_who_was_to_leave_does_not_keep_a_device_that_is_reserved_for_shares():
+    session = Session(
+        snapshot_of(node("n1", 2), queue("a", 2), held("whole", "a", "n1", {0: 1}), wait("share", "a", 0.5)), Policy()
+    )
+    (whole,), (share,) = session.jobs["whole"].pods, session.jobs["share"].pods
+    session.evict(whole)
+    session.reserve(share, whole.node, ("0",))
+
+    session.reserve(whole, whole.node, ())
+
+    assert (whole.state, whole.moved_from) == (PodState.RESERVED, ("n1", ("0",)))
 
 
 def test_two_shares_that_were_promised_the_same_device_start_on_it_together():
