@@ -4,6 +4,7 @@ Nothing ends in a 5xx or a traceback, and every answer is one that the descripti
 """
 
 import json
+import os
 from collections.abc import Iterator
 from urllib.parse import quote, urlencode
 
@@ -38,7 +39,7 @@ STEADY = settings(
     deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
-    max_examples=12,
+    max_examples=int(os.environ.get("NEARLINE_TEST_EXAMPLES", "6")),  # of each route
 )
 
 

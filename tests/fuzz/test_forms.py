@@ -3,6 +3,7 @@
 Nothing ends in a 5xx or a traceback.
 """
 
+import os
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -25,7 +26,7 @@ STEADY = settings(
     deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
-    max_examples=10,
+    max_examples=int(os.environ.get("NEARLINE_TEST_EXAMPLES", "6")),  # of each page
 )
 WORDS = [
     *(

@@ -23,7 +23,7 @@ from scheduler.engine.snapshot import (
 from tests.engine.scheduler.world import UP, Flaky, apply, choosing, ended_by, gang, is_ghost, is_half_up
 from tests.factories.scheduler import DEVICE_MIB, needs, node, queue
 
-WORLDS, CYCLES = 40, 250
+WORLDS, CYCLES = 20, 250
 OCCUPYING = UP - {PodState.RESERVED} | {PodState.TERMINATING, PodState.STUCK_TERMINATING}
 LEAVES = ("a1", "a2", "b1", "c1")
 GRACE_S = 60
