@@ -7,17 +7,17 @@ remembers for itself.
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from compute.adapters import drivers
 from compute.models import Job
 
 _PART_OF_SILENCE, _LONGEST_S = 0.25, 300.0
-# So many jobs that have printed nothing have a pace of their own. Each one more lengthens the pause of all of them, so
-# that they are asked for 20 times a minute together, however many they are.
+# So many jobs of a project that have printed nothing have a pace of their own. Each one more lengthens the pause of all
+# of them, so that they are asked for 20 times a minute together, however many they are. No project slows another down.
 _FREE, _PAUSE_OF_EACH_S = 100, 3.0
-# Where so many have printed nothing, a new job is taken for one more, without a look.
+# Where so many of a project have printed nothing, a new job is taken for one more, without a look.
 _MANY = 1000
 _MOST = 100_000
 
@@ -26,6 +26,7 @@ _MOST = 100_000
 class _Poll:
     """When a log was read last, and how long it was. `read` says both of each purpose."""
 
+    project_id: str
     size_bytes: int
     asked_at: float
     printed_at: float
@@ -35,8 +36,8 @@ class _Poll:
 _Key = tuple[str, bool]
 _guard = threading.Lock()
 _polls: dict[_Key, _Poll] = {}
-_mute: dict[_Key, float] = {}
-"""When each running job was asked for that has printed nothing yet, the one of the longest time ago first."""
+_mute: dict[str, dict[_Key, float]] = {}
+"""By project: when each running job was asked for that has printed nothing yet, that of the longest time ago first."""
 
 
 def is_due(job: Job, purpose: str) -> bool:
@@ -45,7 +46,7 @@ def is_due(job: Job, purpose: str) -> bool:
     Else after a quarter of the time for which it has been silent, and after five minutes at the latest, unless many
     have printed nothing yet. That nothing was there for one purpose counts for all.
     """
-    if len(_mute) >= _MANY and not job.has_ended and _key(job) not in _polls:
+    if len(_mute.get(job.project_id, ())) >= _MANY and not job.has_ended and _key(job) not in _polls:
         note(job, purpose, 0)
     return _is_due(_key(job), purpose)
 
@@ -61,8 +62,9 @@ def _is_due(key: _Key, purpose: str) -> bool:
         return True
     pause_s = min(_LONGEST_S, _PART_OF_SILENCE * (poll.asked_at - poll.printed_at))
     asked_at, size_bytes = poll.read.get(purpose, (poll.asked_at, 0))
-    if key in _mute:
-        pause_s, asked_at = max(pause_s, _pause_of_mute_s()), poll.asked_at
+    mute = _mute.get(poll.project_id, {})
+    if key in mute:
+        pause_s, asked_at = max(pause_s, _pause_of(mute)), poll.asked_at
     return size_bytes < poll.size_bytes or time.monotonic() - asked_at >= pause_s
 
 
@@ -76,14 +78,17 @@ def note(job: Job, purpose: str, size_bytes: int | None) -> None:
         if before is not None and size_bytes in {None, before.size_bytes}:
             poll = replace(before, asked_at=now)
         else:
-            poll = _Poll(size_bytes or 0, now, now, before.read if before is not None else {})
+            poll = _Poll(job.project_id, size_bytes or 0, now, now, before.read if before is not None else {})
         poll.read[purpose] = now, poll.size_bytes
         _polls[key] = poll
-        _mute.pop((job.pk, False), None)
+        mute = _mute.setdefault(job.project_id, {})
+        mute.pop((job.pk, False), None)
         if not (poll.size_bytes or job.has_ended):
-            _mute[key] = now
-        while _mute and now - next(iter(_mute.values())) > 2 * max(_LONGEST_S, _pause_of_mute_s()):
-            _mute.pop(next(iter(_mute)))  # nobody asks for it any more: it has ended
+            mute[key] = now
+        while mute and now - next(iter(mute.values())) > 2 * max(_LONGEST_S, _pause_of(mute)):
+            mute.pop(next(iter(mute)))  # nobody asks for it any more: it has ended
+        if not mute:
+            del _mute[job.project_id]
         if len(_polls) > _MOST:  # the one that was asked for the longest time ago: most likely it has ended
             _polls.pop(next(iter(_polls)))
 
@@ -92,5 +97,5 @@ def _key(job: Job) -> _Key:
     return job.pk, job.has_ended
 
 
-def _pause_of_mute_s() -> float:
-    return _PAUSE_OF_EACH_S * max(0, len(_mute) - _FREE)
+def _pause_of(mute: Mapping[_Key, float]) -> float:
+    return _PAUSE_OF_EACH_S * max(0, len(mute) - _FREE)

@@ -29,8 +29,9 @@ def job(project, template, monkeypatch):
     return job
 
 
-def silent_jobs(job: Job, count: int) -> list[Job]:
-    return [Job(pk=f"job_{number}", state="running", resource=job.resource) for number in range(count)]
+def silent_jobs(job: Job, count: int, project_id: str = "") -> list[Job]:
+    told = {"state": "running", "resource": job.resource, "project_id": project_id or job.project_id}
+    return [Job(pk=f"job_{number}", **told) for number in range(count)]
 
 
 def pauses(at, job, *, from_s: int, until_s: int) -> list[int]:
@@ -156,4 +157,15 @@ def test_logs_that_are_read_without_a_network_are_always_due(at, job, monkeypatc
         at(second)
         log_polls.note(job, "test", 7)
 
+    assert log_polls.is_due(job, "test")
+
+
+def test_silent_jobs_of_one_project_do_not_slow_down_another(at, job):
+    at(0)
+    for each in silent_jobs(job, 2000, "another"):
+        log_polls.note(each, "test", 0)
+
+    assert log_polls.is_due(job, "test")
+    log_polls.note(job, "test", 0)
+    at(1)
     assert log_polls.is_due(job, "test")
