@@ -8,7 +8,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count
 
 from accounts.actor import Actor
@@ -386,16 +386,8 @@ def _disagreement(world: Clusters, team: Project, wanted: Submission) -> str:
     return "" if set(told.nodes) <= places | {""} else f"{wanted}: it would start on {told.nodes}, it did on {places}"
 
 
-@pytest.fixture
-def heartbeats_do_not_wait(db, monkeypatch):
-    """On SQLite the transaction of the test keeps the heartbeats of copies out: let them give up at once."""
-    if connection.vendor == "sqlite":
-        monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 0.0)
-
-
-@pytest.mark.usefixtures("heartbeats_do_not_wait")
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES // 4))
-def test_a_trial_knows_pools_departments_limits_rules_priorities_and_data(seed, at_noon, home, record_property):
+def test_a_trial_knows_pools_departments_limits_rules_priorities_and_data(db, seed, at_noon, home, record_property):
     make_store(home / "store")
 
     assert find_disagreements(random.Random(seed), at_noon) == []
