@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from django.conf import settings
+from django.db.models import Q
 
 from compute.adapters.docker.kind import KIND as DOCKER
 from compute.adapters.kinds import Credentials, ResourceKind
@@ -56,13 +57,13 @@ def open_driver(resource: Resource, credentials: Credentials) -> ComputeDriver:
     return get_kind(resource.kind).open(resource, Path(settings.NEARLINE.home), credentials)
 
 
-def connect(resource_id: str) -> ClusterConnection:
-    """Return the connection to an attached cluster, with its present credentials. Raises ClusterNotAttached."""
-    resource = Resource.objects.filter(pk=resource_id).first()
+def connect(named: str) -> ClusterConnection:
+    """Return the connection to a cluster, given by id or name, with its credentials. Raises ClusterNotAttached."""
+    resource = Resource.objects.filter(Q(pk=named) | Q(name=named, detached_at=None)).first()
     if resource is None:
         attached = Resource.objects.filter(detached_at=None, kind=KUBERNETES.name).order_by("name")
         names = ", ".join(attached.values_list("name", flat=True)) or "none"
-        raise ClusterNotAttached(f"No cluster is attached as '{resource_id}'. Attached clusters: {names}.")
+        raise ClusterNotAttached(f"No cluster is attached as '{named}'. Attached clusters: {names}.")
     try:
         driver = driver_of(resource)
     except (ResourceUnreachable, CredentialsUnreadable) as error:

@@ -1,5 +1,7 @@
 """How much each cache site may hold and when idle commits leave: read by everybody, changed by site admins."""
 
+from dataclasses import dataclass
+
 from django import forms
 from django.contrib import messages
 from django.http import HttpResponse, QueryDict
@@ -25,31 +27,53 @@ class PolicyForm(forms.Form):
     idle_days = forms.FloatField(min_value=0, max_value=10_000, initial=1, label="Idle days")
 
 
+@dataclass(frozen=True)
+class KindChoice:
+    """A kind of site that can be chosen, and the form of what is its own."""
+
+    label: str
+    is_chosen: bool
+    form: forms.Form
+
+
 class SiteForm(PolicyForm):
-    """A new site. What is special to a kind comes from the kind's own form."""
+    """A new site. What is special to a kind comes from the kind's own form, whose fields begin with the kind's name."""
 
     name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
     kind = forms.ChoiceField(required=False)
     field_order = ("name", "kind")
 
     def __init__(self, data: QueryDict | None = None) -> None:
-        """Offer every kind, and the fields of all of them."""
+        """Offer every kind with its fields."""
         super().__init__(data)
-        self._kinds = {kind.name: kind for kind in caches.list_kinds()}
-        self.fields["kind"].choices = [(kind.name, kind.label) for kind in self._kinds.values()]  # type: ignore[attr-defined]
-        self.fields["kind"].initial = next(iter(self._kinds))
-        for kind in self._kinds.values():
-            self.fields.update(kind.form().fields)
+        kinds = caches.list_kinds()
+        self._forms = {kind.name: kind.form(data, prefix=kind.name) for kind in kinds}
+        self.fields["kind"].choices = [(kind.name, kind.label) for kind in kinds]  # type: ignore[attr-defined]
+        self.fields["kind"].initial = kinds[0].name
         self.fields.update(host_field())
+
+    @property
+    def kinds(self) -> dict[str, KindChoice]:
+        """The kinds by name, with the fields of each."""
+        chosen = self["kind"].value() or self.fields["kind"].initial
+        return {
+            name: KindChoice(label, name == chosen, self._forms[name])
+            for name, label in self.fields["kind"].choices  # type: ignore[attr-defined]
+        }
+
+    @property
+    def common_fields(self) -> list[forms.BoundField]:
+        """The fields of every kind."""
+        return [field for field in self if field.name != "kind"]
 
     def clean(self) -> dict[str, object]:
         """Keep, as `root` and `config`, what the chosen kind's form reads."""
         cleaned: dict[str, object] = super().clean() or self.cleaned_data
         if "kind" in cleaned:
             cleaned["kind"] = cleaned["kind"] or self.fields["kind"].initial
-            form = self._kinds[str(cleaned["kind"])].form(self.data)
-            for field, errors in form.errors.items():
-                self.add_error(field, errors)
+            form = self._forms[str(cleaned["kind"])]
+            if not form.is_valid():
+                raise forms.ValidationError("A field of this kind is wrong.")
             values = {name: value for name, value in form.cleaned_data.items() if value not in (None, "")}
             cleaned |= {"root": values.pop("root", ""), "config": values}
         return cleaned

@@ -596,7 +596,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /quotas/sharing/save/": {"preset": "steady"},
         "POST /quotas/pools/move/": {"resource": "spare", "new_pool": "more"},
         "POST /quotas/{project}/": {"gpus": "2"},
-        "POST /settings/cache/new/": {"name": "more", "root": f"{values['folder']}/more", "idle_days": "1"},
+        "POST /settings/cache/new/": {"name": "more", "folder-root": f"{values['folder']}/more", "idle_days": "1"},
         "POST /settings/cache/{name}/": {"capacity": "1 GB", "idle_days": "2"},
         "POST /settings/sources/set/": {"kind": "folder", "name": "spare", "folder": f"{values['folder']}/spare"},
         "POST /datasets/{project}/{name}/imports/start/": {"source": "shelf"},

@@ -118,6 +118,7 @@ class KubernetesDriver:
             namespace=settings.namespace,
             platform_url=settings.platform_url,
             agent_image=settings.agent_image,
+            resource=settings.resource,
             pull_policy=settings.pull_policy,
             image_pull_secrets=settings.image_pull_secrets,
             user_id=settings.user_id,

@@ -21,13 +21,15 @@ class ClusterNotAttached(NotFound):
 class ClusterConnection:
     """An attached cluster: what speaks with it, the namespace of our objects, and what all pods of ours have.
 
-    `platform_url` is the address of the platform as pods reach it; `user_id` is the user that containers run as.
+    `resource` is the id under which it is attached, `platform_url` the address of the platform as pods reach it,
+    `user_id` the user that containers run as.
     """
 
     gateway: Gateway
     namespace: str
     platform_url: str
     agent_image: str
+    resource: str = ""
     pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
     user_id: int = 65532
@@ -39,8 +41,8 @@ class ClusterConnection:
 Opener = Callable[[str], ClusterConnection]
 
 
-def _open_nothing(resource_id: str) -> ClusterConnection:
-    raise ClusterNotAttached(f"No cluster is attached as {resource_id}.")
+def _open_nothing(resource: str) -> ClusterConnection:
+    raise ClusterNotAttached(f"No cluster is attached as {resource}.")
 
 
 _opener: Opener = _open_nothing
@@ -49,13 +51,13 @@ _opener: Opener = _open_nothing
 def install(opener: Opener) -> Opener:
     """Have connections opened by this from now on, and return what opened them before.
 
-    It gets the id of a resource, and raises ClusterNotAttached where that is no attached cluster.
+    It gets the id or the name of a resource, and raises ClusterNotAttached where that is no attached cluster.
     """
     global _opener
     before, _opener = _opener, opener
     return before
 
 
-def open_connection(resource_id: str) -> ClusterConnection:
-    """Return the connection to an attached cluster. Nothing is asked yet. Raises ClusterNotAttached."""
-    return _opener(resource_id)
+def open_connection(resource: str) -> ClusterConnection:
+    """Return the connection to an attached cluster, given by id or name. Asks nothing. Raises ClusterNotAttached."""
+    return _opener(resource)

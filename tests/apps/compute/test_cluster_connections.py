@@ -6,6 +6,7 @@ import pytest
 
 from compute.adapters import drivers
 from compute.models import Resource
+from core import clock
 from core.kubernetes import connections
 from core.kubernetes.connections import ClusterNotAttached
 from core.kubernetes.errors import ClusterUnreachable
@@ -36,6 +37,14 @@ def test_a_connection_says_where_objects_go_and_what_all_pods_have(attached):
 
     assert (connection.namespace, connection.platform_url) == ("team", "https://nearline.test")
     assert (connection.agent_image, connection.user_id) == ("registry.test/nearline:1", 1234)
+
+
+def test_a_cluster_is_found_by_its_name_too_until_it_is_detached(attached):
+    assert connections.open_connection("dgx").resource == attached.pk
+
+    Resource.objects.update(detached_at=clock.now())
+    with pytest.raises(ClusterNotAttached, match=r"^No cluster is attached as 'dgx'"):
+        connections.open_connection("dgx")
 
 
 def test_a_connection_follows_the_credentials_of_its_resource(attached):

@@ -20,14 +20,14 @@ from tests.contracts.cache_site import FIRST, new_row
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 CONFIG = {"resource": "lab", "server": "filer.test", "path": "/exports/cache", "size_bytes": 10**12}
-CONNECTION = ClusterConnection(None, "jobs", "https://nearline.test", "nearline/agent:1")  # type: ignore[arg-type]
+CONNECTION = ClusterConnection(None, "jobs", "https://nearline.test", "nearline/agent:1", "res_lab")  # type: ignore[arg-type]
 EXPORT = export_storage("filer.test", "/exports/cache", "cc_1")
 
 
 @pytest.fixture(autouse=True)
 def cluster():
     def open_lab(resource: str) -> ClusterConnection:
-        if resource != "lab":
+        if resource not in {"lab", "res_lab"}:
             raise ClusterNotAttached(f"No cluster is attached as {resource}.")
         return CONNECTION
 
@@ -43,7 +43,7 @@ def make_site(**config) -> CacheSite:
 def test_an_export_needs_no_provisioner_and_is_as_large_as_was_said(db):
     site = make_site()
 
-    assert (site.root, site.capacity_bytes, site.cluster) == ("nfs://filer.test/exports/cache", 10**12, "lab")
+    assert (site.root, site.capacity_bytes, site.cluster) == ("nfs://filer.test/exports/cache", 10**12, "res_lab")
     assert registry.open_site(site).sharing is Sharing.HARD_LINK
     assert registry.open_site(CacheSite(kind="nfs", config=CONFIG | {"hard_links": False})).sharing is Sharing.NONE
 

@@ -6,13 +6,13 @@ deleted. Eviction only forgets them.
 
 from django import forms
 
-from core.kubernetes.connections import ClusterConnection, ClusterNotAttached, open_connection
+from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
 from datasets.adapters.sites.existing.driver import ExistingSite
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.nfs.kind import NfsForm, check_export
-from datasets.adapters.sites.volume.kind import check_settings, connection_of
+from datasets.adapters.sites.volume.kind import check_settings, connection_of, open_cluster
 from datasets.engine.volumes import folder_fault
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite, Commit
@@ -30,12 +30,8 @@ class ExistingForm(NfsForm):
         label="Commit",
         help_text="Its id: what existing files are. Empty: they become one, see Sources.",
     )
-    claim = forms.CharField(
-        max_length=253, required=False, label="Claim", help_text="Of the cluster's namespace; existing files only."
-    )
-    folder = forms.CharField(
-        max_length=1000, required=False, label="Folder", help_text="On the claim or export; existing files only."
-    )
+    claim = forms.CharField(max_length=253, required=False, label="Claim", help_text="Of the cluster's namespace.")
+    folder = forms.CharField(max_length=1000, required=False, label="Folder", help_text="On the claim or export.")
 
 
 def check(site: CacheSite) -> None:
@@ -55,10 +51,7 @@ def check(site: CacheSite) -> None:
         raise InvalidCacheSite(fault)
     if config.get("server"):
         check_export(config)
-    try:
-        connection = open_connection(config["resource"])
-    except ClusterNotAttached as error:
-        raise InvalidCacheSite(error.message) from error
+    connection = open_cluster(config)
     if config.get("claim"):
         _require_claim(connection, config["claim"])
     site.root = f"existing://{site.name}"

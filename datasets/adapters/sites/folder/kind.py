@@ -20,9 +20,7 @@ from datasets.models import CacheSite, CacheSiteKind, Store, StoreKind
 class FolderForm(forms.Form):
     """Where the copies lie."""
 
-    root = forms.CharField(
-        max_length=1000, required=False, label="Folder", help_text="On this server, or on the host; an absolute path."
-    )
+    root = forms.CharField(max_length=1000, required=False, label="Folder", help_text="An absolute path.")
 
 
 _PLATFORM_FOLDERS = frozenset(

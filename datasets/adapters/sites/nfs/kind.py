@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from django import forms
 
 from core.form_fields import SizeField
-from core.kubernetes.connections import ClusterNotAttached, open_connection
 from datasets.adapters.sites.kinds import SiteKind
-from datasets.adapters.sites.volume.kind import check_settings, connection_of
+from datasets.adapters.sites.volume.kind import check_settings, connection_of, open_cluster
 from datasets.adapters.sites.volume.pool import ExportSite
 from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite
@@ -25,13 +24,13 @@ class NfsForm(forms.Form):
     """Which export, and the cluster whose pods mount it."""
 
     resource = forms.CharField(
-        max_length=63, required=False, label="Cluster", help_text="The id of an attached cluster; volumes and NFS only."
+        max_length=63, required=False, label="Cluster", help_text="The name or id of an attached cluster."
     )
     server = forms.CharField(
-        max_length=253, required=False, label="NFS server", help_text="Its name or address as nodes know it; NFS only."
+        max_length=253, required=False, label="NFS server", help_text="Its name or address as nodes know it."
     )
-    path = forms.CharField(max_length=1000, required=False, label="Export", help_text="As /exports/cache; NFS only.")
-    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB; not for folders.")
+    path = forms.CharField(max_length=1000, required=False, label="Export", help_text="As /exports/cache.")
+    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB.")
 
 
 def check(site: CacheSite) -> None:
@@ -42,10 +41,7 @@ def check(site: CacheSite) -> None:
     keys = {"resource", "server", "path", "size_bytes", "hard_links"}
     check_settings(site, keys=keys, needed={"server": "the name of an NFS server", "path": "an export of it"})
     check_export(site.config)
-    try:
-        open_connection(str(site.config["resource"]))
-    except ClusterNotAttached as error:
-        raise InvalidCacheSite(error.message) from error
+    open_cluster(site.config)
     site.root = f"nfs://{site.config['server']}{site.config['path']}"
 
 

@@ -13,8 +13,8 @@ from datasets.models import CacheSite
 class SimulatedForm(forms.Form):
     """What the site pretends to be."""
 
-    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB; not for folders.")
-    rate_bytes_s = SizeField(required=False, label="Bytes a second", help_text="As 500 MB; simulated only.")
+    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB.")
+    rate_bytes_s = SizeField(required=False, label="Bytes a second", help_text="As 500 MB.")
 
 
 def check(site: CacheSite) -> None:

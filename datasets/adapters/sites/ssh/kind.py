@@ -20,8 +20,8 @@ class SshForm(FolderForm):
     resource = forms.CharField(
         max_length=63,
         required=False,
-        label="Cluster or host",
-        help_text="The id of an attached cluster, or the name of a host; not for folders.",
+        label="Host",
+        help_text="The name of a host that is attached by SSH.",
     )
 
 

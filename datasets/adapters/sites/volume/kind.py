@@ -35,15 +35,13 @@ class VolumeForm(forms.Form):
     """Which cluster, which class, and how much of it."""
 
     resource = forms.CharField(
-        max_length=63, required=False, label="Cluster", help_text="The id of an attached cluster; volumes and NFS only."
+        max_length=63, required=False, label="Cluster", help_text="The name or id of an attached cluster."
     )
     storage_class = forms.CharField(
-        max_length=253, required=False, help_text="Volumes of it are mounted by many nodes; volumes only."
+        max_length=253, required=False, help_text="Volumes of it are mounted by many nodes."
     )
-    sharing = forms.ChoiceField(
-        choices=list(_SHARING.items()), required=False, label="Sharing", help_text="Volumes only."
-    )
-    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB; not for folders.")
+    sharing = forms.ChoiceField(choices=list(_SHARING.items()), required=False, label="Sharing")
+    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB.")
 
 
 def check(site: CacheSite) -> None:
@@ -57,10 +55,7 @@ def check(site: CacheSite) -> None:
         raise InvalidCacheSite(f"'sharing' of a site on volumes is one of: {', '.join(_SHARING)}.")
     if not isinstance(config.get("snapshot_class", ""), str):
         raise InvalidCacheSite("'snapshot_class' of a site on volumes is the name of a class; empty: no snapshots.")
-    try:
-        connection = open_connection(config["resource"])
-    except ClusterNotAttached as error:
-        raise InvalidCacheSite(error.message) from error
+    connection = open_cluster(config)
     found = read_class(connection.gateway, config["storage_class"])
     binds_late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
     facts = {"provisioner": found["provisioner"], "binds_late": binds_late, "namespace": connection.namespace}
@@ -74,7 +69,7 @@ def check_settings(site: CacheSite, *, keys: Collection[str], needed: Mapping[st
     config = site.config
     if unknown := sorted(set(config) - set(keys)):
         raise InvalidCacheSite(f"A site of kind {site.kind} has no setting '{unknown[0]}'.")
-    for key, words in {"resource": "the id of an attached cluster", **needed}.items():
+    for key, words in {"resource": "the name or id of an attached cluster", **needed}.items():
         if not isinstance(config.get(key), str) or not config[key]:
             raise InvalidCacheSite(f"A site of kind {site.kind} needs '{key}': {words}.")
     for key in {"clones", "hard_links"} & set(config):
@@ -85,6 +80,16 @@ def check_settings(site: CacheSite, *, keys: Collection[str], needed: Mapping[st
         raise InvalidCacheSite(f"A site of kind {site.kind} needs 'size_bytes': how much its copies may take together.")
     if site.root:
         raise InvalidCacheSite(f"A site of kind {site.kind} has no folder.")
+
+
+def open_cluster(config: dict[str, Any]) -> ClusterConnection:
+    """Return the connection to the cluster that a new site names, from now on by its id. Raises InvalidCacheSite."""
+    try:
+        connection = open_connection(config["resource"])
+    except ClusterNotAttached as error:
+        raise InvalidCacheSite(error.message) from error
+    config["resource"] = connection.resource or config["resource"]
+    return connection
 
 
 def connection_of(site: CacheSite) -> ClusterConnection:

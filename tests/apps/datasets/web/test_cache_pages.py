@@ -1,5 +1,7 @@
 """The pages of the cache: what lies where, in parts where it is much, and the policy of each site."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -76,7 +78,7 @@ def test_a_policy_is_changed_and_an_empty_capacity_leaves_it(site_admin, site):
 
 def test_a_site_that_lies_in_another_is_refused_in_words(site_admin, site):
     answer = browser_of(site_admin).post(
-        "/settings/cache/new/", {"name": "inner", "root": f"{site.root}/inner", "idle_days": "1"}
+        "/settings/cache/new/", {"name": "inner", "folder-root": f"{site.root}/inner", "idle_days": "1"}
     )
 
     assert "lie in each other" in answer.content.decode()
@@ -85,7 +87,13 @@ def test_a_site_that_lies_in_another_is_refused_in_words(site_admin, site):
 
 def test_a_simulated_site_is_added_by_its_size_and_rate_and_labelled_so(site_admin):
     browser = browser_of(site_admin)
-    said = {"name": "lab-cache", "kind": "simulated", "size_bytes": "2 TB", "rate_bytes_s": "500 MB", "idle_days": "1"}
+    said = {
+        "name": "lab-cache",
+        "kind": "simulated",
+        "simulated-size_bytes": "2 TB",
+        "simulated-rate_bytes_s": "500 MB",
+        "idle_days": "1",
+    }
 
     assert browser.post("/settings/cache/new/", said).status_code == 302
 
@@ -95,8 +103,24 @@ def test_a_simulated_site_is_added_by_its_size_and_rate_and_labelled_so(site_adm
     assert "simulated" in browser.get("/cache/").content.decode()
 
 
+def test_the_form_of_a_new_site_has_the_fields_of_each_kind_under_that_kind(site_admin):
+    page = browser_of(site_admin).get("/settings/cache/").content.decode()
+
+    form = page[page.index('id="new"') :]
+    asked = re.findall(r'name="(kind|[a-z]+-[a-z_]+)"(?: value="([a-z]+)")?', form)
+    assert [kind or name for name, kind in asked] == [
+        *("folder", "folder-root"),
+        *("nfs", "nfs-resource", "nfs-server", "nfs-path", "nfs-size_bytes"),
+        *("simulated", "simulated-size_bytes", "simulated-rate_bytes_s"),
+        *("volume", "volume-resource", "volume-storage_class", "volume-sharing", "volume-size_bytes"),
+        *("existing", "existing-resource", "existing-server", "existing-path"),
+        *("existing-commit", "existing-claim", "existing-folder"),
+        *("ssh", "ssh-root", "ssh-resource"),
+    ]
+
+
 def test_a_simulated_site_without_a_rate_is_refused_in_words(site_admin):
-    said = {"name": "lab-cache", "kind": "simulated", "size_bytes": "2 TB", "idle_days": "1"}
+    said = {"name": "lab-cache", "kind": "simulated", "simulated-size_bytes": "2 TB", "idle_days": "1"}
 
     answer = browser_of(site_admin).post("/settings/cache/new/", said)
 
