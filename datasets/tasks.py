@@ -95,9 +95,9 @@ def sweep_caches() -> None:
 
 
 @task("datasets.check_sites", queue=Queue.TIDY, every_s=600)
-def check_sites() -> None:
-    """Ask clusters how the sites on their volumes take snapshots, and with whom their claims are shared."""
-    site_checks.check_sites()
+def check_sites(site_id: str | None = None) -> None:
+    """Ask clusters how the sites on their volumes take snapshots, and have claims shared; of one site or of all."""
+    site_checks.check_sites(site_id=site_id)
 
 
 @task("datasets.read_arrays", queue=Queue.TIDY, every_s=120)

@@ -15,6 +15,7 @@ from core import tasks
 from datasets.workers.cache_leases import Heartbeat
 from tests.architecture import world
 from tests.architecture.world import World
+from tests.transactions import watching_questions
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,14 @@ def _no_heartbeat_beside_the_transaction_of_a_test(request) -> Iterator[None]:
         if not commits and not {"transactional_db", "live_server"} & set(request.fixturenames):
             patch.setattr(Heartbeat, "_beat", lambda self: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def asked_within_transactions() -> Iterator[list[str]]:
+    """Fail where a resource was asked within a transaction."""
+    with watching_questions() as found:
+        yield found
+    assert found == [], found[0]
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
@@ -29,6 +30,7 @@ KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOC
 _guard = threading.Lock()
 _Key = tuple[Path, str, bool]
 _drivers: dict[_Key, tuple[bytes, ComputeDriver]] = {}
+_planned: dict[str, Resource] = {}
 
 
 def get_kind(name: str) -> ResourceKind:
@@ -57,9 +59,29 @@ def open_driver(resource: Resource, credentials: Credentials) -> ComputeDriver:
     return get_kind(resource.kind).open(resource, Path(settings.NEARLINE.home), credentials)
 
 
+@contextmanager
+def reachable(planned: Resource) -> Iterator[None]:
+    """Let this process reach a resource by its id before its row is saved: what comes with it is tried out first."""
+    _planned[planned.pk] = planned
+    try:
+        yield
+    except BaseException:
+        with _guard:
+            _drivers.pop(_key_of(planned), None)
+        raise
+    finally:
+        del _planned[planned.pk]
+
+
+def _find(named: str) -> Resource | None:
+    """Return a resource that is planned, attached or was, by its id, or one that is attached, by its name."""
+    known = Resource.objects.filter(Q(pk=named) | Q(name=named, detached_at=None))
+    return _planned.get(named) or known.first()
+
+
 def connect(named: str) -> ClusterConnection:
     """Return the connection to a cluster, given by id or name, with its credentials. Raises ClusterNotAttached."""
-    resource = Resource.objects.filter(Q(pk=named) | Q(name=named, detached_at=None)).first()
+    resource = _find(named)
     if resource is None:
         attached = Resource.objects.filter(detached_at=None, kind=KUBERNETES.name).order_by("name")
         names = ", ".join(attached.values_list("name", flat=True)) or "none"
@@ -86,8 +108,7 @@ def find_connection(resource: Resource) -> ClusterConnection | None:
 
 def connect_host(resource: str) -> RemoteHost:
     """Return an attached host, by the id or name of its resource. Raises HostNotAttached."""
-    found = Resource.objects.filter(pk=resource).first()
-    found = found or Resource.objects.filter(name=resource, detached_at=None).first()
+    found = _find(resource)
     if found is None or found.kind != SSH.name:
         attached = Resource.objects.filter(detached_at=None, kind=SSH.name).order_by("name")
         names = ", ".join(attached.values_list("name", flat=True)) or "none"

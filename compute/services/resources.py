@@ -15,7 +15,7 @@ from compute.adapters import drivers
 from compute.adapters.kinds import Config, ConfigForm, Credentials
 from compute.adapters.local.machine import describe_machine
 from compute.engine.ports import NodeFacts
-from compute.errors import InvalidResource, ResourceExists, ResourceInUse
+from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
 from compute.services import node_reports, templates
 from compute.services.templates import Shape
@@ -24,6 +24,7 @@ from core.units import ONE_GPU
 from datasets.errors import InvalidCacheSite
 from datasets.selectors import caches as cache_selectors
 from datasets.services import cache_sites
+from datasets.services.cache_sites import Share
 from scheduler.selectors import nodes as node_selectors
 from scheduler.services import nodes, resource_nodes
 
@@ -75,9 +76,8 @@ def keep_this_cluster(*, actor: Actor, fields: Mapping[str, str]) -> None:
         known = Resource.objects.filter(name=THIS_CLUSTER).order_by("pk").last()
         if known is None:
             try:
-                with transaction.atomic():
-                    known = _create(actor, THIS_CLUSTER, "kubernetes", config)
-            except (ResourceExists, IntegrityError):  # another process was quicker
+                known = _create(actor, THIS_CLUSTER, "kubernetes", config)
+            except ResourceExists:  # another process was quicker
                 return
             _create_templates(actor, known, _CLUSTER_SHAPES)
         elif known.config != config and known.config.get("own_account"):
@@ -114,40 +114,55 @@ def attach_resource(
     require_attach(actor=actor)
     check_name(name)
     drivers.get_kind(kind).check(config, credentials)
-    storage_probe = _probe_storage(actor, Resource(name=name, kind=kind, config=dict(config)), credentials)
-    with transaction.atomic():
-        resource = _create(actor, name, kind, config, credentials, host=host)
-        resource.facts = {"storage_probe": storage_probe} if storage_probe else {}
+    resource = _plan(name, kind, config, credentials, host=host)
+    with drivers.reachable(resource):
+        resource.facts = _probe_storage(actor, resource)
         own = drivers.get_kind(kind).site_of(resource)
+        own_site = None
         if own is not None:
-            site = cache_sites.have_site(actor=actor, name=name, kind=own.kind, root=own.root, config=own.config)
-            sites = [site.name, *sites]
-        if sites:
-            _share_sites(actor, resource, sites)
-            _link_sites(actor, resource, sites)
-        if hosts.is_here(resource.host):
-            found = drivers.driver_of(resource).probe()
-            if not found:
-                raise InvalidResource(f"{name} answers, but has no nodes.")
-            node_reports.write(resource, found)
+            own_site = cache_sites.plan_site(actor=actor, name=name, kind=own.kind, root=own.root, config=own.config)
+        shares = _find_shares(actor, resource, sites)
+        found = drivers.driver_of(resource).probe() if hosts.is_here(resource.host) else None
+        if found is not None and not found:
+            raise InvalidResource(f"{name} answers, but has no nodes.")
+        with transaction.atomic():
+            _insert(actor, resource)
+            if own_site is not None:
+                cache_sites.save_site(actor=actor, site=own_site)
+                sites = [name, *sites]
+            if sites:
+                _link_sites(actor, resource, sites, shares)
+            if found is not None:
+                node_reports.write(resource, found)
     return resource
 
 
-def _require_free(name: str) -> None:
-    if Resource.objects.filter(detached_at=None, name=name).exists():
-        raise ResourceExists(f"There is a compute resource called '{name}' already.")
+def _require_free(resource: Resource) -> None:
+    """Raise ResourceExists where its name is taken, or it would be a host's machine once more."""
+    attached = Resource.objects.filter(detached_at=None)
+    if attached.filter(name=resource.name).exists():
+        raise _name_taken(resource)
+    kind = drivers.get_kind(resource.kind)
+    if kind.has_host(resource.config):
+        rivals = attached.filter(kind=kind.name, host__in=(hosts.ANY, resource.host))
+        if other := next((row for row in rivals if kind.has_host(row.config)), None):
+            raise ResourceExists(f"This machine is attached already, as '{other.name}'.", field="kind")
 
 
-def _probe_storage(actor: Actor, candidate: Resource, credentials: Credentials) -> Mapping[str, Any] | None:
-    """Return how long each step of trying a storage class took, and when it was; None: there is none to try."""
-    site = drivers.get_kind(candidate.kind).site_of(candidate)
-    if site is None or "storage_class" not in site.config or candidate.config.get("skip_storage_probe"):
-        return None
-    _require_free(candidate.name)
-    connection = drivers.connection_by(drivers.open_driver(candidate, credentials), candidate)
+def _name_taken(resource: Resource) -> ResourceExists:
+    return ResourceExists(f"There is a compute resource called '{resource.name}' already.")
+
+
+def _probe_storage(actor: Actor, resource: Resource) -> dict[str, Any]:
+    """Return how long each step of trying a storage class took, and when it was; nothing where there is none to try."""
+    site = drivers.get_kind(resource.kind).site_of(resource)
+    if site is None or "storage_class" not in site.config or resource.config.get("skip_storage_probe"):
+        return {}
+    connection = drivers.connection_by(drivers.driver_of(resource), resource)
     storage_class = str(site.config["storage_class"])
     steps = cache_sites.probe_storage(actor=actor, connection=connection, storage_class=storage_class)
-    return {"storage_class": storage_class, "at": clock.now().isoformat(), "steps": [asdict(step) for step in steps]}
+    told = {"storage_class": storage_class, "at": clock.now().isoformat(), "steps": [asdict(step) for step in steps]}
+    return {"storage_probe": told}
 
 
 def attach_by_fields(
@@ -171,13 +186,14 @@ def set_sites(*, actor: Actor, resource: Resource, sites: Sequence[str]) -> Reso
 
     A site on volumes of the same cluster may be that of another namespace, where Trident can share them.
 
-    Raises InvalidResource, CacheSiteNotFound, ResourceUnreachable and CacheSiteUnavailable; then nothing changes.
+    Raises InvalidResource, CacheSiteNotFound, ResourceUnreachable, CacheSiteUnavailable and, for one that was detached
+    meanwhile, ResourceNotFound; then nothing changes.
     """
     require_site_admin(actor, "choose the cache sites of compute resources")
-    _share_sites(actor, resource, sites)
+    shares = _find_shares(actor, resource, sites)
     with transaction.atomic():
-        resource = Resource.objects.select_for_update().get(pk=resource.pk)
-        _link_sites(actor, resource, sites)
+        resource = _lock(resource)
+        _link_sites(actor, resource, sites, shares)
         audit.record(actor, "compute.set_sites", resource, sites=list(sites))
     return resource
 
@@ -185,13 +201,16 @@ def set_sites(*, actor: Actor, resource: Resource, sites: Sequence[str]) -> Reso
 def replace_credentials(*, actor: Actor, resource: Resource, credentials: Credentials) -> None:
     """Store other credentials for a resource once it has answered with them. Jobs that run go on.
 
-    Raises InvalidResource and ResourceUnreachable; then the old ones stay.
+    Raises InvalidResource, ResourceUnreachable and, for one that was detached meanwhile, ResourceNotFound; then the
+    old ones stay.
     """
     require_site_admin(actor, "replace the credentials of compute resources")
     drivers.get_kind(resource.kind).check(resource.config, credentials)
     drivers.open_driver(resource, credentials).probe()
     with transaction.atomic():
-        Resource.objects.filter(pk=resource.pk).update(credentials=drivers.encrypt(credentials))
+        resource = _lock(resource)
+        resource.credentials = drivers.encrypt(credentials)
+        resource.save(update_fields=["credentials"])
         audit.record(actor, "compute.replace_credentials", resource)
 
 
@@ -207,12 +226,17 @@ def drain_resource(*, actor: Actor, resource: Resource, is_drained: bool) -> int
 
 @transaction.atomic
 def detach_resource(*, actor: Actor, resource: Resource) -> None:
-    """Take a resource away; the history of its jobs stays. Raises ResourceInUse while jobs wait or run there."""
+    """Take a resource away; the history of its jobs stays.
+
+    Raises ResourceInUse while jobs wait or run there, and ResourceNotFound for one that was detached meanwhile.
+    """
     require_site_admin(actor, "detach compute resources")
+    resource = _lock(resource)
     live = Job.objects.filter(resource=resource, is_live=True).count()
     if live:
         raise ResourceInUse(f"{live} jobs that have not ended are on {resource.name}.", jobs=live)
-    Resource.objects.filter(pk=resource.pk, detached_at=None).update(detached_at=clock.now())
+    resource.detached_at = clock.now()
+    resource.save(update_fields=["detached_at"])
     _unshare_sites(actor, resource, resource.sites)
     resource_nodes.report_nodes(
         resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
@@ -237,41 +261,60 @@ def _create_templates(actor: Actor, resource: Resource, shapes: Mapping[str, Sha
         templates.create_template(actor=actor, resource=resource, name=name, shape=shape)
 
 
-def _create(
-    actor: Actor, name: str, kind_name: str, config: Config, credentials: Credentials = _NONE, *, host: str = ""
-) -> Resource:
+def _lock(resource: Resource) -> Resource:
+    """Return the row, locked until the transaction ends. Raises ResourceNotFound for one that is not attached."""
+    locked = Resource.objects.select_for_update().filter(pk=resource.pk, detached_at=None).first()
+    if locked is None:
+        raise ResourceNotFound(f"{resource.name} was detached meanwhile.")
+    return locked
+
+
+def _create(actor: Actor, name: str, kind: str, config: Config, *, host: str = "") -> Resource:
+    resource = _plan(name, kind, config, host=host)
+    _insert(actor, resource)
+    return resource
+
+
+def _plan(name: str, kind_name: str, config: Config, credentials: Credentials = _NONE, *, host: str) -> Resource:
+    """Return a resource that is not saved yet. Raises ResourceExists and InvalidResource."""
     kind = drivers.get_kind(kind_name)
-    has_host = kind.has_host(config)
-    host = hosts.choose(host) if has_host else hosts.ANY
-    _require_free(name)
-    attached = Resource.objects.filter(detached_at=None, kind=kind.name, host__in=(hosts.ANY, host))
-    other = next((row for row in attached if kind.has_host(row.config)), None) if has_host else None
-    if other is not None:
-        raise ResourceExists(f"This machine is attached already, as '{other.name}'.", field="kind")
-    resource = Resource.objects.create(
+    resource = Resource(
         name=name,
         kind=kind.name,
         is_simulated=kind.is_simulated,
         config=dict(config),
         credentials=drivers.encrypt(credentials),
-        host=host,
+        host=hosts.choose(host) if kind.has_host(config) else hosts.ANY,
     )
-    if has_host and not cache_selectors.is_elsewhere(LOCAL_CACHE_SITE, host):
-        ResourceSite.objects.create(resource=resource, site=LOCAL_CACHE_SITE, position=0)
-    audit.record(actor, "compute.attach_resource", resource, kind=kind.name)
+    _require_free(resource)
     return resource
 
 
-def _share_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
-    """Have sites of other resources on the same cluster shared with the namespace of this one."""
+def _insert(actor: Actor, resource: Resource) -> None:
+    """Save a planned resource. Raises ResourceExists where another one was quicker."""
+    _require_free(resource)
+    try:
+        with transaction.atomic():
+            resource.save(force_insert=True)
+    except IntegrityError as error:
+        raise _name_taken(resource) from error
+    has_host = drivers.get_kind(resource.kind).has_host(resource.config)
+    if has_host and not cache_selectors.is_elsewhere(LOCAL_CACHE_SITE, resource.host):
+        ResourceSite.objects.create(resource=resource, site=LOCAL_CACHE_SITE, position=0)
+    audit.record(actor, "compute.attach_resource", resource, kind=resource.kind)
+
+
+def _find_shares(actor: Actor, resource: Resource, sites: Sequence[str]) -> list[Share]:
+    """Return which sites of other resources on the same cluster are to be shared with the namespace of this one."""
+    shares = []
     for name in sites:
         site = cache_selectors.get_site(actor=actor, name=name)
         if site.cluster not in {"", resource.pk}:
-            reader = drivers.find_connection(resource)
             try:
-                cache_sites.share_site(actor=actor, site=site, resource=resource.pk, reader=reader)
+                shares.append(cache_sites.find_share(actor=actor, site=site, reader=drivers.find_connection(resource)))
             except InvalidCacheSite as error:
                 raise InvalidResource(error.message, field="sites") from error
+    return list(filter(None, shares))
 
 
 def _unshare_sites(actor: Actor, resource: Resource, sites: Collection[str]) -> None:
@@ -279,7 +322,7 @@ def _unshare_sites(actor: Actor, resource: Resource, sites: Collection[str]) -> 
         cache_sites.unshare_site(actor=actor, site=site, resource=resource.pk)
 
 
-def _link_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
+def _link_sites(actor: Actor, resource: Resource, sites: Sequence[str], shares: Sequence[Share]) -> None:
     if len(set(sites)) < len(sites):
         raise InvalidResource("A cache site is named twice.", field="sites")
     for name in sites:
@@ -288,6 +331,8 @@ def _link_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
             raise InvalidResource(
                 f"The cache site {name} does not exist, so jobs that run cannot read it.", field="sites"
             )
+    for share in shares:
+        cache_sites.share_site(actor=actor, share=share, resource=resource.pk)
     _unshare_sites(actor, resource, set(resource.sites) - set(sites))
     ResourceSite.objects.filter(resource=resource).delete()
     ResourceSite.objects.bulk_create(

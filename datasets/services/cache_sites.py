@@ -1,6 +1,7 @@
 """Cache sites: made, changed, and the one that exists from the first start on."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import hosts
+from core.tasks import enqueue_on_commit
 from datasets.adapters.sites.registry import get_kind, open_site
 from datasets.adapters.sites.volume import shares
-from datasets.adapters.sites.volume.kind import connection_of, open_driver, read_class
+from datasets.adapters.sites.volume.kind import connection_of, read_class
 from datasets.adapters.sites.volume.probe import StorageProbe
 from datasets.engine.cache_ports import ProbeStep
 from datasets.engine.cache_states import LIVE
@@ -62,10 +64,24 @@ def create_site(
     """
     require_manage(actor=actor)
     check_name(name)
+    site = _plan(name, kind, root, config or {}, capacity_bytes=capacity_bytes, idle_days=idle_days, host=host)
+    save_site(actor=actor, site=site)
+    return site
+
+
+def _plan(
+    name: str,
+    kind: str,
+    root: Path | str,
+    config: Mapping[str, object],
+    *,
+    capacity_bytes: int | None = None,
+    idle_days: float = 1,
+    host: str = "",
+) -> CacheSite:
+    """Return a site that has answered and is not saved yet."""
     site_kind = get_kind(kind)
-    site = CacheSite(
-        name=name, kind=kind, root=str(root), config=dict(config or {}), capacity_bytes=0, idle_days=idle_days
-    )
+    site = CacheSite(name=name, kind=kind, root=str(root), config=dict(config), capacity_bytes=0, idle_days=idle_days)
     if site_kind.has_host:
         site.host = hosts.choose(host)
         if capacity_bytes is None and not hosts.is_here(site.host):
@@ -75,36 +91,52 @@ def create_site(
     default_bytes = int(usage.free_bytes * site_kind.default_part)
     site.capacity_bytes = default_bytes if capacity_bytes is None else capacity_bytes
     _check_numbers(site)
-    try:
-        with transaction.atomic():
-            site.save(force_insert=True)
-            audit.record(actor, "datasets.create_cache_site", site, kind=kind, capacity_bytes=site.capacity_bytes)
-    except IntegrityError as error:
-        raise CacheSiteExists(f"There is a cache site called '{name}' already.") from error
     return site
 
 
-def have_site(*, actor: Actor, name: str, kind: str, root: str, config: Mapping[str, object]) -> CacheSite:
-    """Return the site of this name and kind that a cluster or host has, made if it is not there.
+def plan_site(*, actor: Actor, name: str, kind: str, root: str, config: Mapping[str, object]) -> CacheSite:
+    """Return the site of this name and kind that a cluster or host is to have, once it has answered.
 
-    One that is there is that of its earlier attachment; its copies are found again. Raises what `create_site` raises.
+    `save_site` makes it so. One that is there is that of its earlier attachment; its copies are found again. Raises
+    what `create_site` raises.
     """
     require_manage(actor=actor)
-    found = CacheSite.objects.filter(name=name, kind=kind).first()
-    if found is None:
-        return create_site(actor=actor, name=name, kind=kind, root=root, config=config)
-    if CachedCommit.objects.filter(site=found, state__in=LIVE).exists():
-        if is_pool(found.config) != is_pool(config):
-            raise InvalidCacheSite(f"The copies on {name} lie in the other way of sharing volumes. Clear them first.")
-        if root and root.rstrip("/") != found.root:
-            raise InvalidCacheSite(f"The copies on {name} lie in {found.root}. Give that folder, or clear them first.")
-    shared = {key: value for key, value in found.config.items() if key == SHARED}
-    found.config, found.root = dict(config), root
-    get_kind(found.kind).check(found)
-    found.config |= shared
-    found.save(update_fields=["config", "root"])
-    audit.record(actor, "datasets.move_cache_site", found)
-    return found
+    site = CacheSite.objects.filter(name=name, kind=kind).first()
+    if site is None:
+        return _plan(name, kind, root, config)
+    _require_place(site, root, config)
+    site.config, site.root = dict(config), root
+    get_kind(site.kind).check(site)
+    return site
+
+
+@transaction.atomic
+def save_site(*, actor: Actor, site: CacheSite) -> None:
+    """Keep a site that has answered. Raises CacheSiteExists, and InvalidCacheSite as its copies may have come since."""
+    require_manage(actor=actor)
+    if not site._state.adding:  # noqa: SLF001 (Django's documented way to tell a new row)
+        known = CacheSite.objects.select_for_update().get(pk=site.pk)
+        _require_place(known, site.root, site.config)
+        site.config |= {key: value for key, value in known.config.items() if key == SHARED}
+        site.save(update_fields=["config", "root"])
+        audit.record(actor, "datasets.move_cache_site", site)
+        return
+    try:
+        with transaction.atomic():
+            site.save(force_insert=True)
+    except IntegrityError as error:
+        raise CacheSiteExists(f"There is a cache site called '{site.name}' already.") from error
+    audit.record(actor, "datasets.create_cache_site", site, kind=site.kind, capacity_bytes=site.capacity_bytes)
+
+
+def _require_place(site: CacheSite, root: str, config: Mapping[str, object]) -> None:
+    """Raise InvalidCacheSite where a site has copies that would not be found with another root or config."""
+    if not CachedCommit.objects.filter(site=site, state__in=LIVE).exists():
+        return
+    if is_pool(site.config) != is_pool(config):
+        raise InvalidCacheSite(f"The copies on {site.name} lie in the other way of sharing volumes. Clear them first.")
+    if root and root.rstrip("/") != site.root:
+        raise InvalidCacheSite(f"The copies on {site.name} lie in {site.root}. Give that folder, or clear them first.")
 
 
 def probe_storage(*, actor: Actor, connection: Any, storage_class: str) -> Sequence[ProbeStep]:
@@ -117,22 +149,37 @@ def probe_storage(*, actor: Actor, connection: Any, storage_class: str) -> Seque
     return StorageProbe(connection, read_class(connection.gateway, storage_class)).run()
 
 
-def share_site(*, actor: Actor, site: CacheSite, resource: str, reader: Any) -> None:
-    """Let jobs of a resource in another namespace of its cluster read a site's copies, by claims that share volumes.
+@dataclass(frozen=True)
+class Share:
+    """A site in one namespace of a cluster, and another namespace whose jobs are to read its copies."""
 
-    `reader` is the connection of the resource, which is given by id; None: it is no cluster. In the namespace of the
-    site nothing is to be done. Raises InvalidCacheSite and CacheSiteUnavailable.
+    site: CacheSite
+    namespace: str
+    reader: str
+
+
+def find_share(*, actor: Actor, site: CacheSite, reader: Any) -> Share | None:
+    """Return how jobs of another resource of its cluster can read a site; None: they are in its namespace.
+
+    `reader` is the connection of the resource; None: it is no cluster. Raises InvalidCacheSite and
+    CacheSiteUnavailable.
     """
     require_manage(actor=actor)
     source = connection_of(site) if site.kind == CacheSiteKind.VOLUME else None
     shares.check(site, source, reader)
     if source is None or source.namespace == reader.namespace:
-        return
-    with transaction.atomic():
-        site = CacheSite.objects.select_for_update().get(pk=site.pk)
-        site.config["namespace"] = source.namespace
-        _set_shared(actor, site, {**site.config.get(SHARED, {}), resource: reader.namespace})
-    open_driver(site).settle_shares()
+        return None
+    return Share(site, source.namespace, reader.namespace)
+
+
+@transaction.atomic
+def share_site(*, actor: Actor, share: Share, resource: str) -> None:
+    """Let jobs of a resource, given by id, read the copies of a site by claims that share volumes."""
+    require_manage(actor=actor)
+    site = CacheSite.objects.select_for_update().get(pk=share.site.pk)
+    site.config["namespace"] = share.namespace
+    _set_shared(actor, site, {**site.config.get(SHARED, {}), resource: share.reader})
+    enqueue_on_commit("datasets.check_sites", site_id=site.pk)
 
 
 def unshare_site(*, actor: Actor, site: CacheSite, resource: str) -> None:

@@ -9,9 +9,9 @@ from datasets.models import CacheSite, CacheSiteKind
 _FOUND = ("snapshot_class", "warning")
 
 
-def check_sites() -> None:
-    """Ask the clusters of all sites on volumes. One that does not answer holds up no other."""
-    sites = CacheSite.objects.filter(kind=CacheSiteKind.VOLUME)
+def check_sites(*, site_id: str | None = None) -> None:
+    """Ask the clusters of all sites on volumes, or of one. One that does not answer holds up no other."""
+    sites = CacheSite.objects.filter(kind=CacheSiteKind.VOLUME, **({} if site_id is None else {"pk": site_id}))
     isolation.for_each("datasets.check_site", sites.order_by("pk"), _check_site)
 
 

@@ -73,7 +73,6 @@ def discard_draft(*, actor: Actor, project: Project, key: str) -> None:
     FlowDraft.objects.filter(user_id=actor.user_id or 0, project=project, key=key).delete()
 
 
-@transaction.atomic
 def publish(*, actor: Actor, project: Project, key: str, writing: Writing) -> FlowVersion:
     """Keep what was written as a version of the flow that its text names, with the code of the version it began from.
 
@@ -83,15 +82,17 @@ def publish(*, actor: Actor, project: Project, key: str, writing: Writing) -> Fl
     require(actor, permissions.PUSH_FLOW, project.pk)
     layout = _checked_layout(writing.layout)
     read = checks.check(writing.text, "yaml", project=project.name).read
-    began_from = _check_base(project, key, read.flow if read else key, writing.base_version)
-    bundle = began_from.bundle if began_from else ""
-    if writing.example and not bundle:
-        bundle = examples.save_code(actor=actor, project=project, name=writing.example).sha256
-    version = flows.save_version(actor=actor, project=project, text=writing.text, bundle=bundle)
-    if (version.text, version.layout) != (writing.text, layout):
-        FlowVersion.objects.filter(pk=version.pk).update(text=writing.text, format="yaml", layout=layout)
-        audit.record(actor, "flows.edit_version", version, project_id=project.pk, flow=version.flow.name)
-    discard_draft(actor=actor, project=project, key=key)
+    example = ""
+    if writing.example and read:
+        example = examples.save_code(actor=actor, project=project, name=writing.example).sha256
+    with transaction.atomic():
+        began_from = _check_base(project, key, read.flow if read else key, writing.base_version)
+        bundle = (began_from.bundle if began_from else "") or example
+        version = flows.save_version(actor=actor, project=project, text=writing.text, bundle=bundle)
+        if (version.text, version.layout) != (writing.text, layout):
+            FlowVersion.objects.filter(pk=version.pk).update(text=writing.text, format="yaml", layout=layout)
+            audit.record(actor, "flows.edit_version", version, project_id=project.pk, flow=version.flow.name)
+        discard_draft(actor=actor, project=project, key=key)
     return FlowVersion.objects.select_related("flow__project").get(pk=version.pk)
 
 

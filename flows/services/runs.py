@@ -37,7 +37,6 @@ class CodeVersion:
     remote: str | None = None
 
 
-@transaction.atomic
 def start_run(
     *,
     actor: Actor,
@@ -63,40 +62,41 @@ def start_run(
     grids.require_arguments(spec, instances)
     datasets = _resolve_datasets(actor, spec, data or {})
     now = clock.now()
-    Flow.objects.select_for_update().get(pk=version.flow_id)
-    last = Run.objects.filter(flow=version.flow_id).aggregate(last=Max("number"))["last"] or 0
-    run = Run.objects.create(
-        project=project,
-        flow=version.flow,
-        version=version,
-        number=last + 1,
-        parameters=values,
-        datasets=datasets,
-        code={**(asdict(code) if code else {}), "bundle": version.bundle, "version": version.hash},
-        created_by=actor.name,
-        wake_at=now,
-        event_seq=1,
-    )
-    positions = {step.name: number for number, step in enumerate(spec.steps)}
-    grids_of = {step.name: step.grid for step in spec.steps}
-    Step.objects.bulk_create(
-        [
-            Step(
-                run=run,
-                key=instance.key,
-                index=instance.index,
-                label=step_label(instance.key, instance.parameters, grids_of[instance.key]),
-                position=positions[instance.key],
-                parameters=dict(instance.parameters),
-            )
-            for instance in instances
-        ],
-        batch_size=orm.BATCH_ROWS,
-    )
-    RunEvent.objects.create(run=run, seq=1, kind="run.created", message=f"Started by {actor.name}.", at=now)
-    facts = {"secrets": ", ".join(names)} if names else {}
-    audit.record(actor, "flows.start_run", run, flow=version.flow.name, number=run.number, **facts)
-    tasks.enqueue_on_commit("flows.advance", run_id=run.pk)
+    with transaction.atomic():
+        Flow.objects.select_for_update().get(pk=version.flow_id)
+        last = Run.objects.filter(flow=version.flow_id).aggregate(last=Max("number"))["last"] or 0
+        run = Run.objects.create(
+            project=project,
+            flow=version.flow,
+            version=version,
+            number=last + 1,
+            parameters=values,
+            datasets=datasets,
+            code={**(asdict(code) if code else {}), "bundle": version.bundle, "version": version.hash},
+            created_by=actor.name,
+            wake_at=now,
+            event_seq=1,
+        )
+        positions = {step.name: number for number, step in enumerate(spec.steps)}
+        grids_of = {step.name: step.grid for step in spec.steps}
+        Step.objects.bulk_create(
+            [
+                Step(
+                    run=run,
+                    key=instance.key,
+                    index=instance.index,
+                    label=step_label(instance.key, instance.parameters, grids_of[instance.key]),
+                    position=positions[instance.key],
+                    parameters=dict(instance.parameters),
+                )
+                for instance in instances
+            ],
+            batch_size=orm.BATCH_ROWS,
+        )
+        RunEvent.objects.create(run=run, seq=1, kind="run.created", message=f"Started by {actor.name}.", at=now)
+        facts = {"secrets": ", ".join(names)} if names else {}
+        audit.record(actor, "flows.start_run", run, flow=version.flow.name, number=run.number, **facts)
+        tasks.enqueue_on_commit("flows.advance", run_id=run.pk)
     return run
 
 

@@ -299,6 +299,13 @@ def open_team(place: Place) -> Place:
     return Place(place.cluster, namespace, place.connection.platform_url, place.connection.agent_image)
 
 
+def share(site: CacheSite, team: Place) -> None:
+    """Let the jobs of a team read a site, and do what that enqueues."""
+    found = cache_sites.find_share(actor=SYSTEM, site=site, reader=team.connection)
+    cache_sites.share_site(actor=SYSTEM, share=found, resource="res_team")
+    site_checks.check_sites(site_id=site.pk)
+
+
 def pods_of(team: Place) -> PodSettings:
     return PodSettings(team.namespace, "res_team", team.connection.platform_url, "agent")
 
@@ -321,11 +328,11 @@ def test_jobs_of_another_namespace_read_a_copy_by_a_claim_that_shares_its_volume
     with pytest.raises(
         InvalidCacheSite, match=f"may not create tridentvolumereferences in the namespace {team.namespace}"
     ):
-        cache_sites.share_site(actor=SYSTEM, site=site, resource="res_team", reader=team.connection)
+        share(site, team)
     team.permit()
     wait_until(lambda: not list(access.find_missing(gateway, trident_objects.SHARE_PERMISSIONS, team.namespace)))
 
-    cache_sites.share_site(actor=SYSTEM, site=site, resource="res_team", reader=team.connection)
+    share(site, team)
 
     assert place.api.get(source)["metadata"]["annotations"]["trident.netapp.io/shareToNamespace"] == team.namespace
     row.site.refresh_from_db()
@@ -358,7 +365,7 @@ def test_jobs_of_another_namespace_read_a_copy_by_a_claim_that_shares_its_volume
     with pytest.raises(
         InvalidCacheSite, match=r"of nfs\.csi\.k8s\.io: only Trident shares volumes with other namespaces"
     ):
-        cache_sites.share_site(actor=SYSTEM, site=site, resource="res_team", reader=team.connection)
+        share(site, team)
 
 
 def test_without_the_right_to_take_snapshots_commits_are_fetched_whole_and_the_site_says_so(
@@ -412,7 +419,7 @@ def test_in_a_pool_a_commit_is_a_folder_whose_removal_waits_for_the_pods_that_mo
     row = work(make_row(site, commit_files(member, commit.dataset, after)))
     claim = pool_claim_name(site.pk)
     share, team = {"namespace": place.namespace, "storage_class": STORAGE_CLASS}, open_team(place)
-    cache_sites.share_site(actor=SYSTEM, site=site, resource="res_team", reader=team.connection)
+    share(site, team)
     row.site.refresh_from_db()
     source = row.source
     assert source == {"kind": "volume", "claim": claim, "sub_path": f"{row.pk}/files", **share}

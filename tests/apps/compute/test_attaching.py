@@ -1,19 +1,21 @@
 """The pages by which an admin attaches a resource and replaces its credentials."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 from django import forms
 from django.test import Client
 
+from accounts.actor import Actor
 from accounts.models import AuditEntry, User
 from compute.adapters import drivers
 from compute.adapters.form_fields import SecretField
 from compute.adapters.kinds import ConfigForm, ResourceKind
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
-from compute.errors import InvalidResource
-from compute.models import Resource
+from compute.errors import InvalidResource, ResourceNotFound
+from compute.models import Resource, ResourceSite
 from compute.services import resources
 from datasets.services import cache_sites
 from tests.markup import flat
@@ -22,14 +24,16 @@ pytestmark = pytest.mark.django_db
 LAB = {
     "name": "dgx", "kind": "simulated", "nodes": "1", "cpu": "1", "memory": "1 GB", "gpus": "0", "gpu_memory": "0"
 }  # fmt: skip
+VAULT = {"name": "vault-1", "kind": "vault", "region": "north", "key": "key-1"}
 DECLARED = {"size_bytes": 10**12, "rate_bytes_s": 10**9}
 
 
 @dataclass
 class Vault:
-    """Keys that the resources of a kind take now."""
+    """Keys that the resources of a kind take now, and what somebody else does while one is asked."""
 
     keys: set[str]
+    meanwhile: Callable[[], object] = list
 
 
 class VaultForm(ConfigForm):
@@ -50,6 +54,7 @@ def vault(monkeypatch, home):
             raise InvalidResource("A key has five characters.", field="key")
 
     def open_driver(resource, home, credentials):
+        vault.meanwhile()
         driver = ScriptedDriver(home / "vault", [NodeFacts("v-1", 1000, 2**30, (), {})])
         driver.is_away = credentials["key"] not in vault.keys
         return driver
@@ -70,6 +75,12 @@ def browser(site_admin) -> Client:
 def sites(site_admin, home):
     for name in ("far", "near"):
         cache_sites.create_site(actor=site_admin, name=name, kind="simulated", config=DECLARED)
+
+
+@pytest.fixture
+def folders(site_admin, home):
+    for name in ("far", "near"):
+        cache_sites.create_site(actor=site_admin, name=name, root=home / name, capacity_bytes=10**6)
 
 
 def errors_of(answer):
@@ -136,10 +147,8 @@ def test_what_was_chosen_stands_in_the_form_again_after_an_error(browser, home, 
 
 
 def test_credentials_are_stored_encrypted_and_no_page_shows_them(browser, vault):
-    fields = {"name": "vault-1", "kind": "vault", "region": "north", "key": "key-1"}
-
-    refused = browser.post("/compute/attach/", {**fields, "region": ""}).content.decode()
-    browser.post("/compute/attach/", fields)
+    refused = browser.post("/compute/attach/", {**VAULT, "region": ""}).content.decode()
+    browser.post("/compute/attach/", VAULT)
 
     row = Resource.objects.get(name="vault-1")
     assert (row.config, key_of("vault-1")) == ({"region": "north"}, {"key": "key-1"})
@@ -149,7 +158,7 @@ def test_credentials_are_stored_encrypted_and_no_page_shows_them(browser, vault)
 
 
 def test_credentials_are_replaced_by_those_with_which_the_resource_answers(browser, vault):
-    browser.post("/compute/attach/", {"name": "vault-1", "kind": "vault", "region": "north", "key": "key-1"})
+    browser.post("/compute/attach/", VAULT)
     row = Resource.objects.get(name="vault-1")
     vault.keys = {"key-2"}
 
@@ -166,7 +175,7 @@ def test_credentials_are_replaced_by_those_with_which_the_resource_answers(brows
     [("key-3", "__all__", "The scripted resource is away."), ("k", "key", "A key has five characters.")],
 )
 def test_credentials_that_do_not_work_are_refused_and_the_old_ones_stay(browser, vault, key, field, words):
-    browser.post("/compute/attach/", {"name": "vault-1", "kind": "vault", "region": "north", "key": "key-1"})
+    browser.post("/compute/attach/", VAULT)
 
     answer = browser.post("/compute/vault-1/credentials/", {"key": key})
 
@@ -174,6 +183,36 @@ def test_credentials_that_do_not_work_are_refused_and_the_old_ones_stay(browser,
     assert (wrong, message.startswith(words)) == (field, True)
     assert [text for text in (f">{key}<", f'value="{key}"') if text in answer.content.decode()] == []
     assert key_of("vault-1") == {"key": "key-1"}
+
+
+def test_a_name_that_is_taken_while_a_resource_is_asked_is_refused_and_nothing_is_kept(browser, vault, folders):
+    vault.meanwhile = lambda: Resource.objects.create(name="vault-1", kind="simulated")
+
+    answer = browser.post("/compute/attach/", {**VAULT, "sites": ["near"]})
+
+    ((field, [message]),) = errors_of(answer).items()
+    assert (field, message.startswith("There is a compute resource called 'vault-1' already.")) == ("name", True)
+    assert list(Resource.objects.values_list("name", "kind")) == [("vault-1", "simulated")]
+    assert not ResourceSite.objects.exists()
+    assert not AuditEntry.objects.filter(action="compute.attach_resource").exists()
+
+
+def test_a_resource_that_is_detached_while_it_is_asked_keeps_its_credentials_and_sites(browser, vault, folders):
+    browser.post("/compute/attach/", {**VAULT, "sites": ["near"]})
+    row = Resource.objects.get(name="vault-1")
+    admin = Actor.system("test")
+    vault.keys = {"key-2"}
+    vault.meanwhile = lambda: resources.detach_resource(actor=admin, resource=row)
+
+    with pytest.raises(ResourceNotFound, match="vault-1 was detached meanwhile"):
+        resources.replace_credentials(actor=admin, resource=row, credentials={"key": "key-2"})
+    with pytest.raises(ResourceNotFound):
+        resources.set_sites(actor=admin, resource=row, sites=["far"])
+    with pytest.raises(ResourceNotFound):
+        resources.detach_resource(actor=admin, resource=row)
+
+    assert (key_of("vault-1"), Resource.objects.get(pk=row.pk).sites) == ({"key": "key-1"}, ["near"])
+    assert AuditEntry.objects.filter(action="compute.detach_resource").count() == 1
 
 
 def test_no_two_kinds_ask_for_a_field_of_the_same_name():

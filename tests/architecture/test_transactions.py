@@ -1,0 +1,37 @@
+"""Each test fails that asks a resource within a transaction (`tests/conftest.py`); here is what is noted."""
+
+import pytest
+from django.db import transaction
+
+from core.breaker import Breaker
+
+
+def ask() -> None:
+    Breaker(RuntimeError, longest_s=1).enter()
+
+
+@pytest.mark.django_db
+def test_a_question_within_a_transaction_is_noted_with_who_asks(asked_within_transactions):
+    with transaction.atomic():
+        ask()
+
+    (stack,) = asked_within_transactions
+    assert "in ask\n" in stack
+    asked_within_transactions.clear()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_question_within_a_transaction_is_noted_where_tests_commit(asked_within_transactions):
+    with transaction.atomic():
+        ask()
+    ask()
+
+    assert len(asked_within_transactions) == 1
+    asked_within_transactions.clear()
+
+
+@pytest.mark.django_db
+def test_the_transaction_of_a_test_is_none_of_the_product(asked_within_transactions):
+    ask()
+
+    assert asked_within_transactions == []
