@@ -150,6 +150,18 @@ def delete_old_files() -> None:
     cleaning.delete_old_files()
 
 
+@task(
+    "compute.release_volumes",
+    queue=Queue.TIDY,
+    every_s=5.0,
+    find_work=cleaning.find_leaving,
+    on_each_host=True,
+)
+def release_volumes() -> None:
+    """Delete what ended jobs keep of volumes that are to go."""
+    cleaning.release_volumes()
+
+
 @task("compute.delete_orphans", queue=Queue.TIDY, every_s=600.0, on_each_host=True)
 def delete_orphans() -> None:
     """Delete what resources keep of jobs that are gone."""

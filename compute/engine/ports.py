@@ -402,8 +402,11 @@ class KeepsLeftovers(Protocol):
 class SharesVolumes(Protocol):
     """A driver whose jobs read volumes of another namespace by something that it makes for it."""
 
-    def delete_idle_shares(self) -> None:
-        """Delete what was made for volumes that no job has read for some minutes. Raises ResourceUnreachable."""
+    def delete_idle_shares(self, leaving: Collection[str] = ()) -> None:
+        """Delete what was made for volumes that no job has read for some minutes, or none reads that are to go.
+
+        `leaving` are the claims of those. Raises ResourceUnreachable.
+        """
 
 
 @runtime_checkable

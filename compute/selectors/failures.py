@@ -7,6 +7,7 @@ from core import isolation
 from core.isolation import FailureView
 
 OBSERVE, PROBE, CLEAN = "compute.observe", "compute.probe", "compute.delete_orphans"
+RELEASE = "compute.release_volumes"
 """Items are resources."""
 EVICT = "compute.evict"
 """Items are workloads."""
@@ -25,6 +26,7 @@ _RESOURCE_WORK: Mapping[str, str] = {
     OBSERVE: "see what runs on",
     PROBE: "read the nodes of",
     CLEAN: "delete what is left of jobs on",
+    RELEASE: "release the volumes of cleared commits on",
 }
 _JOB_WORK: Mapping[str, str] = {
     PREPARE: "start this job",

@@ -1,28 +1,34 @@
 """Files of jobs that ended long ago are deleted, trees on this host that no job uses, and what jobs left that are gone.
 
+So are, before their time, those that keep the volume of a cached commit from going.
+
 The jobs' rows, events and what flows collected from them stay.
 """
 
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.models import Project
 from compute import signals
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import Tree
-from compute.engine.ports import KeepsCheckpoints, KeepsLeftovers, SharesVolumes
+from compute.engine.mounts import Tree, Volume
+from compute.engine.ports import ComputeDriver, KeepsCheckpoints, KeepsLeftovers, SharesVolumes
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
 from compute.models import Checkpoint, Job, Resource
 from compute.selectors import failures
 from core import clock, hosts, isolation, orm
+from datasets.selectors import caches
 
 log = structlog.get_logger(__name__)
 
@@ -41,12 +47,22 @@ def delete_old_files(*, keep: timedelta | None = None) -> int:
 
 def _delete_of_kind(kind: str, keep: timedelta) -> int:
     now = clock.now()
-    ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), files_deleted_at=None)
-    ended = ended.filter(resource__kind=kind, resource__host__in=hosts.here()).order_by("finished_at", "pk")
+    ended = _list_ended([kind])
     old = ended.filter(finished_at__lt=now - keep, log_stored_at__isnull=False)
     # Queries of their own, as no index answers for both, and mostly no project is deleted.
     projects = list(Project.objects.filter(deleted_at__isnull=False, restore_ends_at=None, removed_at=None))
     due = [old, ended.filter(project__in=projects)] if projects else [old]
+    return _delete_each((job_id for jobs in due for job_id in jobs.values_list("pk", flat=True)), now, keep)
+
+
+def _list_ended(kinds: Collection[str]) -> QuerySet[Job]:
+    """Return the ended jobs on resources of this host whose files are there."""
+    ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), files_deleted_at=None)
+    return ended.filter(resource__kind__in=kinds, resource__host__in=hosts.here()).order_by("finished_at", "pk")
+
+
+def _delete_each(job_ids: Iterable[str], now: datetime, keep: timedelta) -> int:
+    """Delete the files of these jobs that nobody has needed for so long; return of how many."""
     count = 0
 
     def delete(job_id: str) -> None:
@@ -54,9 +70,47 @@ def _delete_of_kind(kind: str, keep: timedelta) -> int:
         if count < _AT_ONCE and _take(job_id, now, keep):
             count += _delete(job_id)
 
-    ids = dict.fromkeys(job_id for jobs in due for job_id in jobs.values_list("pk", flat=True))
+    ids = dict.fromkeys(job_ids)
     isolation.for_each("compute.delete_files", ids, delete, on_failure=lambda job_id, _: _keep(job_id))
     return count
+
+
+def find_leaving() -> list[QuerySet[Any]]:
+    """Return what leaves volumes that jobs may have read."""
+    return [caches.find_leaving_volumes()]
+
+
+def release_volumes() -> int:
+    """Delete the files of ended jobs that keep volumes from going; return of how many.
+
+    A cluster lets go of no claim that a pod names, though it has ended.
+    """
+    claims = caches.list_leaving_claims()
+    if not claims:
+        return 0
+    kinds = [kind.name for kind in drivers.KINDS.values() if kind.runs_pods]
+    ended = _list_ended(kinds).filter(log_stored_at__isnull=False).only("spec")
+    readers = filter(None, isolation.for_each("compute.find_readers", ended, lambda job: _find_reader(job, claims)))
+    count = _delete_each(readers, clock.now(), timedelta(0))
+    attached = Resource.objects.filter(detached_at=None, kind__in=kinds, host__in=hosts.here())
+    isolation.for_each(
+        failures.RELEASE,
+        attached.order_by("pk"),
+        lambda resource: _delete_idle_shares(drivers.driver_of(resource), claims),
+    )
+    return count
+
+
+def _find_reader(job: Job, claims: Collection[str]) -> str:
+    """Return the id of a job that mounts one of these claims; empty for another one."""
+    sources = (mount.source for mount in JobSpec.from_json(job.spec).mounts)
+    return job.pk if any(isinstance(source, Volume) and source.claim in claims for source in sources) else ""
+
+
+def _delete_idle_shares(driver: ComputeDriver, leaving: Collection[str] = ()) -> None:
+    if isinstance(driver, SharesVolumes):
+        with suppress(ResourceUnreachable):
+            driver.delete_idle_shares(leaving)
 
 
 def delete_orphans() -> int:
@@ -72,9 +126,7 @@ def _delete_orphans_of(resource: Resource) -> int:
     driver = drivers.driver_of(resource)
     if isinstance(driver, KeepsCheckpoints):
         _delete_stray_checkpoints(driver)
-    if isinstance(driver, SharesVolumes):
-        with suppress(ResourceUnreachable):
-            driver.delete_idle_shares()
+    _delete_idle_shares(driver)
     if not isinstance(driver, KeepsLeftovers):
         return 0
     try:

@@ -16,8 +16,18 @@ from datasets.adapters.sites.registry import KINDS
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState, has_begun
 from datasets.engine.eviction import Copy, EvictionPlan
+from datasets.engine.volumes import claim_name, is_pool
 from datasets.errors import CachedCommitNotFound, CacheSiteNotFound
-from datasets.models import BYTES_ON_DISK, CachedCommit, CachedCommitEvent, CacheHold, CacheSite, Commit, Dataset
+from datasets.models import (
+    BYTES_ON_DISK,
+    CachedCommit,
+    CachedCommitEvent,
+    CacheHold,
+    CacheSite,
+    CacheSiteKind,
+    Commit,
+    Dataset,
+)
 
 LOCAL_SITE = "local"
 
@@ -125,6 +135,17 @@ def get_site(*, actor: Actor, name: str = "") -> CacheSite:
 def find_sites(names: Collection[str]) -> list[CacheSite]:
     """Return those of these sites that exist. For other apps."""
     return list(CacheSite.objects.filter(name__in=names).order_by("name"))
+
+
+def find_leaving_volumes() -> QuerySet[CachedCommit]:
+    """Return the cached commits on volumes of clusters that are on their way out. For the app whose jobs read them."""
+    return CachedCommit.objects.filter(state=CacheState.EVICTING, site__kind=CacheSiteKind.VOLUME)
+
+
+def list_leaving_claims() -> set[str]:
+    """Return the claims that go with these cached commits; one that several share stays."""
+    rows = find_leaving_volumes().values_list("pk", "site__config")
+    return {claim_name(id_) for id_, config in rows if not is_pool(config)}
 
 
 def is_elsewhere(name: str, host: str) -> bool:

@@ -41,9 +41,9 @@ def attached(
     control_plane.api.delete(f"/api/v1/nodes/{node}")
 
 
-def run_to_its_end(project: Project, template: Template, name: str) -> Job:
+def run_to_its_end(project: Project, template: Template, name: str, **spec) -> Job:
     """Run a job whose pod a simulated node lets succeed."""
-    [job] = make.submit(project, template, name)
+    [job] = make.submit(project, template, name, **spec)
     cycle.run_once()
     launches.start_placed_jobs()
     deadline = time.monotonic() + 60

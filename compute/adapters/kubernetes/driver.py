@@ -470,9 +470,9 @@ class KubernetesDriver:
             claim = manifests.checkpoint_claim(self._settings, name)
             self._ask(lambda: self._gateway.delete(f"{self._claims_path}/{claim}"))
 
-    def delete_idle_shares(self) -> None:
-        """Delete the claims that share volumes of other namespaces and that no pod needs."""
-        self._ask(lambda: shares.delete_idle(self._gateway, self._settings, clock.now()))
+    def delete_idle_shares(self, leaving: Collection[str] = ()) -> None:
+        """Delete the claims that share volumes of other namespaces and that no pod names."""
+        self._ask(lambda: shares.delete_idle(self._gateway, self._settings, clock.now(), leaving))
 
     def run_command(self, name: str, rank: int, command: Sequence[str], stdin: bytes) -> Iterator[CommandOutput]:
         """Run a command in the user's container of a pod."""

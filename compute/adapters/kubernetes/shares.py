@@ -5,7 +5,7 @@ TridentVolumeReference and a claim with an annotation are there. Both are made w
 and deleted when no pod names the claim any more.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -42,14 +42,18 @@ def have_shares(gateway: Gateway, settings: PodSettings, mounts: Iterable[Mount]
             gateway.patch(path, {"metadata": {"annotations": {_USED_AT: now.isoformat()}}})
 
 
-def delete_idle(gateway: Gateway, settings: PodSettings, now: datetime) -> None:
-    """Delete the claims that share volumes and that no pod names, ended ones included. Raises Refusal."""
+def delete_idle(gateway: Gateway, settings: PodSettings, now: datetime, leaving: Collection[str] = ()) -> None:
+    """Delete the claims that share volumes and that no pod names, ended ones included. Raises Refusal.
+
+    Those of volumes that are to go, `leaving`, go at once: no job begins to read them any more.
+    """
     selector = f"{manifests.selector(settings)},{manifests.SHARED}"
-    old = [meta for meta in gateway.list_metadata(_claims(settings), selector) if _is_older(meta, now - KEEP)]
-    if not old:
+    claims = gateway.list_metadata(_claims(settings), selector)
+    due = [meta for meta in claims if meta["name"] in leaving or _is_older(meta, now - KEEP)]
+    if not due:
         return
     used = manifests.claims_of(gateway.list(f"/api/v1/namespaces/{settings.namespace}/pods").items)
-    for meta in old:
+    for meta in due:
         if meta["name"] not in used:
             gateway.delete(f"{_references(settings)}/{meta['name']}")
             gateway.delete(f"{_claims(settings)}/{meta['name']}", uid=meta["uid"])

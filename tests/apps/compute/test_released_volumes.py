@@ -1,0 +1,83 @@
+"""A cached commit leaves a cluster although jobs that have ended read it: what they keep there goes before its time."""
+
+import pytest
+
+from compute.adapters import drivers
+from compute.adapters.scripted import ScriptedDriver
+from compute.engine.mounts import Mount, Volume
+from compute.models import Job, Resource
+from compute.workers import cleaning, observe, probes
+from core import clock
+from datasets.engine.cache_states import CacheState
+from datasets.engine.volumes import claim_name
+from datasets.models import CachedCommit, CacheSite
+from tests.factories import compute as make
+from tests.factories.datasets import commit_files, make_dataset, make_store
+
+
+@pytest.fixture
+def copy(home, member, project):
+    """A commit on a volume of a cluster."""
+    make_store(home / "store")
+    commit = commit_files(member, make_dataset(member, project, "xrays"), {"a": b"one"})
+    site = CacheSite.objects.create(name="volumes", kind="volume", root="volume://volumes", capacity_bytes=10**9)
+    sizes = {"files_total": 1, "bytes_total": 3, "reserved_bytes": 3}
+    return CachedCommit.objects.create(
+        site=site, dataset=commit.dataset, commit=commit, state=CacheState.EVICTING, **sizes
+    )
+
+
+@pytest.fixture
+def cluster(home, project, copy):
+    """A cluster on which five jobs have been, by the script; with the claims whose shares it was told to delete."""
+    resource = Resource.objects.create(name="k8s", kind="kubernetes")
+    driver = ScriptedDriver(home / "k8s", make.NODES)
+    driver.shares_told = []
+    driver.delete_idle_shares = driver.shares_told.append
+    drivers.install(resource, driver)
+    probes.probe_resource(resource=resource)
+    template = make.make_template(resource)
+    reads = {"data": (Mount("xrays", Volume(claim_name(copy.pk), "files")),)}
+    elsewhere = {"data": (Mount("xrays", Volume("nl-cc-other", "files")),)}
+    specs = {"other": {}, "elsewhere": elsewhere, "reader": reads, "unread": reads, "running": reads}
+    for name, spec in specs.items():
+        make.start(make.submit(project, template, name, **spec))
+        if name != "running":
+            driver.finish(name)
+    observe.observe_resource(resource_id=resource.pk)
+    Job.objects.exclude(name="unread").update(log_stored_at=clock.now())
+    return driver
+
+
+def kept() -> set[str]:
+    return set(Job.objects.filter(files_deleted_at=None).values_list("name", flat=True))
+
+
+def test_of_ended_jobs_with_a_stored_log_what_names_a_leaving_claim_is_deleted_at_once(cluster, copy):
+    assert cleaning.release_volumes() == 1
+
+    assert kept() == {"other", "elsewhere", "unread", "running"}
+    assert set(cluster.jobs.logs) == kept()
+    assert cluster.shares_told == [{claim_name(copy.pk)}]
+
+
+@pytest.mark.parametrize(
+    ("state", "config"), [(CacheState.READY, {}), (CacheState.GONE, {}), (CacheState.EVICTING, {"sharing": "pool"})]
+)
+def test_while_no_claim_leaves_all_of_it_stays(cluster, state, config):
+    CachedCommit.objects.update(state=state)
+    CacheSite.objects.update(config=config)
+
+    assert cleaning.release_volumes() == 0
+
+    assert kept() == {"other", "elsewhere", "reader", "unread", "running"}
+    assert cluster.shares_told == []
+
+
+def test_what_a_cluster_that_is_away_has_is_deleted_once_it_answers(cluster):
+    cluster.is_away = True
+    assert cleaning.release_volumes() == 0
+    assert "reader" in kept()
+
+    cluster.is_away = False
+    assert cleaning.release_volumes() == 1
