@@ -180,9 +180,11 @@ def within_reach(
     lasting: set[str] = set()
     for node in graph.nodes:
         key = node.key
+        if key not in live:
+            continue
         if is_reached := lasting.isdisjoint(node.after):
             reached.add(key)
-        if key in live and moving.get(key, 0) + (pending.get(key, 0) if is_reached else 0) < live[key]:
+        if moving.get(key, 0) + (pending.get(key, 0) if is_reached else 0) < live[key]:
             lasting.add(key)
     return frozenset(reached)
 
@@ -209,7 +211,8 @@ class _Planner:
         self._graph = snapshot.graph
         self._templates = snapshot.templates
         self._ended = dict(snapshot.ended)
-        self._open = Counter(step.key for step in snapshot.steps) + Counter(snapshot.idle)
+        self._open = Counter(snapshot.idle)
+        self._open.update(step.key for step in snapshot.steps)
         self._waiting: dict[str, list[StepNow]] = defaultdict(list)
         self._is_storing = snapshot.is_storing
         self._sent: Counter[tuple[str, str]] = Counter()

@@ -17,6 +17,7 @@ from core.models import Failure
 from core.prepared import prepared
 from experiments.workers import harvest
 from flows.engine import planner
+from flows.engine.states import AttemptState
 from flows.engine.transitions import Finish
 from flows.errors import LeaseLost
 from flows.models import Run
@@ -26,6 +27,7 @@ from flows.workers.snapshots import Ended, News
 
 # For what takes longer than usual: forecasts, and reading the logs of many jobs.
 _LONG_LEASE_S, _MANY_LOGS = 60.0, 20
+_MOMENT = timedelta(seconds=1)
 
 ADVANCE_SECONDS = Histogram("nearline_flow_advance_seconds", "Time that one call of advance took")
 
@@ -136,9 +138,10 @@ def _free(run_id: str, now: datetime) -> QuerySet[Run]:
 
 
 def find_work() -> list[QuerySet[Any]]:
-    """Return what may be news about live runs."""
+    """Return what may be news about live runs. What was queued a moment ago is left out: it may soon have ended."""
     now = clock.now()
-    return [_runs_to_wake(now), snapshots.live_attempts_with_news(now), staging.find_preparing()]
+    attempts = snapshots.live_attempts_with_news(now).exclude(state=AttemptState.QUEUED, queued_at__gt=now - _MOMENT)
+    return [_runs_to_wake(now), attempts, staging.find_preparing()]
 
 
 def find_waiting() -> list[str]:

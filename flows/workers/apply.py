@@ -43,7 +43,7 @@ from flows.engine.transitions import (
 )
 from flows.errors import LeaseLost
 from flows.models import Attempt, AttemptInput, Run, RunEvent, Step
-from flows.workers import job_specs, news, step_counts
+from flows.workers import job_specs, news, pending_steps, step_counts
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
@@ -207,14 +207,16 @@ class _Writer:
         """
         self._starts.extend(self._withdraw())
         self._begin_attempts()
-        counts = step_counts.moved(self._loaded.counts, self._step_moves())
+        counts = self._loaded.counts.moved(self._step_moves())
+        changed = {self._loaded.steps[step_id].key for step_id in self._step_changes}
         _write_changes(_steps, self._loaded.steps, self._step_changes)
         self._write_experiments()
         self._cancel_jobs()
         self._close_attempts()
         looks_again = self._write_run(token, looks_again=looks_again)
-        note = partial(step_counts.note, self._run.pk, self._run.event_seq + len(self._events), counts)
-        transaction.on_commit(note)
+        event_seq = self._run.event_seq + len(self._events)
+        transaction.on_commit(partial(step_counts.note, self._run.pk, event_seq, counts))
+        transaction.on_commit(partial(pending_steps.note, self._run, event_seq, changed))
         return looks_again
 
     def _step_moves(self) -> Iterator[tuple[str, StepState, StepState]]:

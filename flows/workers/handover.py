@@ -170,7 +170,7 @@ def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
 
 def _sealed(run_id: str, folder: Path) -> SealedFolder:
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
-    return SealedFolder(folder, run_folders.run_folder(run_id).joinpath("seals", f"{name}.json"))
+    return SealedFolder(folder, Path(f"{run_folders.run_folder(run_id)}/seals/{name}.json"))
 
 
 def _hash(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Reading a run into the planner's snapshot: a fixed number of queries, and rows only of what can change now."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
@@ -30,7 +30,7 @@ from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
 from flows.selectors import failures, measurements, specs
-from flows.workers import step_counts
+from flows.workers import pending_steps, step_counts
 from flows.workers.step_counts import StepCounts
 
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
@@ -163,9 +163,8 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     is_retry = run.retry_requested_at is not None
     counts = step_counts.read(run)
-    live = _live(counts)
     attempts, job_times = _attempts(news, ended, _stored_forecasts(run, graph, news))
-    found = _steps(run, now, counts, live, news, is_further=is_further)
+    found = _steps(run, now, counts, news, is_further=is_further)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
@@ -176,6 +175,8 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     if choosing:
         facts = _with_capacity(facts, found_templates)
     forecasts, forecast_fault = _forecast(run, spec, graph, steps, found_templates)
+    idle = Counter(counts.live)
+    idle.subtract(step.key for step in rows.values() if step.pk not in reopened)
     snapshot = Snapshot(
         graph=graph,
         steps=tuple(planner.as_reset(step) if step.id in reopened else step for step in steps),
@@ -188,7 +189,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
         forecast_fault=forecast_fault,
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
-        idle=live - Counter(step.key for step in rows.values() if step.pk not in reopened),
+        idle=idle,
     )
     template_rows = {name: template for name, (template, _) in found_templates.items()}
     return Loaded(run, spec, snapshot, rows, template_rows, is_retry, job_times, news.attempts, ended, counts)
@@ -206,38 +207,22 @@ def with_refusals(loaded: Loaded, refused: Mapping[tuple[str, str], str]) -> Loa
     return replace(loaded, snapshot=replace(loaded.snapshot, data=data))
 
 
-@prepared
-def _pending_steps(run_id: str, keys: Collection[str]) -> QuerySet[Step]:
-    return Step.objects.filter(run=run_id, state=StepState.PENDING, key__in=keys)
-
-
-def _live(counts: StepCounts) -> Counter[str]:
-    live: Counter[str] = Counter()
-    for key, states in counts.items():
-        for state, count in states.items():
-            if state not in STEP_ENDS:
-                live[key] += count
-    return live
-
-
-def _steps(
-    run: Run, now: datetime, counts: StepCounts, live: Counter[str], news: News, *, is_further: bool
-) -> list[Step]:
+def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_further: bool) -> list[Step]:
     """Return the steps that something can happen to; all that are live, or all, when the run is to end or reopen."""
     if run.retry_requested_at is not None:
         return list(Step.objects.filter(run=run))
     if run.cancel_requested_at is not None:
         return list(Step.objects.filter(run=run).exclude(state__in=_ENDED_STEPS))
     found = [attempt.step for attempt in news.attempts]
-    if any(StepState.BACKOFF in states for states in counts.values()):
+    if counts.delayed:
         is_due = Q(not_before__isnull=True) | Q(not_before__lte=now)
         found += Step.objects.filter(is_due, run=run, state=StepState.BACKOFF)
-    pending = {key: states[StepState.PENDING] for key, states in counts.items() if StepState.PENDING in states}
     moving = Counter(step.key for step in found)
-    graph, ending = specs.graph_of(run.version_id), pending if is_further else {}
-    reached = planner.within_reach(graph, live, moving, ending) & pending.keys()
+    graph, pending = specs.graph_of(run.version_id), counts.pending
+    reached = planner.within_reach(graph, counts.live, moving, pending if is_further else {}) & pending.keys()
     if reached:
-        found += _pending_steps(run.pk, reached)
+        alone = (node.key for node in graph.nodes if pending[node.key] == 1 and node.key not in reached)
+        found += pending_steps.read(run, reached, alone)
     return sorted(found, key=lambda step: (step.position, step.index))
 
 
@@ -249,14 +234,11 @@ def _is_reopened(run: Run, graph: Graph, step: Step) -> bool:
     return is_named or step.key in graph.below(run.retry_key)
 
 
-def _ended(counts: StepCounts, *, besides: Iterable[Step]) -> StepCounts:
-    ended: dict[str, dict[StepState, int]] = {}
-    for key, states in counts.items():
-        for state, count in states.items():
-            if state in STEP_ENDS:
-                ended.setdefault(key, {})[state] = count
+def _ended(counts: StepCounts, *, besides: Iterable[Step]) -> Mapping[str, Mapping[StepState, int]]:
+    ended = dict(counts.ended)
     for step in besides:
-        ended[step.key][StepState(step.state)] -= 1
+        state = StepState(step.state)
+        ended[step.key] = {**ended[step.key], state: ended[step.key][state] - 1}
     return ended
 
 
@@ -268,9 +250,8 @@ def _attempts(
     preparing = [attempt.pk for attempt in news.attempts if attempt.state == AttemptState.PREPARING]
     inputs = _inputs(preparing)
     attempts = {
-        attempt.step_id: replace(
-            _attempt_now(attempt, statuses.get(attempt.job_id or ""), inputs, ended),
-            forecasts=forecasts.get(attempt.pk, {}),
+        attempt.step_id: _attempt_now(
+            attempt, statuses.get(attempt.job_id or ""), inputs, ended, forecasts.get(attempt.pk, {})
         )
         for attempt in news.attempts
     }
@@ -279,7 +260,11 @@ def _attempts(
 
 
 def _attempt_now(
-    attempt: Attempt, status: JobStatus | None, inputs: Mapping[str, InputsNow], ended: Ended
+    attempt: Attempt,
+    status: JobStatus | None,
+    inputs: Mapping[str, InputsNow],
+    ended: Ended,
+    forecasts: Mapping[str, PlaceForecast],
 ) -> AttemptNow:
     job = _job_now(status) if status is not None else None
     if job is not None and (fault := ended.faults.get(attempt.pk, "")):
@@ -295,6 +280,7 @@ def _attempt_now(
         inputs=inputs.get(attempt.pk, InputsNow(is_ready=True)),
         job=job,
         is_harvested=attempt.job_id in ended.logs.done,
+        forecasts=forecasts,
     )
 
 

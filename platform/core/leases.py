@@ -68,6 +68,13 @@ def take_named(name: str, *, holder: str, for_s: float) -> bool:
     return is_new
 
 
+def take_named_since(name: str, token: str | None, *, holder: str, for_s: float) -> bool:
+    """Take the lease `name` for `holder` if nobody had it since it was free and had this token; None: it was not."""
+    now = clock.now()
+    lease = {"lease_token": holder, "lease_expires_at": now + timedelta(seconds=for_s)}
+    return token is not None and _unchanged.update(lease, name, token, now) == 1
+
+
 def renew_named(name: str, *, holder: str, for_s: float) -> bool:
     """Lengthen the lease `name`, as `renew` does."""
     return renew_all([name], holder=holder, for_s=for_s)
@@ -86,6 +93,11 @@ def release_named(name: str, *, holder: str) -> None:
 @prepared
 def _takeable(name: str, holder: str, now: datetime) -> QuerySet[Lease]:
     return Lease.objects.filter(Q(lease_token=holder) | is_free(now), pk=name)
+
+
+@prepared
+def _unchanged(name: str, token: str, now: datetime) -> QuerySet[Lease]:
+    return Lease.objects.filter(pk=name, lease_token=token, lease_expires_at__lte=now)
 
 
 @prepared

@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
+from core import clock
 from scheduler.models import ChangeKind
+
+CYCLE_LEASE = "scheduler.cycle"
 
 _LAST = "SELECT id, kind, key, {position} FROM scheduler_change ORDER BY id DESC LIMIT 1"
 _SINCE = "SELECT id, kind, key, {position} FROM scheduler_change WHERE {is_since} OR id = %s"
+# As a row of its own, without the id of a change.
+_LEASE = "SELECT 0, '', (SELECT lease_token FROM core_lease WHERE name = %s AND lease_expires_at <= %s), 0"
 _OLDEST_OPEN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _PARTS: Mapping[str, tuple[str, str]] = {
     # One transaction writes at a time, so ids come in the order of commits. `COALESCE(%s, id)` would read all rows.
@@ -44,6 +49,8 @@ class ChangeReader:
         self._position: int | None = None
         self._last: _Row | None = None
         self._known: frozenset[_Row] = frozenset()
+        self.lease_token: str | None = None
+        """Whose the lease of cycles was last when the log was read; None: somebody held it, or nobody ever had it."""
 
     def read(self) -> News:
         """Return what has changed since the last call."""
@@ -55,16 +62,20 @@ class ChangeReader:
         return news
 
     def _rows(self) -> tuple[frozenset[_Row], int]:
-        """Return the last row, and those that may be new, with the position from which to ask next time."""
+        """Return the last row, and those that may be new, with the position from which to ask next time.
+
+        The lease is read by the same statement: whoever finds that nobody has had it since knows of all placements.
+        """
         at, is_since = _PARTS[connection.vendor]
         last, since = (part.format(position=at, is_since=is_since) for part in (_LAST, _SINCE))
         known_id = self._last[0] if self._last is not None else 0
         with connection.cursor() as cursor:
-            statement = f"SELECT * FROM ({last}) AS newest UNION ALL {since}"  # noqa: S608 (of the texts above)
-            cursor.execute(statement, [self._position, known_id])
+            statement = f"SELECT * FROM ({last}) AS newest UNION ALL {since} UNION ALL {_LEASE}"  # noqa: S608 (of the texts above)
+            now = connection.ops.adapt_datetimefield_value(clock.now())
+            cursor.execute(statement, [self._position, known_id, CYCLE_LEASE, now])
             rows = cursor.fetchall()
-        position = max((row[3] for row in rows), default=0)
-        return frozenset((pk, kind, key) for pk, kind, key, _ in rows), position
+        (self.lease_token,) = (token for pk, _, token, _ in rows if not pk)
+        return frozenset((pk, kind, key) for pk, kind, key, _ in rows if pk), max(row[3] for row in rows)
 
 
 def _news(rows: Collection[_Row]) -> News:

@@ -87,6 +87,8 @@ class ClusterView:
     def apply_rules(self, policy: Policy, now: datetime) -> Policy:
         """Return a policy with the rules of the pool as they are now."""
         consolidates = self.moves_from is None or now >= self.moves_from
+        if (policy.sharing, policy.consolidates) == (self.sharing, consolidates):
+            return policy
         return replace(policy, sharing=self.sharing, consolidates=consolidates)
 
     def without(self, job_ids: Collection[str]) -> "ClusterView":
@@ -163,6 +165,7 @@ class SnapshotReader:
     def __init__(self) -> None:
         self._changes = ChangeReader()
         self._nodes: dict[str, _Node] = {}
+        self._queue_rows: Sequence[Queue] = ()
         self._queues: Sequence[tuple[str, QueueView]] = ()
         self._reservations = _Reservations(())
         self._jobs: dict[str, tuple[JobView, ...]] = {}
@@ -175,6 +178,11 @@ class SnapshotReader:
         self._views: Mapping[str, ClusterView] = {}
         self.packing: Packing | None = None
         """The prices of capacity that were in use when the state was read."""
+
+    @property
+    def lease_token(self) -> str | None:
+        """Whose the lease of cycles was last when the state was read; None: somebody held it."""
+        return self._changes.lease_token
 
     def read(
         self,
@@ -223,6 +231,9 @@ class SnapshotReader:
     ) -> tuple[bool, bool]:
         """Read the queues; return whether they are other ones than before, and whether their work is seen otherwise."""
         rows = tasks.recently(QUEUES, _queues)
+        if rows is self._queue_rows and not (changed or changed_rules):
+            return False, False
+        self._queue_rows = () if changed or changed_rules else rows
         pools = {row.pool_id: _view_pool(row.pool, changed_rules) for row in rows}
         used = parts_used([row for row in rows if pools[row.pool_id].sharing.usage_pull])
         queues = [

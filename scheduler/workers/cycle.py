@@ -1,12 +1,12 @@
 """One cycle: read what has changed, let the engine decide, apply each decision by compare-and-set.
 
-Only the holder of the lease applies, and every batch checks that it still holds it: two controllers may run, but a
-placement is never made on a view that another one has outdated. Workloads that end while a cycle runs are skipped,
-nodes that change take nothing until the next cycle.
+Only the holder of the lease applies, and every batch checks that it still holds it, or takes it then if nobody had it
+since the view was read: two controllers may run, but a placement is never made on a view that another one has outdated.
+Workloads that end while a cycle runs are skipped, nodes that change take nothing until the next cycle.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -26,6 +26,7 @@ from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Gpu, Node, Placement, Pool, Queue, Workload
 from scheduler.selectors import workloads
+from scheduler.selectors.changes import CYCLE_LEASE
 from scheduler.selectors.snapshots import QUEUES, ClusterView, SnapshotReader
 from scheduler.workers import answers, apply, receipts, undecided
 from scheduler.workers.apply import Applied
@@ -36,7 +37,6 @@ log = structlog.get_logger(__name__)
 
 CYCLE_SECONDS = Histogram("nearline_scheduler_cycle_seconds", "Time that one scheduling cycle took")
 
-_LEASE = "scheduler.cycle"
 _LEASE_S = 30.0
 _MOVED_AT_ONCE = 100
 APPLY = "scheduler.apply"
@@ -89,24 +89,37 @@ def run_once(policy: Policy = _POLICY, *, only_if_waiting: bool = True) -> Cycle
         with CYCLE_SECONDS.time():
             return _run(policy, lease)
     finally:
-        if not lease.has_ended:
-            leases.release_named(_LEASE, holder=lease.holder)
+        if lease.is_taken and not lease.has_ended:
+            leases.release_named(CYCLE_LEASE, holder=lease.holder)
 
 
 @dataclass
 class _Lease:
-    """The lease of a cycle, which may end with its last change."""
+    """The lease of a cycle. Where it is not taken before, it is with the first change; it may end with the last one."""
 
     holder: str
+    is_taken: bool
     has_ended: bool = False
+
+    def hold(self, *, for_s: float) -> bool:
+        """Hold the lease for the caller's transaction and so long after it; False where another cycle had it since."""
+        if self.is_taken:
+            return leases.renew_named(CYCLE_LEASE, holder=self.holder, for_s=for_s)
+        return leases.take_named_since(CYCLE_LEASE, _sessions.lease_token, holder=self.holder, for_s=for_s)
 
 
 def _take_lease(*, only_if_waiting: bool) -> _Lease | None:
-    """Take the lease, where asked for only if anything waits; None where another cycle runs too."""
-    if only_if_waiting and not workloads.list_enqueued_here() and not _first_waiting():
-        return None
+    """Take the lease, where asked for only if anything waits; None where another cycle runs too.
+
+    For what this thread has just enqueued it is not taken yet: that is placed by one change.
+    """
     holder = ids.new_id("cycle", now_ms=clock.now_ms())
-    return _Lease(holder) if leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S) else None
+    if only_if_waiting and workloads.list_enqueued_here():
+        return _Lease(holder, is_taken=False)
+    if only_if_waiting and not _first_waiting():
+        return None
+    is_taken = leases.take_named(CYCLE_LEASE, holder=holder, for_s=_LEASE_S)
+    return _Lease(holder, is_taken) if is_taken else None
 
 
 def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, int]:
@@ -197,19 +210,23 @@ def _write(decided: Sequence[_Decided], lease: _Lease) -> CycleReport:
         batches += [(part, batch) for batch in _in_batches(list(moves_of.values()))]
     waiting = sum(len(answer.job_ids) for part in decided for answer in part.answers)
     has_answers = bool(waiting) or any(key for part in decided for key in part.view.answers.values())
+    if has_answers and not lease.is_taken:
+        lease.is_taken = lease.hold(for_s=_LEASE_S)
     for number, (part, batch) in enumerate(batches, start=1):
         is_last = number == len(batches) and not has_answers
         work = partial(_apply, part=part, lease=lease, is_last=is_last)
         applied = sum(isolation.in_batch(APPLY, batch, work, key=_job_id), applied)
-    if has_answers:
+    if has_answers and lease.is_taken:
         answers.store({part.receipts.pool_id: (part.view, part.answers) for part in decided})
     for part in decided if applied.evicted else ():
         if part.receipts.by_victim:
             receipts.store_dump(part.receipts, part.view, part.policy, part.moves)
     skipped = len(starts) - applied.placed
-    if applied != Applied() or skipped:
-        log.info("scheduler.cycle", **asdict(applied), skipped=skipped, waiting=waiting)
-    return CycleReport(**asdict(applied), waiting=waiting, skipped=skipped)
+    report = CycleReport(**vars(applied), waiting=waiting, skipped=skipped)
+    if report != CycleReport(waiting=waiting):
+        # That work was placed and nothing else happened is no news: each job tells it.
+        (log.debug if report == CycleReport(placed=applied.placed) else log.info)("scheduler.cycle", **vars(report))
+    return report
 
 
 def _in_batches(jobs: Sequence[Sequence[Move]]) -> Iterator[Sequence[Sequence[Move]]]:
@@ -234,10 +251,10 @@ def _apply(batch: Sequence[Sequence[Move]], part: _Decided, lease: _Lease, *, is
     """Apply a batch while the lease is held; with the last one it ends."""
     try:
         with transaction.atomic():
-            if not leases.renew_named(_LEASE, holder=lease.holder, for_s=0 if is_last else _LEASE_S):
+            if not lease.hold(for_s=0 if is_last else _LEASE_S):
                 return Applied()
             applied = apply.apply_moves(batch, part.view, part.receipts)
     except apply.Outdated:
         return Applied()
-    lease.has_ended = is_last
+    lease.is_taken, lease.has_ended = True, is_last
     return applied

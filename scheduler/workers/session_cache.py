@@ -40,6 +40,8 @@ class SessionCache:
     def __init__(self) -> None:
         self._cached: _Cached | None = None
         self._lock = Lock()
+        self.lease_token: str | None = None
+        """That of the reader, of the cycle that reads now (`SnapshotReader.lease_token`)."""
 
     @contextmanager
     def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[Mapping[str, CycleInput]]:
@@ -53,6 +55,7 @@ class SessionCache:
             if cached is None or not timedelta(0) <= now - cached.since < _MAX_AGE:
                 cached = _Cached(SnapshotReader(), {}, now)
             views = cached.reader.read()
+            self.lease_token = cached.reader.lease_token
             policy = apply_prices(policy, cached.reader.packing)
             inputs = {
                 pool_id: _read(
@@ -81,7 +84,8 @@ def _rebuild(view: ClusterView, policy: Policy) -> CycleInput:
 def _update(cached: CycleInput, view: ClusterView, policy: Policy) -> CycleInput:
     before, session = cached.view, cached.session
     has_turn = policy.consolidates and not session.policy.consolidates
-    session.policy = replace(session.policy, consolidates=policy.consolidates)
+    if session.policy.consolidates != policy.consolidates:
+        session.policy = replace(session.policy, consolidates=policy.consolidates)
     if (before.nodes, before.queues, session.policy) != (view.nodes, view.queues, policy):
         return _rebuild(view, policy)
     has_moved = bool(session.moved_since(0))

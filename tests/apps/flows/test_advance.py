@@ -1,9 +1,10 @@
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from compute.models import Job
-from core import leases
+from core import clock, leases
 from core.models import Failure
 from experiments.models import Experiment
 from flows.engine import planner
@@ -35,6 +36,23 @@ def test_a_chain_runs_step_by_step_to_its_end(world: World, member, project):
     assert states(run) == {"a": "succeeded", "b": "succeeded", "c": "succeeded"}
     assert state_of(run) == "succeeded"
     assert Attempt.objects.filter(run=run).count() == Job.objects.count() == 3
+
+
+def test_that_a_job_has_begun_is_no_work_until_its_attempt_has_been_queued_for_a_second(world: World, member, project):
+    def has_work() -> bool:
+        return any(rows.exists() for rows in advance.find_work())
+
+    with clock.frozen_at(clock.now()) as move:
+        run = world.start(member, project, CHAIN)
+        world.turn()
+        world.turn()
+        Attempt.objects.update(state="queued")  # as if nobody had looked
+
+        assert not has_work()
+        move(clock.now() + timedelta(seconds=1))
+        assert has_work()
+        world.turn()
+        assert states(run)["a"] == "running"
 
 
 def test_events_are_numbered_without_gaps(world: World, member, project):

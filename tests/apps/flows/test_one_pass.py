@@ -1,6 +1,6 @@
 """From the end of a job to the start of the next one in one pass, which may die at any statement."""
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
@@ -12,7 +12,8 @@ from compute.workers import observe
 from config import recovery
 from core import clock, tasks
 from core.local_queue import LocalQueue
-from flows.models import Attempt, Run, RunEvent
+from flows.models import Attempt, Run, RunEvent, Step
+from flows.workers import pending_steps
 from scheduler.models import Placement, Workload
 from tests.factories.flows import World, newest_attempt, state_of, states
 
@@ -29,7 +30,7 @@ steps:
 LONG_CHAIN = f"{CHAIN}  - {{name: c, command: 'true', after: [b]}}\n  - {{name: d, command: 'true', after: [c]}}\n"
 
 # What a step that another one follows costs in one pass, once the process knows flow and nodes. It only ever goes down.
-STATEMENTS = 24
+STATEMENTS = 22
 # More once a second: failures, resource, templates, project and its queue, and all queues.
 STATEMENTS_EACH_SECOND = 6
 LEASES_END_AFTER = timedelta(seconds=31)
@@ -110,6 +111,22 @@ def test_a_hand_over_takes_the_same_few_statements_each_time(world: World, membe
 
     assert states(run) == {"a": "succeeded", "b": "succeeded", "c": "succeeded", "d": "queued"}
     assert counts[1:] == [STATEMENTS, STATEMENTS]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_steps_that_were_read_ahead_are_read_anew_once_another_process_has_changed_them(
+    world: World, member, project, monkeypatch
+):
+    run = start_chain(world, member, project, LONG_CHAIN)
+    pass_over(world, run, Statements(), step="a")
+    known_before = OrderedDict(pending_steps._known)
+    pass_over(world, run, Statements(), step="b")
+    monkeypatch.setattr(pending_steps, "_known", known_before)  # as in a process that did not see that
+
+    pass_over(world, run, Statements(), step="c")
+
+    assert states(run) == {"a": "succeeded", "b": "succeeded", "c": "succeeded", "d": "queued"}
+    assert [step.attempt_count for step in Step.objects.filter(run=run)] == [1, 1, 1, 1]
 
 
 @pytest.mark.django_db(transaction=True)

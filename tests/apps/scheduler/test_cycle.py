@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from core import clock, leases
+from core import clock, leases, tasks
+from core.local_queue import LocalQueue
 from core.models import Lease
 from scheduler import signals
 from scheduler.models import Node, Placement, Workload
@@ -128,6 +129,62 @@ def test_the_lease_of_a_cycle_that_died_is_taken_over(project):
         leases.take_named("scheduler.cycle", holder="dead", for_s=30)
     with clock.frozen_at(NOON + timedelta(seconds=31)):
         assert cycle.run_once().placed == 1
+
+
+@pytest.fixture
+def handing_over():
+    """Let this thread hand over, so that cycles know what it has enqueued; another cycle has run before."""
+    leases.take_named("scheduler.cycle", holder="before", for_s=0)
+    tasks.install_threads(LocalQueue())
+    try:
+        with tasks.hand_over():
+            yield
+    finally:
+        tasks.install_threads(None)
+
+
+@pytest.mark.usefixtures("handing_over")
+def test_what_was_just_enqueued_is_placed_by_one_transaction_that_takes_and_ends_the_lease(
+    project, django_assert_num_queries
+):
+    report_nodes(report("n1"))
+    cycle.run_once(only_if_waiting=False)
+    (workload,) = enqueue(project, "job")
+
+    # what there is and the lease, queues; the lease, whose job it is, workload, placement; and the test's savepoint
+    with django_assert_num_queries(8):
+        assert cycle.run_once() == CycleReport(placed=1)
+
+    workload.refresh_from_db()
+    assert workload.state == "placed"
+    lease = Lease.objects.get()
+    assert lease.lease_token.startswith("cycle_")
+    assert not lease.is_leased_at(clock.now())
+
+
+@pytest.mark.usefixtures("handing_over")
+def test_what_was_just_enqueued_waits_while_another_cycle_holds_the_lease(project):
+    report_nodes(report("n1"))
+    (workload,) = enqueue(project, "job")
+    leases.take_named("scheduler.cycle", holder="another", for_s=30)
+
+    assert cycle.run_once() == CycleReport(skipped=1)
+
+    workload.refresh_from_db()
+    assert workload.state == "pending"
+    assert Lease.objects.get().lease_token == "another"
+
+
+@pytest.mark.usefixtures("handing_over")
+def test_what_was_just_enqueued_waits_if_another_cycle_had_the_lease_since_the_view_was_read(project, monkeypatch):
+    report_nodes(report("n1"))
+    (workload,) = enqueue(project, "job")
+
+    outcome = run_while(monkeypatch, lambda: leases.take_named("scheduler.cycle", holder="another", for_s=0))
+
+    assert outcome == CycleReport(skipped=1)
+    workload.refresh_from_db()
+    assert workload.state == "pending"
 
 
 def run_while(monkeypatch, happening) -> CycleReport:
