@@ -86,8 +86,8 @@ class JobSpec:
     log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
 
     def __post_init__(self) -> None:
-        for name in _SEQUENCES:
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        own = vars(self)
+        own.update({name: tuple(own[name]) for name in _SEQUENCES})
         if not isinstance(self.command, str):
             object.__setattr__(self, "command", tuple(self.command))
         self._check()

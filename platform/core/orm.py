@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final, Self, TypeVar
 
 from django.db import connection, models
@@ -40,6 +41,9 @@ class BaseModel(models.Model):
 
     class Meta:
         abstract = True
+
+    # As Django's, which asks for the name of the key each time.
+    pk = property(attrgetter("id"), lambda row, key: setattr(row, "id", key))
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         columns = _columns_of(type(self))

@@ -336,8 +336,11 @@ class _Update:
         return [tuple(row) for row in _converted(rows, self._converters, database)]
 
     def _bind(self, new: Iterable[Any], values: Values, database: BaseDatabaseWrapper) -> list[Any]:
-        pairs = zip(self._columns, new, strict=True)
-        return [*(column.adapt(value, database) for column, value in pairs), *self._statement.bind(values)]
+        adapted = [
+            value if type(value) in column.unchanged else column.adapt(value, database)
+            for column, value in zip(self._columns, new, strict=True)
+        ]
+        return adapted + self._statement.bind(values)
 
 
 class _Delete:
@@ -372,14 +375,20 @@ class _Statement:
     def of(cls, text: str, parameters: Sequence[object], places: Mapping[object, int]) -> "_Statement":
         return cls(text, [(places.get(each) if isinstance(each, Hashable) else None, each) for each in parameters])
 
-    def bind(self, values: Values) -> tuple[Any, ...]:
-        return tuple(same if place is None else values[place] for place, same in self.parameters)
+    def bind(self, values: Values) -> list[Any]:
+        return [same if place is None else values[place] for place, same in self.parameters]
 
 
 def _parted(changes: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the values among changes, and the expressions and NULLs, which are part of the SQL."""
-    new = {name: value for name, value in changes.items() if _is_value(value)}
-    return new, {name: value for name, value in changes.items() if name not in new}
+    new: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, value in changes.items():
+        (new if type(value) in _PLAIN or _is_value(value) else others)[name] = value
+    return new, others
+
+
+_PLAIN = frozenset({str, int, bool, datetime, list, dict})
 
 
 def _is_value(change: object) -> bool:
@@ -393,7 +402,7 @@ def _split(arguments: Sequence[object], named: Mapping[str, object]) -> tuple[Sh
     shape: Shape = []
     values: Values = []
     for argument in arguments:
-        if isinstance(argument, str):
+        if type(argument) is str or isinstance(argument, str):
             shape.append(str)
             values.append(argument)
         elif argument is None or isinstance(argument, bool):
@@ -536,8 +545,8 @@ class _Stored:
 def _for_database(moment: datetime, database: BaseDatabaseWrapper) -> Any:
     """Return a moment as the database takes it: SQLite as a text, in UTC."""
     if database.vendor == "sqlite" and moment.tzinfo is UTC:
-        return moment.isoformat(" ")[: -len(_UTC)]
+        return moment.isoformat(" ")[:_BEFORE_UTC]
     return database.ops.adapt_datetimefield_value(moment)
 
 
-_UTC = "+00:00"
+_BEFORE_UTC = -len("+00:00")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from core.errors import Conflict
@@ -31,12 +32,12 @@ class TransitionTable(Generic[S]):
         """Return the states from which `new` can be reached in one step."""
         return frozenset(old for old, successors in self.arrows.items() if new in successors)
 
-    @property
+    @cached_property
     def final(self) -> frozenset[S]:
         """The states that nothing follows."""
         return frozenset(state for state, successors in self.arrows.items() if not successors)
 
-    @property
+    @cached_property
     def live(self) -> frozenset[S]:
         """The states that something follows."""
         return frozenset(self.arrows) - self.final

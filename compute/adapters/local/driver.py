@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -424,13 +425,13 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | N
         str(len(argv)),
         *argv,
         str(len(environment)),
-        *(f"{key}={value}" for key, value in environment.items()),
+        *[f"{key}={value}" for key, value in environment.items()],
         ",".join(f"{share.index}:{share.milli}" for share in launch.gpus),
         _gpu_packages() if launch.gpus else "",
         str(len(masked)),
         *masked,
         str(len(view)),
-        *(part for entry in view for part in entry),
+        *chain.from_iterable(view),
         shim.ORDER_END,
     ]
     return "\0".join(parts).encode("utf-8", "surrogateescape")
