@@ -4,7 +4,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import itemgetter
 from typing import NamedTuple
 
 from nearline.content.entries import EntryKind
@@ -35,6 +34,8 @@ class LocalFile(NamedTuple):
 
 # The same as `LocalFile._make` without a Python call for each of a million files.
 _new_file: Callable[[Iterable[object]], LocalFile] = partial(tuple.__new__, LocalFile)
+# Asking an enumeration for a member costs as much as the rest of describing a file.
+_FILE = EntryKind.FILE
 
 
 class Skipped(NamedTuple):
@@ -54,81 +55,79 @@ def describe(path: bytes, status: os.stat_result, target: bytes = b"") -> LocalF
     if stat.S_ISLNK(status.st_mode):
         kind, mode, size = EntryKind.SYMLINK, 0o777, len(target)
     else:
-        kind, mode, size = EntryKind.FILE, normal_mode(status.st_mode), status.st_size
+        kind, mode, size = _FILE, normal_mode(status.st_mode), status.st_size
     return _new_file((path, kind, mode, size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, target))
 
 
 def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[LocalFile]:
     """Yield every file and link below `root` that is not ignored; append to `skipped` what cannot be carried."""
-    stack = [_read_folder(root, b"", rules)]
+    base = root + b"/"
+    stack = [_read_folder(base, b"", rules)]
     while stack:
         listed, is_sound = stack[-1]
-        for order, path, entry in listed:
+        for order, path in listed:
             if order is not path:
-                if not _is_empty(entry):
-                    stack.append(_read_folder(root, path + b"/", rules))
+                if not _is_empty(base + path):
+                    stack.append(_read_folder(base, order, rules))
                     break
                 skipped.append(Skipped(path, "is an empty folder, and a dataset keeps files only"))
                 continue
             try:
                 if not is_sound:
                     check_path(path)
-                status = entry.stat(follow_symlinks=False)
+                status = os.lstat(base + path)
                 if stat.S_ISREG(status.st_mode):
                     yield describe(path, status)
                 else:
-                    yield _describe_link(path, entry, status)
+                    yield _describe_link(base, path, status)
             except BadPath as error:
                 skipped.append(Skipped(path, error.why))
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 # It left while the folder was read.
                 continue
         else:
             stack.pop()
 
 
-def _read_folder(
-    root: bytes, prefix: bytes, rules: IgnoreRules
-) -> tuple[Iterator[tuple[bytes, bytes, "os.DirEntry[bytes]"]], bool]:
+def _read_folder(base: bytes, prefix: bytes, rules: IgnoreRules) -> tuple[Iterator[tuple[bytes, bytes]], bool]:
     """Return what is in a folder and not ignored, in the order of paths, and whether all paths may be carried.
 
-    The first of each three is what decides the order. A file's is its path, the same object; a folder stands where its
+    The first of each two is what decides the order. A file's is its path, the same object; a folder stands where its
     files stand in the order of whole paths.
     """
-    files: dict[bytes, os.DirEntry[bytes]] = {}
-    folders: dict[bytes, os.DirEntry[bytes]] = {}
+    files: list[bytes] = []
+    folders: list[bytes] = []
     try:
-        with os.scandir(root + b"/" + prefix) as entries:
+        with os.scandir(base + prefix) as entries:
             for entry in entries:
-                (folders if entry.is_dir(follow_symlinks=False) else files)[prefix + entry.name] = entry
+                (folders if entry.is_dir(follow_symlinks=False) else files).append(prefix + entry.name)
     except FileNotFoundError:
         pass
     except OSError as error:
         raise cannot("read the folder", prefix or b".", error) from error
-    paths = rules.leave_out(files, is_folder=False)
-    listed = [(path, path, files[path]) for path in paths]
-    listed += [(path + b"/", path, folders[path]) for path in rules.leave_out(folders, is_folder=True)]
-    listed.sort(key=itemgetter(0))
+    listed = [(path, path) for path in rules.leave_out(files, is_folder=False)]
+    listed += [(path + b"/", path) for path in rules.leave_out(folders, is_folder=True)]
+    listed.sort()
     try:
-        check_paths([path for _, path, _ in listed])
+        check_paths([path for _, path in listed])
     except BadPath:
         return iter(listed), False
     return iter(listed), True
 
 
-def _is_empty(folder: "os.DirEntry[bytes]") -> bool:
+def _is_empty(folder: bytes) -> bool:
     try:
-        with os.scandir(folder.path) as entries:
+        with os.scandir(folder) as entries:
             return next(entries, None) is None
     except OSError:
         # Reading it says why.
         return False
 
 
-def _describe_link(path: bytes, entry: "os.DirEntry[bytes]", status: os.stat_result) -> LocalFile:
+def _describe_link(base: bytes, path: bytes, status: os.stat_result) -> LocalFile:
     if not stat.S_ISLNK(status.st_mode):
         raise BadPath(path, "is neither a file nor a folder nor a link")
-    target = os.readlink(entry.path)
+    target = os.readlink(base + path)
     check_target(path, target)
     return describe(path, status, target)
 
