@@ -10,7 +10,6 @@ from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.browse import FolderItem, Listing
-from datasets.engine.globs import compile_glob
 from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
 from datasets.engine.queries import CompiledQuery
@@ -84,8 +83,7 @@ def list_matching(
     require(actor, permissions.VIEW, tree.dataset.project_id)
     if len(glob) > MAX_LENGTH:
         raise InvalidInput(f"A pattern has at most {MAX_LENGTH} characters; this one has {len(glob)}.")
-    pattern = compile_glob(glob)
-    return _page(open_tree(tree).list_matching(pattern, resume_at=_position(cursor), limit=_bounded(limit)))
+    return _page(trees.list_matching(tree, glob, resume_at=_position(cursor), limit=_bounded(limit)))
 
 
 def list_selected(

@@ -1,6 +1,6 @@
 """Reading trees, those of commits and those that are stored without one: verified, the latest kept decoded."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeAlias
 
 from accounts.actor import Actor
@@ -8,6 +8,7 @@ from accounts.permissions import require
 from datasets import permissions
 from datasets.adapters.opening import open_manifests
 from datasets.engine.browse import Listing, TreeView
+from datasets.engine.globs import compile_glob
 from datasets.engine.layout import range_key, root_key
 from datasets.engine.range_names import join_names
 from datasets.errors import ContentCorrupt, FileNotInCommit, TreeNotFound
@@ -15,7 +16,6 @@ from datasets.models import Commit, Dataset, StoredTree
 from datasets.selectors.kept import Kept
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, load_range, root_id
-from nearline.content.range_deltas import KeepEntries
 
 # About 40 MB of ranges (an entry takes some 150 bytes, four times that once it was made), and a few MB of roots.
 _CACHED_ENTRIES = 250_000
@@ -35,6 +35,7 @@ class TreeReader:
     def __init__(self, dataset: Dataset) -> None:
         self._dataset_id = dataset.id
         self._store = open_manifests(dataset)
+        self._latest: tuple[str, RangeEntries] | None = None
 
     def read_root(self, root: str) -> Sequence[RootRange]:
         """Return the ranges of a tree."""
@@ -53,7 +54,8 @@ class TreeReader:
         key = (self._dataset_id, range_id)
         kept = _ranges.get(key)
         if kept is None:
-            kept = self._read_range(range_id, keep=lambda id_, entries, _: self.keep_range(id_, entries))
+            kept = self._read_once(range_id)
+            self.keep_range(range_id, kept)
         return kept
 
     def load_names(self, range_id: str) -> bytes:
@@ -62,7 +64,7 @@ class TreeReader:
         kept = _names.get(key)
         if kept is None:
             # The ranges that are kept stay: a search goes through all of a tree, and needs only these of it.
-            kept = join_names((_ranges.get(key) or self._read_range(range_id)).paths)
+            kept = join_names((_ranges.get(key) or self._read_once(range_id)).paths)
             _names.put(key, kept, weight=len(kept))
         return kept
 
@@ -80,13 +82,19 @@ class TreeReader:
         for row in self.read_root(root):
             yield from _ranges.get((self._dataset_id, row.range_id)) or self._read_range(row.range_id)
 
-    def _read_range(self, range_id: str, *, keep: KeepEntries = lambda _id, _entries, _data: None) -> RangeEntries:
+    def _read_once(self, range_id: str) -> RangeEntries:
+        """Read a range; the one that was read last is at hand, for what is found by its names is asked for next."""
+        if self._latest is None or self._latest[0] != range_id:
+            self._latest = range_id, self._read_range(range_id)
+        return self._latest[1]
+
+    def _read_range(self, range_id: str) -> RangeEntries:
         def get(name: str) -> bytes:
             return self._store.get(range_key(name))
 
         try:
             # Every range of a commit was checked before the commit was made.
-            return load_range(range_id, get, find=self.find_kept, keep=keep, is_verified=True)
+            return load_range(range_id, get, find=self.find_kept, is_verified=True)
         except ContentError as error:
             raise ContentCorrupt(
                 f"The store's copy of the range {range_id[:12]} is damaged: {error}", range=range_id
@@ -147,19 +155,33 @@ def list_entries(tree: FileTree) -> Iterator[Entry]:
 
 
 def list_folder(of: FileTree, folder: bytes, *, resume_at: bytes | None, limit: int) -> Listing:
-    """Return a page of a folder. Trees never change, so a page that was made once is kept.
+    """Return a page of a folder. Raises FileNotInCommit when there is no such folder."""
 
-    Raises FileNotInCommit when there is no such folder.
-    """
-    key = (of.root, f"{folder.hex()} {resume_at.hex() if resume_at else ''} {limit}")
-    kept = _pages.get((of.dataset_id, *key))
-    if kept is None:
-        tree = open_tree(of)
+    def make_page(tree: TreeView) -> Listing:
         if not tree.has_folder(folder):
             shown = folder.decode("utf-8", "backslashreplace")
             raise FileNotInCommit(f"The {of.label} has no folder '{shown}'.")
-        kept = tree.list_folder(folder, resume_at=resume_at, limit=limit)
-        _pages.put((of.dataset_id, *key), kept, weight=len(kept.items) + 1)
+        return tree.list_folder(folder, resume_at=resume_at, limit=limit)
+
+    return _find_page(of, make_page, "folder", folder, resume_at, limit)
+
+
+def list_matching(of: FileTree, pattern: bytes, *, resume_at: bytes | None, limit: int) -> Listing:
+    """Return a page of the files whose path matches."""
+
+    def make_page(tree: TreeView) -> Listing:
+        return tree.list_matching(compile_glob(pattern), resume_at=resume_at, limit=limit)
+
+    return _find_page(of, make_page, "glob", pattern, resume_at, limit)
+
+
+def _find_page(of: FileTree, make_page: Callable[[TreeView], Listing], *asked: object) -> Listing:
+    """Return the page for what is asked. Trees never change, so one that was made once is kept."""
+    key = (of.dataset_id, of.root, repr(asked))
+    kept = _pages.get(key)
+    if kept is None:
+        kept = make_page(open_tree(of))
+        _pages.put(key, kept, weight=len(kept.items) + 1)
     return kept
 
 

@@ -202,7 +202,7 @@ def _span(row: RootRange) -> tuple[bytes, bytes, int]:
 
 def _find_names(dataset: Dataset, reader: TreeReader, entries: RangeEntries, twin: str) -> bytes:
     """Return the fingerprints of these names if another range has the same; empty if not."""
-    if reader.load_range(twin).paths != entries.paths:
+    if not reader.load_range(twin).has_paths_of(entries):
         return b""
     kept = ManifestRange.objects.filter(dataset=dataset, range_id=twin).values_list("names", flat=True).first()
     return bytes(kept or b"")

@@ -9,6 +9,7 @@ from nearline.content.entries import MAX_MODE
 from nearline.content.errors import ContentError
 from nearline.content.hashing import ID_BYTES
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
+from nearline.content.path_columns import PathColumns
 from nearline.content.range_codec import encode_range, read_range
 from nearline.content.range_entries import Columns, RangeEntries
 from tests.engine.content.strategies import trees
@@ -17,7 +18,7 @@ from tests.engine.content.strategies import trees
 def columns(**changes) -> Columns:
     """Return a sound range of two files of one blob each, with some columns changed."""
     sound = Columns(
-        paths=[b"a", b"b"],
+        names=PathColumns.of([b"a", b"b"]),
         kinds=bytes(2),
         modes=array("H", [0o644, 0o644]),
         sizes=array("Q", [10, 20]),

@@ -72,7 +72,7 @@ def _blocks(
 
 
 def _diff_ranges(base: Sequence[Entry], other: Sequence[Entry]) -> Iterator[Change]:
-    if isinstance(base, RangeEntries) and isinstance(other, RangeEntries) and base.paths == other.paths:
+    if isinstance(base, RangeEntries) and isinstance(other, RangeEntries) and base.has_paths_of(other):
         return (Change(base.paths[index], base[index], other[index]) for index in base.find_differing(other))
     return diff_entries(base, other)
 
@@ -87,6 +87,8 @@ def diff_entries(base: Iterable[Entry], other: Iterable[Entry]) -> Iterator[Chan
 def merge_changes(ours: Iterable[Change], theirs: Iterable[Change]) -> MergeResult:
     """Merge the changes of two sides, each sorted and made from the same base."""
     ours, theirs = list(ours), list(theirs)
+    if not theirs:
+        return MergeResult([], [])
     present = {change.path for change in (*ours, *theirs) if change.after is not None}
     clashing = {path for clash in find_clashes(sorted(present)) for path in clash.names}
     result = MergeResult([], [])

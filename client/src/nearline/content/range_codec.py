@@ -7,8 +7,8 @@ docs/reference/format.md has the layout byte by byte.
 
 import struct
 from array import array
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
+from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from nearline.content import entries as entry_rules
@@ -16,6 +16,7 @@ from nearline.content.columns import ColumnReader, pack_numbers, write_column
 from nearline.content.entries import Entry
 from nearline.content.errors import BadManifest
 from nearline.content.hashing import ALGORITHM, ID_BYTES, new_hasher
+from nearline.content.path_columns import PathColumns
 from nearline.content.range_entries import KINDS, Columns, RangeEntries
 
 VERSION = 1
@@ -94,9 +95,9 @@ def _check_count(entries: Sequence[Entry]) -> None:
 
 
 def _check_size(columns: Columns) -> None:
-    paths = columns.paths
-    if _total(paths) + len(columns.targets) > MAX_RANGE_NAME_BYTES or len(columns.offsets) > MAX_RANGE_BLOBS:
-        raise BadManifest(f"The range of '{paths[0].decode('utf-8', 'backslashreplace')}' has too much in it.")
+    names = columns.names
+    if names.size_bytes + len(columns.targets) > MAX_RANGE_NAME_BYTES or len(columns.offsets) > MAX_RANGE_BLOBS:
+        raise BadManifest(f"The range of '{names.paths[0].decode('utf-8', 'backslashreplace')}' has too much in it.")
 
 
 def read_columns(entries: Sequence[Entry]) -> Columns:
@@ -109,7 +110,7 @@ def read_columns(entries: Sequence[Entry]) -> Columns:
     _, packs, offsets, _ = zip(*blobs, strict=True) if blobs else ((), (), (), ())
     ordinals = {pack: ordinal for ordinal, pack in enumerate(dict.fromkeys(packs))}
     return Columns(
-        list(paths),
+        PathColumns.of(list(paths)),
         bytes(map(KINDS.index, kinds)),
         array("H", modes),
         array("Q", sizes),
@@ -127,15 +128,18 @@ def read_columns(entries: Sequence[Entry]) -> Columns:
 
 def _lay_out(range_columns: Columns) -> tuple[bytes, list[tuple[bytes, bool]]]:
     """Return the header, and of each column that makes the id its bytes and whether it is compressed."""
-    paths = range_columns.paths
-    shared = _shared_folders(paths)
-    suffixes = [path[length:] for path, length in zip(paths, shared, strict=True)]
-    counts = len(paths), len(range_columns.chunk_sizes), len(range_columns.offsets), len(range_columns.packs)
+    names = range_columns.names
+    counts = (
+        len(range_columns.kinds),
+        len(range_columns.chunk_sizes),
+        len(range_columns.offsets),
+        len(range_columns.packs),
+    )
     header = _HEADER.pack(MAGIC, VERSION, ALGORITHM, 0, *counts)
     return header, [
-        (pack_numbers("H", shared), True),
-        (pack_numbers("H", map(len, suffixes)), True),
-        (b"".join(suffixes), True),
+        (pack_numbers("H", names.shared), True),
+        (pack_numbers("H", names.suffix_lengths), True),
+        (names.suffixes, True),
         (range_columns.kinds, True),
         (pack_numbers("H", range_columns.modes), True),
         (pack_numbers("Q", range_columns.sizes), True),
@@ -201,9 +205,9 @@ def read_range(data: bytes, *, is_verified: bool = False) -> DecodedRange:
     packs = [raw_packs[start : start + ID_BYTES] for start in range(0, len(raw_packs), ID_BYTES)]
     if list(dict.fromkeys(pack_ordinals)) != list(range(header.packs)) or len(set(packs)) != header.packs:
         raise BadManifest("The packs of this range are not listed in the order of their first use.")
-    paths = _join_paths(shared, suffix_lengths, suffixes)
+    names = PathColumns(shared, suffix_lengths, suffixes)
     columns = Columns(
-        paths,
+        names,
         kinds,
         modes,
         sizes,
@@ -220,7 +224,7 @@ def read_range(data: bytes, *, is_verified: bool = False) -> DecodedRange:
     entries = RangeEntries(columns)
     if not is_verified:
         entries.check()
-        if list(shared) != _shared_folders(paths) or _total(paths) + target_bytes > MAX_RANGE_NAME_BYTES:
+        if names != PathColumns.of(names.paths) or names.size_bytes + target_bytes > MAX_RANGE_NAME_BYTES:
             raise BadManifest("The names of this range are not encoded as this format demands.")
     return DecodedRange(range_id, entries)
 
@@ -236,10 +240,6 @@ def peek_ids(data: bytes) -> bytes:
     content_ids = reader.read_ids(header.entries)
     reader.skip(_COLUMNS_BEFORE_CHUNKS)
     return content_ids + reader.read_ids(header.chunks)
-
-
-def _total(texts: Iterable[bytes]) -> int:
-    return sum(map(len, texts))
 
 
 def _read_header(data: bytes) -> _Header:
@@ -265,25 +265,3 @@ def _hash_columns(header: bytes, columns: Sequence[bytes]) -> str:
         hasher.update(len(raw).to_bytes(8, "little"))
         hasher.update(raw)
     return hasher.digest().hex()
-
-
-def _shared_folders(paths: Sequence[bytes]) -> list[int]:
-    """Return for each path the length of its folder (with the slash) where that is the folder of the path before."""
-    folders = [path.rpartition(b"/")[0] for path in paths]
-    return [
-        len(folder) + 1 if folder == previous and folder else 0
-        for folder, previous in zip(folders, chain((b"",), folders), strict=False)
-    ]
-
-
-def _slice(joined: bytes, lengths: Sequence[int]) -> list[bytes]:
-    ends = list(accumulate(lengths))
-    return [joined[start:end] for start, end in zip(chain((0,), ends), ends, strict=False)]
-
-
-def _join_paths(shared: Sequence[int], suffix_lengths: Sequence[int], suffixes: bytes) -> list[bytes]:
-    previous = b""
-    return [
-        previous := previous[:length] + suffix
-        for length, suffix in zip(shared, _slice(suffixes, suffix_lengths), strict=True)
-    ]

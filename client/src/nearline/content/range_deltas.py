@@ -114,7 +114,7 @@ def _check_id(expected: str, found: str) -> None:
 def _compare(base: RangeEntries, entries: Sequence[Entry]) -> tuple[list[Entry], list[int]]:
     """Return the entries that the base does not have, and the numbers of those of its own whose paths are gone."""
     is_plain = base.is_plain and isinstance(entries, RangeEntries) and entries.is_plain
-    if is_plain and isinstance(entries, RangeEntries) and base.paths == entries.paths:
+    if is_plain and isinstance(entries, RangeEntries) and base.has_paths_of(entries):
         return [entries[index] for index in base.find_differing(entries, is_exact=True)], []
     known = dict(zip(base.paths, base, strict=True))
     paths = {entry.path for entry in entries}

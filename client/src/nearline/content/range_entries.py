@@ -16,6 +16,7 @@ from nearline.content import entries as entry_rules
 from nearline.content.entries import MAX_MODE, BlobRef, Entry, EntryKind
 from nearline.content.hashing import ID_BYTES
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
+from nearline.content.path_columns import PathColumns
 
 # The same as `BlobRef._make` and `Entry._make` without a Python call for each of a million rows.
 _new_blob: Callable[[Iterable[object]], BlobRef] = partial(tuple.__new__, BlobRef)
@@ -32,7 +33,7 @@ class Columns(NamedTuple):
     the order of their entries. `targets` are the targets of the links, one after another.
     """
 
-    paths: list[bytes]
+    names: PathColumns
     kinds: bytes
     modes: "array[int]"
     sizes: "array[int]"
@@ -57,13 +58,13 @@ class RangeEntries(Sequence[Entry]):
         self._columns = columns
         # The range whose entries the store's object of this one changes; None where it holds all of them.
         self.base_id = base_id
-        self.is_plain = columns.blob_counts.count(1) == len(columns.paths) and not any(columns.kinds)
+        self.is_plain = columns.blob_counts.count(1) == len(columns.kinds) and not any(columns.kinds)
         self._made = None if self.is_plain else _make_all(columns)
 
     @property
     def paths(self) -> Sequence[bytes]:
         """The path of every entry."""
-        return self._columns.paths
+        return self._columns.names.paths
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -86,6 +87,10 @@ class RangeEntries(Sequence[Entry]):
     def columns(self) -> Columns:
         """What the range lists, column by column."""
         return self._columns
+
+    def has_paths_of(self, other: Self) -> bool:
+        """Return whether two sound ranges list the same paths; none of these is made for that."""
+        return self._columns.names == other._columns.names
 
     def with_changed(self, changed: Mapping[int, Entry]) -> Self:
         """Return this plain range with other entries at some places: sound, of the same paths, with one blob."""
@@ -116,7 +121,7 @@ class RangeEntries(Sequence[Entry]):
         What is added has the path of none that stays.
         """
         mine, theirs = self._columns, added.columns
-        paths = mine.paths + theirs.paths
+        paths = mine.names.paths + theirs.names.paths
         order = [index for index in range(len(paths)) if index not in dropped]
         order.sort(key=paths.__getitem__)
 
@@ -126,7 +131,7 @@ class RangeEntries(Sequence[Entry]):
         packs = list(join(*([own.packs[ordinal] for ordinal in own.pack_ordinals] for own in (mine, theirs))))
         ordinals = {pack: ordinal for ordinal, pack in enumerate(dict.fromkeys(packs))}
         columns = Columns(
-            list(join(mine.paths, theirs.paths)),
+            PathColumns.of(list(map(paths.__getitem__, order))),
             bytes(len(order)),
             array("H", join(mine.modes, theirs.modes)),
             array("Q", join(mine.sizes, theirs.sizes)),
@@ -176,12 +181,12 @@ class RangeEntries(Sequence[Entry]):
     def check(self) -> None:
         """Raise BadPath or BadManifest unless the entries are sound, sorted and distinct."""
         if self.is_plain and _is_sound(self._columns):
-            entry_rules.check_names(self._columns.paths)
+            entry_rules.check_names(self.paths)
         else:
             entry_rules.check_entries(list(self))
 
     def __len__(self) -> int:
-        return len(self._columns.paths)
+        return len(self._columns.kinds)
 
     @overload
     def __getitem__(self, index: int) -> Entry: ...
@@ -212,7 +217,9 @@ def _make_one(columns: Columns, index: int) -> Entry:
     size = columns.sizes[index]
     content_id = columns.content_ids[index * ID_BYTES : (index + 1) * ID_BYTES]
     blob = BlobRef(content_id, columns.packs[columns.pack_ordinals[index]], columns.offsets[index], size)
-    return Entry(columns.paths[index], columns.modes[index], size, columns.times[index], content_id, blobs=(blob,))
+    return Entry(
+        columns.names.paths[index], columns.modes[index], size, columns.times[index], content_id, blobs=(blob,)
+    )
 
 
 def _make_all(columns: Columns) -> list[Entry]:
@@ -222,7 +229,7 @@ def _make_all(columns: Columns) -> list[Entry]:
     places = map(columns.packs.__getitem__, columns.pack_ordinals)
     blobs = list(map(_new_blob, zip(blob_ids, places, columns.offsets, blob_sizes, strict=True)))
     rows = zip(
-        columns.paths,
+        columns.names.paths,
         columns.modes,
         sizes,
         columns.times,

@@ -65,6 +65,15 @@ def test_files_are_found_by_pattern(commit, member):
     assert [item.path for item in page.items] == [b"many/deep/a.txt", b"readme.txt"]
 
 
+def test_a_range_whose_names_were_searched_is_at_hand_for_what_was_found(commit, dataset):
+    reader = trees.TreeReader(dataset)
+    [row] = reader.read_root(commit.root)
+    reader.load_names(row.range_id)
+    open_dataset_store(dataset).delete([range_key(row.range_id)])
+
+    assert reader.load_range(row.range_id)[-1].path == b"z"
+
+
 def test_a_file_is_read_whole_and_in_part(commit, member):
     content = files.open_file(member, commit, path=b"readme.txt")
 

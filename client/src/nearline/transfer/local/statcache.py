@@ -120,7 +120,7 @@ class StatCache:
         with self._lock, self._database:
             self._database.executemany(
                 "INSERT OR REPLACE INTO stored VALUES (?, ?, ?, ?)",
-                [(blob.content_id, blob.pack, blob.offset, blob.size) for blob in blobs],
+                ((blob.content_id, blob.pack, blob.offset, blob.size) for blob in blobs),
             )
 
     def list_stored(self) -> list[BlobRef]:

@@ -6,7 +6,7 @@ is what slows all of them down together.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
@@ -229,15 +229,19 @@ class PackSender:
         for start in range(0, len(arrived), MAX_OFFERS):
             names = [pack.name for pack in arrived[start : start + MAX_OFFERS]]
             self._policy.repeat(partial(self._server.complete_packs, self._upload.id, names))
-        blobs = [
-            BlobRef(blob.content_id, pack.sha256, blob.offset, blob.size) for pack in arrived for blob in pack.blobs
-        ]
         with self._lock:
-            for blob in blobs:
+            for blob in _places_in(arrived):
                 self._known.add_blob(blob)
                 self._pending.discard(blob.content_id)
         if self._journal:
-            self._journal.note_stored(blobs)
+            self._journal.note_stored(_places_in(arrived))
+
+
+def _places_in(packs: Iterable[Pack]) -> Iterator[BlobRef]:
+    """Yield where the blobs of these packs lie; they are too many to be held."""
+    for pack in packs:
+        for blob in pack.blobs:
+            yield BlobRef(blob.content_id, pack.sha256, blob.offset, blob.size)
 
 
 def send_pack(server: Storage, upload: Upload, name: str, data: bytes | bytearray, policy: RetryPolicy) -> None:

@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import tee
 from operator import attrgetter
 from typing import NamedTuple
 
 from nearline.content.diff import Change
-from nearline.content.entries import BlobRef, Entry, EntryKind, new_symlink
+from nearline.content.entries import Entry, EntryKind, new_symlink
 from nearline.content.hashing import EMPTY_ID
 from nearline.transfer.local import reading
 from nearline.transfer.local.scan import Scan, Suspect, is_same
@@ -27,11 +28,13 @@ class Sending(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A file whose content lies in blobs with these ids; in one of its own content id where there are none."""
+    """A file whose content lies in blobs with these ids; in one of its own content id where there are none.
 
-    found: LocalFile
+    `entry` does not say yet where they are.
+    """
+
+    entry: Entry
     before: Entry | None
-    content_id: bytes
     blob_ids: Sequence[bytes]
 
 
@@ -52,7 +55,7 @@ def find_changes(
     """Return the changes that a scan suspects and that are real, sorted by path.
 
     With `sending`, the content of every changed file is stored afterwards and the entries say where; without it they
-    do not. The scan's suspects are dropped when they are read. Raises Failed for files that cannot be read.
+    do not. The scan's suspects are dropped as they are read. Raises Failed for files that cannot be read.
     """
     drafts: deque[_Draft] = deque()
     removed = [Change(entry.path, entry, None) for entry in scan.removed]
@@ -63,28 +66,32 @@ def find_changes(
             if suspect.before is not None:
                 removed.append(Change(suspect.before.path, suspect.before, None))
         elif suspect.before is None or not is_same(found, content_id, suspect.before):
-            drafts.append(_Draft(found, suspect.before, content_id, blob_ids))
-    scan.suspects.clear()
+            drafts.append(_Draft(_entry(found, content_id), suspect.before, blob_ids))
     if sending is not None:
         sending.sender.finish()
     known = sending.known if sending else None
     changes = removed
     while drafts:
         # One leaves as the other comes: of a million files, each takes some 300 MB.
-        draft = drafts.popleft()
-        changes.append(Change(draft.found.path, draft.before, _entry(draft, known)))
+        entry, before, blob_ids = drafts.popleft()
+        if known is not None and entry.kind is EntryKind.FILE and entry.size > 0:
+            entry = entry._replace(blobs=blobs_of(known, blob_ids or (entry.content_id,)))
+        changes.append(Change(entry.path, before, entry))
     changes.sort(key=attrgetter("path"))
     return changes
 
 
-def _entry(draft: _Draft, known: KnownContent | None) -> Entry:
-    found = draft.found
+def _entry(found: LocalFile, content_id: bytes) -> Entry:
     if found.kind is EntryKind.SYMLINK:
         return new_symlink(found.path, found.target, found.mtime_ns)
-    blobs: tuple[BlobRef, ...] = ()
-    if known is not None and found.size > 0:
-        blobs = blobs_of(known, draft.blob_ids or (draft.content_id,))
-    return Entry(found.path, found.mode, found.size, found.mtime_ns, draft.content_id, EntryKind.FILE, blobs)
+    return Entry(found.path, found.mode, found.size, found.mtime_ns, content_id)
+
+
+def _take_all(suspects: list[Suspect]) -> Iterator[Suspect]:
+    """Yield all in order, and leave none of them behind."""
+    suspects.reverse()
+    while suspects:
+        yield suspects.pop()
 
 
 class _Reader:
@@ -101,10 +108,11 @@ class _Reader:
     def read(self, suspects: list[Suspect]) -> Iterator[tuple[Suspect, LocalFile | None, bytes, Sequence[bytes]]]:
         """Yield each suspect with what it is now (None when it left), its content id and the ids of its blobs."""
         to_read = [needs_reading(suspect) and not self._is_known(suspect) for suspect in suspects]
-        files = (suspect.found for suspect, must in zip(suspects, to_read, strict=True) if must)
+        ahead, rows = tee(zip(_take_all(suspects), to_read, strict=True))
+        files = (suspect.found for suspect, must in ahead if must)
         contents = reading.read_ahead(self._root, files, self._threads)
         try:
-            for suspect, must in zip(suspects, to_read, strict=True):
+            for suspect, must in rows:
                 if must:
                     yield self._take(suspect, next(contents))
                     continue

@@ -8,6 +8,8 @@ from nearline.content.entries import Entry
 
 def changes_to_commit(ours: Sequence[Change], theirs: Sequence[Change], conflicts: Iterable[Conflict]) -> list[Change]:
     """Return what turns their tree into the merged one: our changes, of which those in conflict win."""
+    if not theirs:
+        return list(ours)
     their_changes = {change.path: change for change in theirs}
     our_paths = {change.path for change in ours}
     result = []

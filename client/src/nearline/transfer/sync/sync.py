@@ -117,8 +117,11 @@ class _Sync:
         base_tree, head_tree = folder.load_trees(base.root, head.root)
         scan = folder.scan(base_tree)
         # Before anything is sent: it would be a pity to learn of it afterwards.
-        added = {suspect.found.path for suspect in scan.suspects if suspect.before is None}
-        self._check_names(head_tree, added, {entry.path for entry in scan.removed})
+        self._check_names(
+            head_tree,
+            {suspect.found.path for suspect in scan.suspects if suspect.before is None},
+            {entry.path for entry in scan.removed},
+        )
         self._publisher.heal(head_tree, folder.index_copies)
         ours = self._send_changes(scan, [base_tree, head_tree])
         for _ in range(_RACES):
