@@ -3,13 +3,13 @@
 A database of its own has 64 nodes of 8 GPUs and a project for each virtual cluster, with the quotas of
 `scheduler.philly`. The clock is moved from event to event; jobs are submitted, placed, evicted, started, observed,
 forecast and scored by the functions that the platform's background tasks call, and nothing else decides. A job that is
-evicted goes on from its last half hour. How long jobs run is hidden from the forecasts: they learn it from the jobs that
-have ended. Each wait is forecast once, `BENCH_FORECAST_AFTER` s after it began; that is what a job is told first, and
+evicted goes on from its last half hour. How long jobs run is hidden from the forecasts: they learn it from other jobs.
+Each wait is forecast once, `BENCH_FORECAST_AFTER` s after it began; that is what a job is told first, and
 what is scored when it starts. Waits that end sooner are not forecast, and those that go on at the end are not scored. All
 that a forecast is corrected by is known at the time when it is made.
 
 The peer tells the middle and the ninth tenth of the last 50 waits. Parts of the trace and classes of waits are printed
-apart. `BENCH_HOME` keeps the database, for its pages.
+apart. `BENCH_FIRST` begins with a later job, on an empty cluster. `BENCH_HOME` keeps the database, for its pages.
 """
 
 import heapq
@@ -42,7 +42,7 @@ GIB = 2**30
 
 def main() -> None:
     quotas = philly.read_quotas()
-    arrivals = philly.read_jobs(quotas)[: philly.JOBS]
+    arrivals = philly.read_jobs(quotas)[philly.FIRST : philly.FIRST + philly.JOBS]
     with _platform():
         started = time.process_time()
         replay = Replay(quotas, arrivals)

@@ -19,7 +19,7 @@ from benchmarks.scheduler.philly_replay import NODE_GPUS, Arrival, make_job, mak
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Start
 from scheduler.engine.forward import Forward
-from scheduler.engine.run_times import RunTimes
+from scheduler.engine.run_times import RunTimes, each_once
 from scheduler.engine.snapshot import NEARLINE, JobView, PodState, Snapshot
 
 SIZES = os.environ.get("BENCH_SIZES", "8x20 64x20 64x100 64x400 64x12big")
@@ -33,7 +33,7 @@ def main() -> None:
     lengths = defaultdict(list)
     for arrival in arrivals[:EARLIER]:
         lengths[arrival.queue].append(arrival.work_s)
-    known = {queue: RunTimes(tuple(sorted(found[-MOST_LENGTHS:]))) for queue, found in lengths.items()}
+    known = {queue: RunTimes(each_once(*found[-MOST_LENGTHS:])) for queue, found in lengths.items()}
     print(f"{'nodes':>6} {'running':>8} {'waiting':>8} {'ms a round':>11} {'with P50':>9} {'with P90':>9}")
     for size in SIZES.split():
         nodes, waiting = map(int, size.removesuffix("big").split("x"))

@@ -1,14 +1,16 @@
-"""How long jobs run, by what jobs like them did: of the same project, template and purpose. One query."""
+"""How long jobs run, by what jobs like them do: of the same project, template and purpose. One query."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from compute.engine.forecast import likeness
 from compute.engine.states import JOB_STATES, JobState
 from compute.models import Job
 from core import clock
-from scheduler.selectors.forecasts import RunTimes
+from scheduler.selectors.forecasts import Lengths, Run, RunTimes, each_once, learn
 
 _MOST_EARLIER = 2000
 _PURPOSE = ("spec__command", "spec__env__NEARLINE_FLOW", "spec__env__NEARLINE_STEP")
@@ -20,43 +22,60 @@ COLUMNS = (
 )
 """What has to be read of a job to predict how long it runs."""
 
+_HALF_LIFE = 50
+"""After so many later runs like it a run counts half as much: jobs come in batches, and those of one batch are the most
+alike. The benchmark `scheduler.run_times` compares others."""
+
 _Key = tuple[str, str, str]
 
 
 class RunHistory:
-    """The lengths of past runs of some projects. How a run ended does not matter: its resources came back."""
+    """The runs of some projects. How a run ended does not matter: its resources came back."""
 
-    def __init__(self, project_ids: Iterable[str]) -> None:
+    def __init__(self, jobs: Collection[Mapping[str, Any]]) -> None:
+        """Read the runs that have ended in the projects of these jobs. Of the jobs, those that run count too."""
+        self._now = clock.now()
         ended = Job.objects.filter(
-            project__in=set(project_ids), state__in=sorted(JOB_STATES.final), started_at__isnull=False
+            project__in={job["project_id"] for job in jobs},
+            state__in=sorted(JOB_STATES.final),
+            started_at__isnull=False,
         )
-        columns = ("project_id", "template_name", *_PURPOSE, "started_at", "finished_at")
-        self._lengths: dict[_Key, list[float]] = defaultdict(list)
-        self._ascending: dict[_Key, tuple[float, ...]] = {}
-        for project_id, template, *purpose, started_at, finished_at in ended.order_by("-pk").values_list(*columns)[
-            :_MOST_EARLIER
-        ]:
-            seconds = max(0.0, (finished_at - started_at).total_seconds())
+        columns = ("started_at", "project_id", "template_name", *_PURPOSE)
+        runs = list(ended.order_by("-pk").values_list(*columns, "finished_at")[:_MOST_EARLIER])
+        runs += [(*(job[column] for column in columns), None) for job in jobs if _is_running(job)]
+        self._runs: dict[_Key, list[Run]] = defaultdict(list)
+        self._lengths: dict[_Key, Lengths] = {}
+        for started_at, project_id, template, *purpose, finished_at in sorted(runs, key=itemgetter(0), reverse=True):
+            run = Run(self._seconds_since(started_at, finished_at), goes_on=finished_at is None)
             for name in (template, ""):
-                self._lengths[project_id, name, likeness(*purpose)].append(seconds)
+                self._runs[project_id, name, likeness(*purpose)].append(run)
 
     def predict(self, job: Mapping[str, Any], template: str | None = None) -> RunTimes:
         """Return how long a job runs, from its `COLUMNS`; as one that starts anew where a `template` is named.
 
-        Without a run on that template, those of the same purpose on any other count. On nodes that do not exist a job
-        declares how long it takes.
+        Without a run that has ended on that template, those of the same purpose on any other count. On nodes that do
+        not exist a job declares how long it takes.
         """
-        is_running = template is None and job["started_at"] is not None and job["state"] != JobState.PENDING
-        ran_s = max(0.0, (clock.now() - job["started_at"]).total_seconds()) if is_running else 0.0
+        is_running = template is None and _is_running(job)
+        ran_s = self._seconds_since(job["started_at"]) if is_running else 0.0
         if job["resource__is_simulated"]:
-            lengths: tuple[float, ...] = (float(job["spec__simulated_duration_s"] or 0.0),)
+            lengths = each_once(float(job["spec__simulated_duration_s"] or 0.0))
         else:
             purpose = likeness(*(job[column] for column in _PURPOSE))
-            keys = [(job["project_id"], name, purpose) for name in (template or job["template_name"], "")]
-            lengths = next((self._sorted(key) for key in keys if key in self._lengths), ())
+            named, every = (
+                self._learn((job["project_id"], name, purpose)) for name in (template or job["template_name"], "")
+            )
+            lengths = named if named.seconds else every
         return RunTimes(lengths, ran_s, job["spec__timeout_s"])
 
-    def _sorted(self, key: _Key) -> tuple[float, ...]:
-        if key not in self._ascending:
-            self._ascending[key] = tuple(sorted(self._lengths[key]))
-        return self._ascending[key]
+    def _learn(self, key: _Key) -> Lengths:
+        if key not in self._lengths:
+            self._lengths[key] = learn(self._runs.get(key, ()), _HALF_LIFE)
+        return self._lengths[key]
+
+    def _seconds_since(self, started_at: datetime, finished_at: datetime | None = None) -> float:
+        return max(0.0, ((finished_at or self._now) - started_at).total_seconds())
+
+
+def _is_running(job: Mapping[str, Any]) -> bool:
+    return job["started_at"] is not None and job["state"] != JobState.PENDING

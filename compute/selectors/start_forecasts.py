@@ -100,7 +100,7 @@ class Forecaster:
         """Read what is needed; `jobs` are all that have not ended, `asked` those of them to forecast (None: any)."""
         self._jobs = {_id_of(job): job for job in jobs}
         waiting = [job for job in jobs if job["state"] == JobState.PENDING]
-        self._history = RunHistory({job["project_id"] for job in jobs})
+        self._history = RunHistory(jobs)
         self._places = _Places(waiting)
         self._outlooks = Outlooks(
             {id_: self._history.predict(job) for id_, job in self._jobs.items()},

@@ -8,7 +8,7 @@ import pytest
 from accounts.services import projects
 from benchmarks.scheduler import philly
 from core import clock
-from scheduler.engine.run_times import RunTimes
+from scheduler.engine.run_times import RunTimes, each_once
 from scheduler.engine.snapshot import NEARLINE
 from scheduler.models import DEFAULT_POOL_ID, Eviction, Pool, Queue, Workload
 from scheduler.selectors import evictions
@@ -116,7 +116,7 @@ def test_a_trial_and_a_forecast_go_by_the_rules(owner, guest, site_admin, move):
     assert (stops({}), stops({"claim_delay_s": 60}), stops({"preset": "steady"})) == (["borrower"], [], [])
     set_rules(site_admin, reclaim_min_runtime_s=300)
     borrower = Workload.objects.get(name="borrower")
-    (outlook,) = Outlooks({borrower.pk: RunTimes((36_000.0,), ran_s=60.0)}).of_waiting()
+    (outlook,) = Outlooks({borrower.pk: RunTimes(each_once(36_000.0), ran_s=60.0)}).of_waiting()
     assert (outlook.start.likely_s, [stop.in_s for stop in outlook.start.stops]) == (240.0, [240.0])
 
 

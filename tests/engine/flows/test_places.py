@@ -10,7 +10,7 @@ import pytest
 from flows.engine import places
 from flows.engine.places import Decision, PlaceForecast
 from scheduler.engine.forward import Forward
-from scheduler.engine.run_times import RunTimes
+from scheduler.engine.run_times import Lengths, RunTimes, each_once
 from scheduler.engine.snapshot import NEARLINE, Snapshot
 from tests.engine.scheduler.timed_cluster import Cluster
 from tests.factories.scheduler import node, queue, wait
@@ -91,7 +91,7 @@ class _Site:
     def forecast(self, spread: float, dice: random.Random) -> PlaceForecast:
         """Forecast from histories whose lengths lie so far around the true ones."""
         known = {
-            name: replace(each, lengths=_history(each.lengths[0], spread, dice))
+            name: replace(each, lengths=_history(each.lengths.seconds[0], spread, dice))
             for name, each in self.cluster.run_times().items()
         }
         own = RunTimes(_history(self.length_s, spread, dice))
@@ -114,8 +114,8 @@ class _Site:
     _job = wait("tried", "a", 2)
 
 
-def _history(length_s: float, spread: float, dice: random.Random) -> tuple[float, ...]:
-    return tuple(sorted(length_s * dice.uniform(1 - spread, 1 + spread) for _ in range(7 if spread else 1)))
+def _history(length_s: float, spread: float, dice: random.Random) -> Lengths:
+    return each_once(*(length_s * dice.uniform(1 - spread, 1 + spread) for _ in range(7 if spread else 1)))
 
 
 @pytest.mark.parametrize(("spread", "within"), [(0.0, 0.01), (0.15, 0.05)])

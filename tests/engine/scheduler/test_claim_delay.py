@@ -10,7 +10,7 @@ from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Stop, StopCode
 from scheduler.engine.forward import Forward, PlannedStop
 from scheduler.engine.queues import shares_if_all_ask
-from scheduler.engine.run_times import RunTimes
+from scheduler.engine.run_times import RunTimes, each_once
 from scheduler.engine.session import Session
 from scheduler.engine.sharing import PRESETS, STEADY, SharingRules
 from scheduler.engine.snapshot import NEARLINE, Snapshot
@@ -97,7 +97,7 @@ def forecast(*, sharing: SharingRules, claims_at: float | None = None, ran_s: fl
         replace(wait("c", "owner", gpus), claims_at=claims_at),
     ]
     snapshot = Snapshot([node("n1", 2)], [queue("owner", 2), queue("guest")], jobs)
-    run_times = {"g": RunTimes((10 * HOUR,), ran_s=ran_s), "c": RunTimes((HOUR,))}
+    run_times = {"g": RunTimes(each_once(10 * HOUR), ran_s=ran_s), "c": RunTimes(each_once(HOUR))}
     return Forward(snapshot, replace(NEARLINE, sharing=sharing), run_times, at_s=1000.0)
 
 
@@ -120,7 +120,9 @@ def test_a_forecast_takes_when_a_job_of_the_same_queue_has_run_its_minimum_time(
     ]
     snapshot = Snapshot([node("n1", 2)], [replace(queue("team", 2), preempt_min_runtime_s=300.0)], jobs)
 
-    told = Forward(snapshot, NEARLINE, {"g": RunTimes((HOUR,), ran_s=100.0), "c": RunTimes((HOUR,))}).starts()["c"]
+    told = Forward(
+        snapshot, NEARLINE, {"g": RunTimes(each_once(HOUR), ran_s=100.0), "c": RunTimes(each_once(HOUR))}
+    ).starts()["c"]
 
     assert (told.likely_s, told.stops) == (200.0, (PlannedStop("g", 200.0, StopCode.PREEMPTED),))
 
@@ -129,15 +131,15 @@ def test_the_claim_delay_of_a_job_whose_data_comes_counts_from_its_submission():
     told = forecast(sharing=SharingRules(claim_delay_s=120), claims_at=1060.0)
     new = wait("new", "owner", 1)
 
-    assert told.start_of(new, RunTimes((HOUR,)), instead_of="c", in_s=60.0, since_s=-10.0).likely_s == 110.0
-    assert told.start_of(new, RunTimes((HOUR,)), instead_of="c", in_s=60.0, since_s=-90.0).likely_s == 60.0
+    assert told.start_of(new, RunTimes(each_once(HOUR)), instead_of="c", in_s=60.0, since_s=-10.0).likely_s == 110.0
+    assert told.start_of(new, RunTimes(each_once(HOUR)), instead_of="c", in_s=60.0, since_s=-90.0).likely_s == 60.0
 
 
 def test_a_job_that_would_be_submitted_has_a_claim_delay_of_its_own_by_its_gpus():
     told = forecast(sharing=SharingRules(claim_delay_s=120), claims_at=1060.0)
 
-    assert told.start_of(wait("new", "owner", 2), RunTimes((HOUR,)), instead_of="c").likely_s == 60.0
-    assert told.start_of(wait("new", "owner", 1), RunTimes((HOUR,)), instead_of="c").likely_s == 120.0
+    assert told.start_of(wait("new", "owner", 2), RunTimes(each_once(HOUR)), instead_of="c").likely_s == 60.0
+    assert told.start_of(wait("new", "owner", 1), RunTimes(each_once(HOUR)), instead_of="c").likely_s == 120.0
 
 
 def test_the_replay_of_philly_runs_the_rules_of_the_product():

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.forward import Arrival, Forward, Holder, PlannedStop
-from scheduler.engine.run_times import RunTimes
+from scheduler.engine.run_times import RunTimes, each_once
 from scheduler.engine.snapshot import NEARLINE, PodState, Snapshot
 from tests.engine.scheduler.timed_cluster import Cluster
 from tests.engine.scheduler.world import gang
@@ -20,7 +20,9 @@ HOUR = 3600.0
 
 def forward(jobs, lengths, *, nodes=None, queues=None):
     snapshot = Snapshot(nodes or [node("n1", 2)], queues or [queue("team", 2)], jobs)
-    run_times = {name: RunTimes(tuple(each) if isinstance(each, tuple) else (each,)) for name, each in lengths.items()}
+    run_times = {
+        name: RunTimes(each_once(*(each if isinstance(each, tuple) else (each,)))) for name, each in lengths.items()
+    }
     return Forward(snapshot, NEARLINE, run_times)
 
 
@@ -76,7 +78,7 @@ def test_a_limit_of_time_of_the_holder_is_an_end():
         [node("n1", 2)], [queue("team", 2)], [held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2)]
     )
 
-    told = Forward(snapshot, NEARLINE, {"a": RunTimes((), ran_s=600, limit_s=HOUR)}).starts()
+    told = Forward(snapshot, NEARLINE, {"a": RunTimes(ran_s=600, limit_s=HOUR)}).starts()
 
     assert told["b"].likely_s == 3000
 
@@ -123,9 +125,11 @@ def test_who_is_stopped_at_the_moment_of_his_start_has_not_started_then():
         wait("c", "team", 1, minute=1),
     ]
     snapshot = Snapshot([node("n1", 2)], [queue("team", 2)], jobs)
-    run_times = {name: RunTimes((length_s,)) for name, length_s in {"a": 10 * HOUR, "b": HOUR, "first": 600.0}.items()}
+    run_times = {
+        name: RunTimes(each_once(length_s)) for name, length_s in {"a": 10 * HOUR, "b": HOUR, "first": 600.0}.items()
+    }
 
-    told = Forward(snapshot, NEARLINE, {**run_times, "c": RunTimes((HOUR,))}, grain=0.0).starts({"c"})
+    told = Forward(snapshot, NEARLINE, {**run_times, "c": RunTimes(each_once(HOUR))}, grain=0.0).starts({"c"})
 
     assert told["c"].likely_s == HOUR + 600
 
@@ -133,7 +137,7 @@ def test_who_is_stopped_at_the_moment_of_his_start_has_not_started_then():
 def test_a_job_for_which_running_work_may_be_moved_later_starts_then():
     jobs = [held("a", "team", "n1", {0: 1}), held("b", "team", "n2", {0: 1}), wait("c", "team", 2)]
     snapshot = Snapshot([node("n1", 2), node("n2", 2)], [queue("team", 4)], jobs)
-    run_times = {name: RunTimes((HOUR,)) for name in "abc"}
+    run_times = {name: RunTimes(each_once(HOUR)) for name in "abc"}
 
     told = Forward(snapshot, NEARLINE, run_times, moves_in_s=300.0).starts()["c"]
 
@@ -150,7 +154,11 @@ def test_the_wait_of_a_job_whose_data_comes_counts_from_its_submission():
             "big": Arrival(10.0, big, since_s),
             "small": Arrival(10.0, wait("small", "team", 1, minute=1), 0.0),
         }
-        run_times = {"a": RunTimes((60.0,)), "big": RunTimes((60.0,)), "small": RunTimes((HOUR,))}
+        run_times = {
+            "a": RunTimes(each_once(60.0)),
+            "big": RunTimes(each_once(60.0)),
+            "small": RunTimes(each_once(HOUR)),
+        }
         told = Forward(snapshot, NEARLINE, run_times, arrivals=arrivals).starts()
         starts.append((told["big"].likely_s, told["small"].likely_s))
 
@@ -170,7 +178,7 @@ def test_a_job_that_is_tried_is_forecast_without_a_trace():
     world = forward([held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2, minute=1)], {"a": HOUR, "b": HOUR})
     before = world.starts()
 
-    tried = world.start_of(wait("t", "team", 2, minute=2), RunTimes((60.0,)))
+    tried = world.start_of(wait("t", "team", 2, minute=2), RunTimes(each_once(60.0)))
 
     assert (tried.likely_s, tried.ahead) == (2 * HOUR, 1)
     assert world.starts() == before
@@ -180,8 +188,8 @@ def test_a_job_that_comes_later_or_instead_of_another_one_is_forecast():
     world = forward([held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2, minute=1)], {"a": HOUR, "b": HOUR})
     again = wait("t", "team", 2, minute=2)
 
-    assert world.start_of(again, RunTimes((60.0,)), instead_of="b").likely_s == HOUR
-    assert world.start_of(again, RunTimes((60.0,)), in_s=3 * HOUR).likely_s == 3 * HOUR
+    assert world.start_of(again, RunTimes(each_once(60.0)), instead_of="b").likely_s == HOUR
+    assert world.start_of(again, RunTimes(each_once(60.0)), in_s=3 * HOUR).likely_s == 3 * HOUR
 
 
 def test_ends_that_lie_close_together_are_one_and_starts_are_told_by_the_last_of_them():
@@ -219,7 +227,7 @@ def test_what_is_forecast_of_a_trial_is_what_comes_of_cycles_one_by_one(seed):
     tried, length = _some_job(dice, "tried", queues), dice.randint(60, 600)
     forward = Forward(cluster.snapshot, NEARLINE, cluster.run_times(), at_s=cluster.now_s, grain=0.0)
 
-    told = forward.start_of(replace(tried, rank=(cluster.rank,)), RunTimes((float(length),)))
+    told = forward.start_of(replace(tried, rank=(cluster.rank,)), RunTimes(each_once(float(length))))
 
     since_s, before = cluster.now_s, list(cluster.stopped)
     cluster.submit(tried, float(length))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Start, Stop
-from scheduler.engine.run_times import RunTimes
+from scheduler.engine.run_times import RunTimes, each_once
 from scheduler.engine.snapshot import NEARLINE, Snapshot
 from tests.engine.scheduler.world import apply, ended_by
 
@@ -24,7 +24,9 @@ class Cluster:
     def run_times(self) -> dict[str, RunTimes]:
         """Return what is known of how long each job goes on."""
         return {
-            name: RunTimes((length,), ran_s=length - (self.ends[name] - self.now_s) if name in self.ends else 0.0)
+            name: RunTimes(
+                each_once(length), ran_s=length - (self.ends[name] - self.now_s) if name in self.ends else 0.0
+            )
             for name, length in self.lengths.items()
         }
 
