@@ -96,7 +96,7 @@ def find_collisions(paths: Iterable[bytes]) -> Iterator[Collision]:
     paths = list(paths)
     folders = _folders_of(paths)
     if folders.isdisjoint(paths) and _fold_apart([*paths, *folders]):
-        # As most trees: to see that takes a tenth of the time and half the memory of what follows.
+        # As most trees: to see that takes two fifths of the time and half the memory of what follows.
         return
     # One path below a file is enough to tell that it is needed as a folder.
     clashes: dict[bytes, Collision] = {}
