@@ -7,7 +7,7 @@ from django.conf import settings
 
 def run_folder(run_id: str) -> Path:
     """Return the folder of a run, which may not exist yet."""
-    return Path(f"{settings.NEARLINE.home}/runs/{run_id}").absolute()
+    return Path(settings.NEARLINE.home, "runs", run_id).absolute()
 
 
 def list_run_folders() -> list[Path]:
