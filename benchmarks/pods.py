@@ -37,8 +37,8 @@ _MIB = 1 << 20
 _AT_ONCE = 16
 _OF_CEILING, _THREADS_OF_LAUNCHES = 400, 8
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
-# An ended pod is forgotten soon; it and its Secret are deleted an hour later.
-_FORGOTTEN_AFTER_S, _LATER = 20, 2
+# An ended pod is forgotten soon; its Secret, which owns it, is deleted an hour later.
+_FORGOTTEN_AFTER_S, _LATER = 20, 1
 
 # Asked of the database by a process of its own, so that telling does not cost the platform anything.
 _WAIT = """

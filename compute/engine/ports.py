@@ -477,7 +477,7 @@ class ComputeDriver(Protocol):
         """Stop listing a job that has ended. Its log, usage and output stay readable."""
 
     def delete(self, name: str) -> None:
-        """Remove what an ended, forgotten job left behind. Unknown names are fine."""
+        """Remove what an ended, forgotten job left behind, now or in a moment. Unknown names are fine."""
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait until a job begins or ends, at most `timeout_s`; say whether one may have. News may be missed."""

@@ -93,6 +93,10 @@ class Place(ABC):
     def read_checkpoint(self) -> dict[str, bytes]:
         return read_output(self.driver.open_checkpoint("ckpt_1"))
 
+    def wait_until_gone(self, name: str) -> None:
+        """Wait for what the place itself removes a moment after a job was deleted; most remove nothing."""
+        return
+
     def make(self, name: str, command: str, **spec) -> Launch:
         return make_launch(name, command, **spec)
 
@@ -478,6 +482,7 @@ class ComputeDriverContract:
 
         place.driver.delete("old")
 
+        place.wait_until_gone("old")
         assert place.driver.read_log("old", 0, 10_000).data == b""
         assert place.driver.list_jobs() == []
         with pytest.raises(OSError):

@@ -61,6 +61,9 @@ class KubernetesPlace(Place):
         self.start(self.make(name, "echo 42 > answer; exec httpd -f -p 8080"))
         return 8080
 
+    def wait_until_gone(self, name: str) -> None:
+        self.cluster.api.wait_until_gone(self.path(name))
+
     def restart(self) -> None:
         """Begin again with nothing of what the last one kept on this host."""
         self.gateway = Gateway(self._config)

@@ -1,7 +1,7 @@
 """Runs jobs as pods of a cluster. All that is known of a job is in its pod, so any process can ask and adopt.
 
 A pod stays, by its finalizer, until its end was recorded: whoever deletes it before that ends it and does not make it
-vanish. Its Secret is made before it and deleted after it; of a gang, that Secret owns all but the pod of replica 0.
+vanish. Its Secret is made before it and owns all else of a run, so that one deletion takes all of it away.
 A checkpoint folder is a claim, which no run owns. A GPU that jobs share is reserved by a pod that is no job's.
 """
 
@@ -211,14 +211,13 @@ class KubernetesDriver:
 
     def _build_pods(self, launch: Launch, secret: Json | None) -> list[Json]:
         """Return the pods of a launch; the Service of a gang is made first. `secret` is None where it existed."""
-        if not launch.is_gang:
-            return [manifests.build_pod(launch, self._settings)]
         secret = secret or self._gateway.get(self._path(self._secrets_path, launch.name))
         if secret is None:
             return []  # deleted meanwhile; whoever finds the job not started starts it again
         uid = secret["metadata"]["uid"]
-        self._gateway.create(self._services_path, manifests.build_service(launch, self._settings, uid))
-        return manifests.build_gang(launch, self._settings, uid)
+        if launch.is_gang:
+            self._gateway.create(self._services_path, manifests.build_service(launch, self._settings, uid))
+        return manifests.build_run(launch, self._settings, uid)
 
     def _withdraw(self, launch: Launch) -> None:
         """Take back what was made of a launch that the cluster has refused in part."""
@@ -323,7 +322,7 @@ class KubernetesDriver:
         secret = self._ask(lambda: self._gateway.get(self._path(self._secrets_path, name)))
         if secret is None:
             return {}  # whoever removes it ends the run
-        gang = manifests.build_gang(prepare(), self._settings, secret["metadata"]["uid"])
+        gang = manifests.build_run(prepare(), self._settings, secret["metadata"]["uid"])
         made = {}
         with unreachable_as_ours():
             try:
@@ -429,17 +428,13 @@ class KubernetesDriver:
         _remember(self._forgotten, pod_name, count)
 
     def delete(self, name: str) -> None:
-        """Remove the pods of an ended, forgotten job, with its Secret, what that owns, and its log.
-
-        The Secret owns the pods of replicas too: those that a process before this one forgot go by that.
-        """
+        """Remove the Secret of an ended, forgotten job, with the pods that it owns, and its log."""
         pod_name = object_name(self._settings, name)
         if self._list_run(name):
             return  # not forgotten
-        for rank in range(self._forgotten.get(pod_name, 1)):
-            replica = object_name(self._settings, name, rank)
-            self._ask(partial(self._gateway.delete, f"{self._pods_path}/{replica}"))
-        self._ask(lambda: self._gateway.delete(f"{self._secrets_path}/{pod_name}"))
+        if not self._ask(lambda: self._gateway.delete(f"{self._secrets_path}/{pod_name}")):
+            # Earlier versions made pods that no Secret owns.
+            self._ask(lambda: self._gateway.delete(f"{self._pods_path}/{pod_name}"))
         self._logs.remove(pod_name)
         self._forgotten.pop(pod_name, None)
         self._kept.pop(pod_name, None)

@@ -202,8 +202,16 @@ def build_service(launch: Launch, settings: PodSettings, secret_uid: str) -> Jso
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": names}
 
 
-def build_gang(launch: Launch, settings: PodSettings, secret_uid: str) -> list[Json]:
-    """Return the pods of the replicas of a gang, by rank. All but that of replica 0 go when the Secret goes."""
+def build_run(launch: Launch, settings: PodSettings, secret_uid: str) -> list[Json]:
+    """Return the pods of a run, by rank. They go when the Secret goes."""
+    pods = build_gang(launch, settings) if launch.is_gang else [build_pod(launch, settings)]
+    for pod in pods:
+        pod["metadata"]["ownerReferences"] = [_owned_by(object_name(settings, launch.name), secret_uid)]
+    return pods
+
+
+def build_gang(launch: Launch, settings: PodSettings) -> list[Json]:
+    """Return the pods of the replicas of a gang, by rank."""
     gang, count = object_name(settings, launch.name), len(launch.replicas)
     hosts, bounds = _hosts(launch, settings), None
     if launch.max_replicas:
@@ -226,7 +234,6 @@ def build_gang(launch: Launch, settings: PodSettings, secret_uid: str) -> list[J
             containers[RESUME] = _resume(settings, launch, rank)
         if rank:
             metadata["name"] = object_name(settings, launch.name, rank)
-            metadata["ownerReferences"] = [_owned_by(gang, secret_uid)]
             del containers[KEEP]
         spec["initContainers"] = [containers[name] for name in (BRING, RESUME, MEET, KEEP) if name in containers]
         variables = rank_variables(rank, hosts, gpus=_count_devices(place), hostfile=HOSTFILE, bounds=bounds)

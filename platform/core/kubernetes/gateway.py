@@ -141,8 +141,8 @@ class Gateway:
                 return None
             raise
 
-    def delete(self, path: str, *, uid: str = "", grace_s: int | None = None) -> None:
-        """Delete an object, if it is still the one with this uid. One that is gone is success. Raises Refusal."""
+    def delete(self, path: str, *, uid: str = "", grace_s: int | None = None) -> bool:
+        """Delete an object, if it is still the one with this uid; say whether it was there. Raises Refusal."""
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if uid:
             body["preconditions"] = {"uid": uid}
@@ -153,6 +153,8 @@ class Gateway:
         except Refusal as error:
             if error.status not in {_NOT_FOUND, _CONFLICT}:
                 raise
+            return False
+        return True
 
     def list(self, path: str, *, keep: Callable[[Json], Json] = _as_it_is, **query: str) -> Listed:
         """Return all objects, or what `keep` returns of each, a page at a time. Raises Refusal."""

@@ -93,7 +93,7 @@ def test_all_shares_of_a_device_have_one_reservation_which_takes_the_device_and_
 def test_the_replicas_of_a_gang_share_devices_of_their_own_nodes():
     gang = replace(launch(), peers=(Replica("node-1", (GpuShare(0, 500),)), Replica("node-2", (GpuShare(0, 500),))))
 
-    found = settle(build_gang(gang, SETTINGS, "uid-1"), SETTINGS, NOW)
+    found = settle(build_gang(gang, SETTINGS), SETTINGS, NOW)
 
     assert [(manifests.node_of(made), len(waiting)) for made, waiting in found.missing] == [
         ("node-1", 2),

@@ -13,6 +13,7 @@ from compute.adapters.kubernetes.manifests import (
     build_checkpoint_claim,
     build_gang,
     build_pod,
+    build_run,
     build_secret,
     build_service,
     check_launch,
@@ -140,7 +141,7 @@ def test_a_command_sees_the_files_of_the_claim_alone_and_another_container_prepa
 
 
 def test_the_other_replicas_of_a_gang_wait_for_the_first_one_to_prepare_the_folder():
-    pods = build_gang(replace(keeps(), peers=(Replica("node-2"),)), KEEPING, "uid")
+    pods = build_gang(replace(keeps(), peers=(Replica("node-2"),)), KEEPING)
 
     tasks = [json.loads(container(pod, "resume")["command"][-1]) for pod in pods]
     assert [task["is_first"] for task in tasks] == [True, False]
@@ -358,7 +359,7 @@ def gang(count=3, **more):
 
 
 def test_a_gang_is_a_pod_for_each_replica_on_its_node_under_a_host_name():
-    pods = build_gang(gang(), SETTINGS, "uid-1")
+    pods = build_gang(gang(), SETTINGS)
     name = object_name(SETTINGS, "ring")
 
     assert [pod["metadata"]["name"] for pod in pods] == [name, f"{name}-1", f"{name}-2"]
@@ -372,26 +373,36 @@ def test_a_gang_is_a_pod_for_each_replica_on_its_node_under_a_host_name():
 
 
 def test_only_replica_0_sends_the_output_and_all_wait_for_each_other():
-    duties = [[each["name"] for each in pod["spec"]["initContainers"]] for pod in build_gang(gang(), SETTINGS, "uid-1")]
+    duties = [[each["name"] for each in pod["spec"]["initContainers"]] for pod in build_gang(gang(), SETTINGS)]
 
     assert duties == [["meet", "keep"], ["meet"], ["meet"]]
 
 
-def test_the_secret_of_a_gang_has_its_hostfile_and_owns_what_goes_with_it():
+def test_the_secret_of_a_run_owns_its_pod():
+    (pod,) = build_run(launch(), SETTINGS, "uid-1")
+
+    name = object_name(SETTINGS, launch().name)
+    assert pod["metadata"].pop("ownerReferences") == [
+        {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": "uid-1"}
+    ]
+    assert pod == build_pod(launch(), SETTINGS)
+
+
+def test_the_secret_of_a_gang_has_its_hostfile_and_owns_all_else():
     secret = build_secret(gang(), SETTINGS, "token")
-    service, pods = build_service(gang(), SETTINGS, "uid-1"), build_gang(gang(), SETTINGS, "uid-1")
+    service, pods = build_service(gang(), SETTINGS, "uid-1"), build_run(gang(), SETTINGS, "uid-1")
     name = object_name(SETTINGS, "ring")
 
     assert secret["stringData"]["hostfile"].splitlines() == [f"replica-{rank}.{name} slots=1" for rank in range(3)]
     owner = [{"apiVersion": "v1", "kind": "Secret", "name": name, "uid": "uid-1"}]
-    assert [item["metadata"].get("ownerReferences") for item in (service, *pods)] == [owner, None, owner, owner]
+    assert [item["metadata"].get("ownerReferences") for item in (service, *pods)] == [owner] * 4
     assert service["spec"]["selector"] == {"nearline.dev/gang": name}
     assert all(pod["metadata"]["labels"]["nearline.dev/gang"] == name for pod in pods)
 
 
 def test_pods_of_an_elastic_gang_are_told_by_an_annotation_which_replicas_there_are():
     elastic = gang(2, min_replicas=1, max_replicas=3)
-    pods, name = build_gang(elastic, SETTINGS, "uid-1"), object_name(SETTINGS, "ring")
+    pods, name = build_gang(elastic, SETTINGS), object_name(SETTINGS, "ring")
 
     assert "hostfile" not in build_secret(elastic, SETTINGS, "token")["stringData"]
     told = {key: pods[1]["metadata"]["annotations"][f"nearline.dev/{key}"] for key in ("most-replicas", "hosts")}
@@ -413,6 +424,6 @@ def test_pods_of_an_elastic_gang_are_told_by_an_annotation_which_replicas_there_
 
 def test_a_pod_of_a_gang_fits_the_names_of_the_cluster():
     long = replace(gang(256), spec=replace(gang().spec, name="x" * 200))
-    names = {pod["metadata"]["name"] for pod in build_gang(long, SETTINGS, "uid-1")}
+    names = {pod["metadata"]["name"] for pod in build_gang(long, SETTINGS)}
 
     assert (len(names), max(map(len, names)) <= 63) == (256, True)
