@@ -299,7 +299,7 @@ def open_team(place: Place) -> Place:
     return Place(place.cluster, namespace, place.connection.platform_url, place.connection.agent_image)
 
 
-def share(site: CacheSite, team: Place) -> None:
+def share_with(site: CacheSite, team: Place) -> None:
     """Let the jobs of a team read a site, and do what that enqueues."""
     found = cache_sites.find_share(actor=SYSTEM, site=site, reader=team.connection)
     cache_sites.share_site(actor=SYSTEM, share=found, resource="res_team")
@@ -328,11 +328,11 @@ def test_jobs_of_another_namespace_read_a_copy_by_a_claim_that_shares_its_volume
     with pytest.raises(
         InvalidCacheSite, match=f"may not create tridentvolumereferences in the namespace {team.namespace}"
     ):
-        share(site, team)
+        share_with(site, team)
     team.permit()
     wait_until(lambda: not list(access.find_missing(gateway, trident_objects.SHARE_PERMISSIONS, team.namespace)))
 
-    share(site, team)
+    share_with(site, team)
 
     assert place.api.get(source)["metadata"]["annotations"]["trident.netapp.io/shareToNamespace"] == team.namespace
     row.site.refresh_from_db()
@@ -365,7 +365,7 @@ def test_jobs_of_another_namespace_read_a_copy_by_a_claim_that_shares_its_volume
     with pytest.raises(
         InvalidCacheSite, match=r"of nfs\.csi\.k8s\.io: only Trident shares volumes with other namespaces"
     ):
-        share(site, team)
+        share_with(site, team)
 
 
 def test_without_the_right_to_take_snapshots_commits_are_fetched_whole_and_the_site_says_so(
@@ -419,7 +419,7 @@ def test_in_a_pool_a_commit_is_a_folder_whose_removal_waits_for_the_pods_that_mo
     row = work(make_row(site, commit_files(member, commit.dataset, after)))
     claim = pool_claim_name(site.pk)
     share, team = {"namespace": place.namespace, "storage_class": STORAGE_CLASS}, open_team(place)
-    share(site, team)
+    share_with(site, team)
     row.site.refresh_from_db()
     source = row.source
     assert source == {"kind": "volume", "claim": claim, "sub_path": f"{row.pk}/files", **share}
