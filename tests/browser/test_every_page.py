@@ -81,6 +81,8 @@ SERIOUS = """async () => (await axe.run(document, {
 WITH_LIGATURES = """() => [...document.querySelectorAll('body, body *')]
     .filter((element) => getComputedStyle(element).fontVariantLigatures !== 'none')
     .slice(0, 3).map(({outerHTML}) => outerHTML.slice(0, 140))"""
+# Charts are drawn anew in the frame after the one in which the window has another width.
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -318,6 +320,7 @@ def look(page: Page, path: str) -> dict[str, object]:
         "ligatures": page.evaluate(WITH_LIGATURES),
     }
     page.set_viewport_size(PHONE)
+    page.evaluate(DRAWN)
     found["too wide on a phone by"] = page.evaluate(TOO_WIDE)
     found["a path of the machine"] = re.findall(r"/(?:tmp|home|work|root)/[\w./-]+", page.inner_text("body"))[:3]
     return {what: value for what, value in found.items() if value}
