@@ -5,21 +5,32 @@ The pipe ends when the test process closes it or is killed. Programs of the clus
 every removal is tried again for a while.
 """
 
+import contextlib
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 DEVICES = Path("/sys/class/net")
-LIMIT_S = 30
+LIMIT_S = 120
 
 
 def remove_folder(folder: str) -> None:
+    """Remove a folder once no program of it runs: one that is killed may take a moment, and write till then."""
+    if programs := [pid for pid, line in command_lines() if folder in line]:
+        raise OSError(f"Programs of {folder} still run: {', '.join(programs)}.")
     if Path(folder).exists():
         shutil.rmtree(folder)
+
+
+def command_lines() -> Iterator[tuple[str, str]]:
+    """Yield the id and the command line of each process of this machine."""
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            yield process.parent.name, process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
 
 
 def remove_bridge(name: str) -> None:
@@ -61,6 +72,7 @@ def repeat(remove: Callable[[str], None], name: str) -> None:
             time.sleep(0.05)
 
 
-for line in reversed(sys.stdin.read().splitlines()):
-    kind, _, name = line.partition(" ")
-    repeat(REMOVALS[kind], name)
+if __name__ == "__main__":
+    for line in reversed(sys.stdin.read().splitlines()):
+        kind, _, name = line.partition(" ")
+        repeat(REMOVALS[kind], name)

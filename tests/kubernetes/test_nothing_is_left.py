@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes import manifests
+from tests.kubernetes.clean import command_lines
 from tests.kubernetes.conftest import running_cluster, running_control_plane
 from tests.kubernetes.programs import missing_for_control_plane, missing_for_node
 
@@ -51,13 +52,7 @@ def kill_one_that_runs(function: str) -> list[str]:
 
 def programs_of(folder: Path) -> list[str]:
     """The command lines of this machine that name a folder."""
-    lines = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            lines.append(process.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return [line for line in lines if folder.name in line]
+    return [line for _, line in command_lines() if folder.name in line]
 
 
 @pytest.mark.skipif(bool(missing_for_control_plane()), reason=missing_for_control_plane())

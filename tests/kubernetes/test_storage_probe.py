@@ -63,7 +63,7 @@ def test_a_backend_that_makes_no_volumes_is_told_in_its_own_words(cluster, conne
         with pytest.raises(
             StorageUnfit, match=r"trident-nas made no volume for a claim of 1 GiB: .*aggregate is offline"
         ):
-            StorageProbe(connection, class_of(connection), limit_s=20).run()
+            StorageProbe(connection, class_of(connection)).run()
         # While the backend makes none: else a volume may come for the claim after that is gone.
         wait_until_nothing_is_left(cluster, connection)
         assert left(cluster, connection) == []
@@ -71,15 +71,15 @@ def test_a_backend_that_makes_no_volumes_is_told_in_its_own_words(cluster, conne
         trident.break_backend("")
 
 
-def test_an_image_that_is_not_there_is_named(cluster, connection):
-    probe = StorageProbe(replace(connection, agent_image="registry.test/none:1"), class_of(connection), limit_s=15)
+def test_an_image_that_cannot_come_ends_the_probe_at_once(cluster, connection):
+    probe = StorageProbe(replace(connection, agent_image="registry.test/none:1"), class_of(connection), limit_s=600)
 
-    with pytest.raises(StorageUnfit, match=r"was not written to in 15 s. Its pod waits for the image of Nearline"):
+    with pytest.raises(StorageUnfit, match=r"was not written to. Its pod waits for the image of Nearline"):
         probe.run()
 
 
 def test_the_cluster_deletes_what_a_killed_probe_has_left(cluster, connection):
-    probe = StorageProbe(connection, class_of(connection), limit_s=2)
+    probe = StorageProbe(connection, class_of(connection), limit_s=5)
 
     probe.begin()
 

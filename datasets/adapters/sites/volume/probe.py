@@ -130,10 +130,10 @@ class StorageProbe:
                 return
             if end == "Failed" and (said := reasons.read_message(pods)):
                 raise StorageUnfit(f"The volume cannot be {what}: {_explain_errno(said, self._connection.user_id)}")
-            if end == "Failed" or self._is_over():
-                raise StorageUnfit(
-                    f"The volume was not {what} in {self._limit_s:.0f} s. {self._why_pods_wait(job, pods)}"
-                )
+            is_over = self._is_over()
+            if end == "Failed" or is_over or reasons.never_start(pods):
+                within = f" in {self._limit_s:.0f} s" if is_over else ""
+                raise StorageUnfit(f"The volume was not {what}{within}. {self._why_pods_wait(job, pods)}")
             time.sleep(_PAUSE_S)
         raise StorageUnfit(f"Somebody deleted the Job {name} of the probe.")
 

@@ -4,7 +4,7 @@ The words follow "waits for".
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from datasets.adapters.sites.volume.manifests import CONTAINER
@@ -23,7 +23,8 @@ _ADVICE = (
     ("exceeded quota", "Raise the ResourceQuota of the namespace, or clear copies."),
     ("storageclass", "Choose a storage class that exists: `kubectl get storageclass`."),
 )
-_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
+_NEVER = {"InvalidImageName", "ErrImageNeverPull"}
+_IMAGE = _NEVER | {"ErrImagePull", "ImagePullBackOff"}
 
 
 def explain(message: str) -> str:
@@ -44,21 +45,24 @@ def provisioning_failure(events: Iterable[Json]) -> tuple[str, bool]:
 def why_pods_wait(pods: Sequence[Json], job_events: Iterable[Json]) -> str:
     """Return what keeps the pods of a Job from running; empty: nothing that the cluster tells."""
     for pod in pods:
-        status = pod.get("status") or {}
-        for container in status.get("containerStatuses") or []:
-            waiting = (container.get("state") or {}).get("waiting") or {}
+        for waiting in _waiting_containers(pod):
             if waiting.get("reason") in _IMAGE:
                 detail = waiting.get("message") or waiting["reason"]
                 return f"the image of Nearline, which cannot be pulled: {detail} Check its name and the pull secrets."
             if waiting.get("reason") == "CreateContainerConfigError":
                 return f"the start of the pod: {waiting.get('message')}"
-        for condition in status.get("conditions") or []:
+        for condition in (pod.get("status") or {}).get("conditions") or []:
             if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
                 return f"a node on which the pod fits: {condition.get('message')}"
     refused = [event for event in job_events if event.get("reason") == "FailedCreate"]
     if not pods and refused:
         return f"a pod, which the cluster refuses: {explain(str(max(refused, key=_when).get('message', '')))}"
     return ""
+
+
+def never_start(pods: Iterable[Json]) -> bool:
+    """Return whether a pod has an image that no later try can bring."""
+    return any(waiting.get("reason") in _NEVER for pod in pods for waiting in _waiting_containers(pod))
 
 
 def mount_failure(events: Iterable[Json]) -> str:
@@ -95,6 +99,12 @@ def read_message(pods: Iterable[Json]) -> str:
             if message:
                 return str(message)
     return ""
+
+
+def _waiting_containers(pod: Json) -> Iterator[Json]:
+    for container in (pod.get("status") or {}).get("containerStatuses") or []:
+        if waiting := (container.get("state") or {}).get("waiting"):
+            yield waiting
 
 
 def _when(event: Json) -> str:
