@@ -158,7 +158,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_until(holds, process: subprocess.Popen, *, limit_s: float = 30) -> None:
+def wait_until(holds, process: subprocess.Popen, *, limit_s: float = 120) -> None:
     deadline = time.monotonic() + limit_s
     while not holds():
         if process.poll() is not None or time.monotonic() > deadline:

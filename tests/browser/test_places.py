@@ -21,12 +21,12 @@ def test_a_job_is_submitted_by_keyboard_followed_live_and_cancelled(open_page, a
     page.get_by_label("Name", exact=True).focus()
     page.keyboard.type(name)
     page.keyboard.press("Enter")
-    expect(page.locator(".head .pill").first).to_contain_text("Running", timeout=30_000)
+    expect(page.locator(".head .pill").first).to_contain_text("Running", timeout=120_000)
     expect(page.locator("log-view pre")).to_contain_text("hello from the form")
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
 
-    expect(page.locator(".head .pill").first).to_contain_text("Cancelled", timeout=30_000)
+    expect(page.locator(".head .pill").first).to_contain_text("Cancelled", timeout=120_000)
     expect(page.locator("#job-live")).to_contain_text("admin cancelled the job.")
 
 
@@ -38,7 +38,7 @@ def test_a_log_that_cannot_be_read_on_says_why_and_until_when_it_is_there(open_p
     page = watched.page
     page.goto(f"/jobs/{name}/")
     state = page.locator("log-view .log-state")
-    expect(page.locator("log-view pre")).to_contain_text("one", timeout=30_000)
+    expect(page.locator("log-view pre")).to_contain_text("one", timeout=120_000)
     expect(state).to_have_text("following, up to date")
 
     problem = json.dumps({"title": "The cluster does not answer.", "code": "compute.resource_unreachable"})

@@ -208,7 +208,7 @@ class Product:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read() or b"null")
 
-    def wait_for(self, read, is_done, *, limit_s: float = 120):
+    def wait_for(self, read, is_done, *, limit_s: float = 300):
         """Call `read` until `is_done` holds for what it returns, and return that."""
         deadline = time.monotonic() + limit_s
         while True:

@@ -22,7 +22,7 @@ from compute.web.connections_asgi import MOST_OF_PERSON
 from tests.journeys.product import BIN, Product
 from tests.ports import reserve_port
 
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ class Lab:
             self.wait_for(held, waiting)
 
     def wait_for(self, held, waiting) -> None:
-        self.product.wait_for(self.outcome, lambda found: found == (pytest.approx(held), waiting, 0), limit_s=60)
+        self.product.wait_for(self.outcome, lambda found: found == (pytest.approx(held), waiting, 0))
 
     def outcome(self):
         """Return what each team holds and how many of its jobs wait, and how many jobs are being stopped."""

@@ -82,7 +82,7 @@ def test_the_holder_the_data_and_the_other_cluster_are_told_and_then_it_happens(
     ):
         assert part in told["text"]
 
-    done = product.wait_for(lambda: clusters.job(waiting), lambda job: job["state"] == "succeeded", limit_s=90)
+    done = product.wait_for(lambda: clusters.job(waiting), lambda job: job["state"] == "succeeded")
 
     ended = clusters.job(holder)
     assert apart_s(told["holders"][0]["ends_at"], ended["finished_at"]) < OFF_S

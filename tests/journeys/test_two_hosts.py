@@ -88,7 +88,6 @@ def finished(product: TwoHosts, run_id: str) -> dict:
     return product.wait_for(
         lambda: product.api("GET", f"/runs/{run_id}"),
         lambda run: run["state"] not in {"pending", "running"},
-        limit_s=300,
     )
 
 

@@ -11,7 +11,7 @@ from kombu.exceptions import OperationalError
 from config import worker
 from core.tasks import Queue, Task
 
-LIMIT_S = 30
+LIMIT_S = 120
 TASK = Task("test.note", Queue.CACHE, lambda **_ids: None, None)
 
 

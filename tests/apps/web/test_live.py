@@ -22,7 +22,7 @@ from web import live, live_stream
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LIMIT_S = 10
+LIMIT_S = 60
 
 
 @pytest.fixture
