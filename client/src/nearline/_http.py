@@ -5,6 +5,7 @@ wait that grows (full jitter). Others are repeated only when the request certain
 """
 
 import json
+import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,7 +13,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from nearline import _problems, errors
 from nearline.content.retry import Failure, RetryPolicy, Waiting, ignore_waiting
@@ -85,14 +86,17 @@ class Http:
         self._has_answered = False
         if store is not None:
             self._store = store
+        address = _read_address(url)
         self._client = httpx.Client(
             transport=transport,
+            # Reading the certificates that are trusted takes a while; without TLS none is.
+            verify=address.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             auth=basic,
             timeout=_TIMEOUT,
             limits=_LIMITS,
             headers={"User-Agent": _VERSION_HEADER},
             # A proxy that is set for the outside world must not swallow calls to this machine.
-            trust_env=_host_of(url) not in _LOOPBACK,
+            trust_env=address.hostname not in _LOOPBACK,
         )
 
     def with_long_retries(self, limit_s: float | None = None) -> Self:
@@ -189,7 +193,7 @@ class Http:
                 additional_headers={"Authorization": f"Bearer {ticket}"},
                 user_agent_header=_VERSION_HEADER,
                 compression=None,
-                proxy=None if _host_of(self.url) in _LOOPBACK else True,
+                proxy=None if _read_address(self.url).hostname in _LOOPBACK else True,
                 # What a job is slow to take, the server is slow to read; its answers to pings come behind that.
                 ping_timeout=None,
                 max_size=_LARGEST_MESSAGE_BYTES,
@@ -322,9 +326,9 @@ class Http:
         return answer
 
 
-def _host_of(url: str) -> str | None:
+def _read_address(url: str) -> SplitResult:
     try:
-        return urlsplit(url).hostname
+        return urlsplit(url)
     except ValueError as error:
         raise errors.InvalidRequest(f"'{url}' is no address of a server: {error}.", hint=_CHECK) from error
 

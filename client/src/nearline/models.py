@@ -3,19 +3,39 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from threading import Lock
+from typing import Any, ClassVar, Self, dataclass_transform
+
+_completion = Lock()
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One thing as the server described it. Fields whose name ends in `_at` are times."""
+    """One thing as the server described it. Fields whose name ends in `_at` are times.
+
+    Each kind is a dataclass, and becomes one when it is first used: to make all of them takes longer than the rest of
+    what a command does before its first request.
+    """
 
     nested: ClassVar[Mapping[str, "type[Record]"]] = {}
     raw: Mapping[str, Any] = field(repr=False, compare=False)
 
+    def __new__(cls, **_: Any) -> Self:
+        """Return a record that is still empty."""
+        cls._complete()
+        return super().__new__(cls)
+
+    @classmethod
+    def _complete(cls) -> None:
+        with _completion:
+            if "__dataclass_fields__" not in vars(cls):
+                dataclass(frozen=True, kw_only=True)(cls)
+
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Self:
         """Build the record from the server's JSON."""
+        cls._complete()
         values = {item.name: _read(cls, item.name, data[item.name]) for item in fields(cls) if item.name in data}
         needed = [item.name for item in fields(cls) if item.default is MISSING and item.default_factory is MISSING]
         needed.remove("raw")
@@ -40,7 +60,6 @@ def _read(cls: type[Record], name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, kw_only=True)
 class Commit(Record):
     """One version of a dataset."""
 
@@ -63,7 +82,6 @@ class Commit(Record):
     cached: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class KeptOutput(Record):
     """The commit that the output of a step became."""
 
@@ -74,7 +92,6 @@ class KeptOutput(Record):
     size_bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class Dataset(Record):
     """A versioned tree of files that belongs to a project."""
 
@@ -94,7 +111,6 @@ class Dataset(Record):
     created_at: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeletedDataset(Record):
     """A dataset that was deleted; `restore_ends_at` is None where it was for good."""
 
@@ -108,7 +124,6 @@ class DeletedDataset(Record):
     stored_bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeletionItem(Record):
     """A thing that the deletion of a project concerns."""
 
@@ -116,7 +131,6 @@ class DeletionItem(Record):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeletionEffect(Record):
     """What the deletion of a project does to things of one kind: how many, and what becomes of them as a sentence."""
 
@@ -129,7 +143,6 @@ class DeletionEffect(Record):
     items: tuple[DeletionItem, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeletionForecast(Record):
     """What the deletion of a project would do. `restore_days` 0: it cannot be restored."""
 
@@ -140,7 +153,6 @@ class DeletionForecast(Record):
     effects: tuple[DeletionEffect, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeletedProject(Record):
     """A project that was deleted; `restore_ends_at` is None where it was for good, then `waits_for` may say more."""
 
@@ -152,7 +164,6 @@ class DeletedProject(Record):
     waits_for: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Branch(Record):
     """A name that moves with each commit made on it."""
 
@@ -161,7 +172,6 @@ class Branch(Record):
     updated_at: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Tag(Record):
     """A name that stays on one commit."""
 
@@ -169,7 +179,6 @@ class Tag(Record):
     commit: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Query(Record):
     """Conditions on files under a name; `reference` names what it selects wherever a dataset is named."""
 
@@ -188,7 +197,6 @@ class Query(Record):
     created_by: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class File(Record):
     """A file or folder of a commit."""
 
@@ -200,7 +208,6 @@ class File(Record):
     content_id: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class CachedCommit(Record):
     """A commit on a cache site, and how far it is."""
 
@@ -226,7 +233,6 @@ class CachedCommit(Record):
     error: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Flow(Record):
     """A pipeline and its newest version."""
 
@@ -242,7 +248,6 @@ class Flow(Record):
         return str(text or "-")[:12]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Step(Record):
     """One step of a run."""
 
@@ -286,7 +291,6 @@ class Step(Record):
         return {**self.raw, "label": self.label, "seconds": self.seconds}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Run(Record):
     """One execution of a flow."""
 
@@ -328,7 +332,6 @@ class Run(Record):
         return {**self.raw, "steps": [step.to_json() for step in self.steps]} if self.steps else self.raw
 
 
-@dataclass(frozen=True, kw_only=True)
 class Project(Record):
     """A team."""
 
@@ -337,7 +340,6 @@ class Project(Record):
     role: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class StoragePart(Record):
     """What one dataset of a project stores, or (`is_dataset` false) outputs and code of jobs."""
 
@@ -352,7 +354,6 @@ class StoragePart(Record):
         return f"{self.name} (deleted, can be restored)" if self.is_deleted else self.name
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProjectStorage(Record):
     """What a project stores, and its limit; None: it has none. `leaving_bytes` is not counted."""
 
@@ -364,7 +365,6 @@ class ProjectStorage(Record):
     parts: tuple[StoragePart, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Source(Record):
     """A folder or a part of a bucket that files may be imported from in place.
 
@@ -381,7 +381,6 @@ class Source(Record):
     read_at: datetime | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Import(Record):
     """An import in place. `referenced_bytes` lie in the source, and not in the store.
 
@@ -417,7 +416,6 @@ class Import(Record):
         return self.state in {"queued", "running", "promoting", "cancelling"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class User(Record):
     """A person. `work` is there only when they were just disabled: what runs for them."""
 
@@ -427,7 +425,6 @@ class User(Record):
     work: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Token(Record):
     """A personal access token. `secret` is there only when it was just made."""
 
@@ -439,7 +436,6 @@ class Token(Record):
     secret: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Resource(Record):
     """A place where jobs run. A simulated one has nodes and GPUs that do not exist."""
 
@@ -453,7 +449,6 @@ class Resource(Record):
     storage_probe: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Template(Record):
     """A named shape on one resource."""
 
@@ -470,7 +465,6 @@ class Template(Record):
         return self.name if "." in self.name or not self.resource else f"{self.resource}.{self.name}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Sharing(Record):
     """The rules by which the queues of a pool share. `preset` names the set that they are; empty: they are their own.
 
@@ -492,7 +486,6 @@ class Sharing(Record):
     usage_pull: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pool(Record):
     """The nodes of some resources, over which quotas and fair shares are worked out."""
 
@@ -505,7 +498,6 @@ class Pool(Record):
     gpu_milli: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class Department(Record):
     """Projects with a quota, limits and rules together. Times are in seconds, GPUs in thousandths."""
 
@@ -533,7 +525,6 @@ class Department(Record):
     preempt_min_runtime_s: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Queue(Record):
     """The queue of a project in a pool: what is guaranteed to it, its limits and rules, and what it holds."""
 
@@ -566,7 +557,6 @@ class Queue(Record):
     waiting_workloads: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class QueueTrial(Record):
     """A queue before and after a change that was tried. GPUs in thousandths."""
 
@@ -579,7 +569,6 @@ class QueueTrial(Record):
     is_department: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class JobTrial(Record):
     """A job that the next cycle would start, or stop. `is_anyway`: so it would without the change."""
 
@@ -590,7 +579,6 @@ class JobTrial(Record):
     is_anyway: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class QuotaTrial(Record):
     """What a change of quotas would do: shares, and what the next cycle would stop, in its order, and start."""
 
@@ -603,7 +591,6 @@ class QuotaTrial(Record):
     starts: tuple[JobTrial, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class IdleState(Record):
     """How a running job stands with its idle limit; `state` is `in_use`, `idle` or `unknown`.
 
@@ -618,7 +605,6 @@ class IdleState(Record):
     is_warned: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class Job(Record):
     """What compute runs; `label` is what people call it. `idle` is None where no idle limit holds for it now.
 
@@ -678,7 +664,6 @@ class Job(Record):
     parts: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Eviction(Record):
     """The receipt of an eviction: for whom and by which rule a job was stopped, and what that cost.
 
@@ -708,7 +693,6 @@ class Eviction(Record):
     cycle: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Consumption(Record):
     """What a project consumed in a pool: seconds of one GPU, and the price of what has one.
 
@@ -722,7 +706,6 @@ class Consumption(Record):
     has_simulated: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class IdleGpus(Record):
     """The GPUs that a running job holds and does not use. `gpu_percent` None: nobody measures their use."""
 
@@ -737,7 +720,6 @@ class IdleGpus(Record):
     text: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvictionWeek(Record):
     """The evictions of a project in one week; `moves` of them moved to another node."""
 
@@ -748,7 +730,6 @@ class EvictionWeek(Record):
     lost_gpu_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Node(Record):
     """A machine of a compute resource. Each of `gpus` has `index`, `model`, `memory_bytes` and `held_milli`."""
 
@@ -764,7 +745,6 @@ class Node(Record):
     gpus: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class CacheSite(Record):
     """A place near compute that can hold cached commits."""
 
@@ -780,7 +760,6 @@ class CacheSite(Record):
     warning: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class FlowVersion(Record):
     """One version of a flow, named by the hash of what it says."""
 
@@ -792,7 +771,6 @@ class FlowVersion(Record):
     created_at: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Problem(Record):
     """One thing that is wrong with a flow, and where."""
 
@@ -805,7 +783,6 @@ class Problem(Record):
     is_note: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class Experiment(Record):
     """The record of one attempt of a step."""
 

@@ -1,5 +1,7 @@
 """What holds for every command: help, JSON, quiet, exit codes, and no hurry lost at the start."""
 
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -158,3 +160,25 @@ def test_help_loads_neither_the_http_library_nor_the_drawing_library():
         "sys.exit(len({'httpx', 'rich', 'blake3'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def test_a_command_loads_neither_the_library_of_types_nor_certificates_nor_records_that_it_does_not_show():
+    code = (
+        "import ssl, sys\n"
+        "from nearline.cli.main import app\n"
+        "from nearline.models import Record\n"
+        "ssl.SSLContext.load_verify_locations = None\n"
+        "try: app(['data', 'list', '--project', 'vision'])\n"
+        "except SystemExit as end: print(end.code)\n"
+        "print(*sorted({'pydantic', 'urllib3', 'websockets', 'rich'} & set(sys.modules)))\n"
+        "print(*[kind for kind in Record.__subclasses__() if '__dataclass_fields__' in vars(kind)])"
+    )
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        server = {"NEARLINE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "NEARLINE_TOKEN": "secret"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **server}, capture_output=True, text=True, check=True
+        )
+
+    assert "Cannot reach" in done.stderr
+    assert done.stdout == "7\n\n\n"

@@ -6,6 +6,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from client.tests.loopback import Answer, serve, write_certificate
 from nearline import errors
 from nearline._http import Http, api_policy, quoted
 from nearline.resources.references import Reference
@@ -235,6 +236,18 @@ def test_errors_survive_the_way_between_processes():
 
     assert (type(copy), copy.to_json()) == (errors.Conflict, error.to_json())
     assert json.dumps(copy.to_json())
+
+
+def test_a_server_whose_certificate_nobody_signed_is_refused(tmp_path):
+    certificate = write_certificate(tmp_path / "server.pem", "127.0.0.1")
+
+    with (
+        serve(lambda _: Answer(), certificate=certificate) as server,
+        pytest.raises(errors.Unavailable, match="CERTIFICATE_VERIFY_FAILED"),
+    ):
+        Http(server.url, "secret", policy=replace(api_policy(), sleep=[].append)).get("/me")
+
+    assert server.requests == []
 
 
 def test_names_that_are_no_text_travel_as_the_bytes_that_they_are():

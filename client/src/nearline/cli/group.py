@@ -4,10 +4,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from nearline.cli.errors import report
 from nearline.cli.output import say
@@ -18,7 +19,32 @@ if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
 
 
-class NearlineGroup(TyperGroup):
+def _coerce(value: Any, *, param: Any, ctx: "Context") -> Any:
+    """Return what the program gets for a value that was given, or for None."""
+    if (value is None and param.nargs == 1 and not param.multiple) or type(value) is param.type_descriptor.annotation:
+        return value
+    return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
+
+
+class _QuickParameters:
+    """Parameters that load Pydantic only where a value has to be converted.
+
+    Typer loads it for every value, and that takes as long as all else that a command needs.
+    """
+
+    def get_params(self, ctx: "Context") -> list[Any]:
+        """Return the options and arguments."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            parameter.get_runtime_param = lambda: SimpleNamespace(coerce=_coerce)
+        return parameters
+
+
+class NearlineCommand(_QuickParameters, TyperCommand):
+    """A command."""
+
+
+class NearlineGroup(_QuickParameters, TyperGroup):
     """A group whose subgroups are imported when they are entered, so that `--help` waits for none of them."""
 
     lazy: ClassVar[dict[str, tuple[str, str]]] = {}
@@ -87,7 +113,7 @@ class CommandGroup(typer.Typer):
 
     def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Any], Any]:
         """Add a function as a command, which then knows `--json` and `--quiet` without saying so."""
-        add = super().command(name, **kwargs)
+        add = super().command(name, **{"cls": NearlineCommand, **kwargs})
         return lambda function: add(with_options(function, _OUTPUT_OPTIONS, _set_output))
 
 

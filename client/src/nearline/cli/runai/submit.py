@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from nearline.cli.commands.jobs import (
     Completions,
@@ -21,7 +20,7 @@ from nearline.cli.commands.jobs import (
     read_variables,
 )
 from nearline.cli.compatibility import accepts, refuses
-from nearline.cli.group import CommandGroup
+from nearline.cli.group import CommandGroup, NearlineCommand
 from nearline.cli.outlook import show_outlook
 from nearline.cli.runai.columns import name_of
 from nearline.cli.runai.listings import ProjectName
@@ -97,7 +96,7 @@ Duration = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say when it would start, and submit nothing.")]
 
 
-class SubmitCommand(TyperCommand):
+class SubmitCommand(NearlineCommand):
     """A command whose command line ends, after `--`, with that of the job."""
 
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
