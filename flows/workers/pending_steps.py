@@ -46,8 +46,8 @@ def note(run: Run, event_seq: int, changed: Collection[str]) -> None:
 
 
 def _keep(run_id: str, event_seq: int, rows: _Rows) -> None:
+    _known.pop(run_id, None)  # of threads that plan other runs, one may drop it at any moment
     _known[run_id] = event_seq, rows
-    _known.move_to_end(run_id)
     while len(_known) > _MOST_RUNS:
         _known.popitem(last=False)
 

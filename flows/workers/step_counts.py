@@ -65,8 +65,8 @@ def read(run: Run) -> StepCounts:
 
 def note(run_id: str, event_seq: int, counts: StepCounts) -> None:
     """Keep the counts of a run as they are with its event of this number."""
+    _known.pop(run_id, None)  # of threads that plan other runs, one may drop it at any moment
     _known[run_id] = event_seq, counts
-    _known.move_to_end(run_id)
     while len(_known) > _MOST_RUNS:
         _known.popitem(last=False)
 
