@@ -1,23 +1,25 @@
 """Forecasts held against what happened: how often they held, and how new ones are corrected so that they will.
 
 The engine foresees no job that is submitted later, so waits come out longer than it says: by little where a job waits
-by right, by much where it waits beyond its share. That is learnt online, from forecasts whose jobs have started:
+by right, by much where it waits beyond its share. That is learnt online, from forecasts that were made before:
 
 - A new forecast is multiplied as the past ones like it should have been. That is split conformal prediction (Vovk,
   Gammerman, Shafer, "Algorithmic Learning in a Random World", 2005) among neighbours (Lei, Wasserman,
   "Distribution-free prediction bands", JRSS B 76, 2014): the same class of wait, and nearly as long by the engine.
+- In a burst the short waits end first. So those that go on count too, as at least so long as by now, by the
+  product-limit estimate (Kaplan, Meier, JASA 53, 1958).
 - What is alike today may not be so tomorrow, so the part that is aimed at moves against the misses: after one that did
   not hold it rises, after one that held it falls (Gibbs, Candes, "Adaptive Conformal Inference Under Distribution
   Shift", NeurIPS 2021). So in the long run one half and nine tenths hold, whatever the cluster does.
 
-A new forecast is corrected by outcomes alone that are known when it is made.
+A new forecast is corrected by that alone which is known when it is made.
 """
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 LIKELY, LATE = 0.5, 0.9
@@ -39,7 +41,7 @@ _OFFSET_S = 60.0
 class Score:
     """One forecast, in seconds from when it was made: what the engine said, what was told, and when the job started.
 
-    None: nothing was said of P90. `wait_class` is why it waited.
+    None: nothing was said of P90. `wait_class` is why it waited. `goes_on`: the job has waited for so long by now.
     """
 
     raw_likely_s: float
@@ -48,6 +50,7 @@ class Score:
     late_s: float | None
     waited_s: float
     wait_class: str = ""
+    goes_on: bool = False
 
     def held(self, told_s: float) -> bool:
         """Return whether the job had started after so many seconds."""
@@ -121,13 +124,12 @@ def compare(scores: Sequence[Score], multiples: Sequence[float]) -> Started:
 
 
 class Correction:
-    """How new forecasts are corrected, by those whose outcome is known, the newest first; not at all by too few."""
+    """How new forecasts are corrected, by past ones, of equal ones the newest first; not at all by too few."""
 
     def __init__(self, scores: Sequence[Score], levels: Levels = Levels()) -> None:
         self._levels = levels
-        self._likely = _Past((score.wait_class, score.raw_likely_s, score.waited_s) for score in scores)
-        late = [(score.wait_class, score.raw_late_s, score.waited_s) for score in scores]
-        self._late = _Past((name, late_s, waited_s) for name, late_s, waited_s in late if late_s is not None)
+        self._likely = _Past([(score, score.raw_likely_s) for score in scores])
+        self._late = _Past([(score, score.raw_late_s) for score in scores if score.raw_late_s is not None])
 
     @property
     def count(self) -> int:
@@ -143,43 +145,78 @@ class Correction:
 
 
 _Pair = tuple[float, float]
-"""What was said of a wait, and how long it was."""
+"""What was said of a wait, and how long it was, or is by now."""
 
 _SAID = itemgetter(0)
 
 
-class _Past:
-    """What the engine said of past waits, and how long they were, for one of both quantiles."""
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """Waits that have ended, and such that go on, ascending by what was said; of equal ones as they are given."""
 
-    def __init__(self, waits: Iterable[tuple[str, float, float]]) -> None:
-        every, by_class = list[_Pair](), defaultdict[str, list[_Pair]](list)
-        for wait_class, said_s, waited_s in waits:
-            by_class[wait_class].append((said_s, waited_s))
-            every.append((said_s, waited_s))
-        # Of equal forecasts the newest stay first, and count first.
-        self._all = sorted(every, key=_SAID)
-        self._by_class = {
-            name: sorted(pairs, key=_SAID) for name, pairs in by_class.items() if len(pairs) >= _LEAST_ALIKE
-        }
+    ended: list[_Pair] = field(default_factory=list)
+    going_on: list[_Pair] = field(default_factory=list)
+
+    def like(self, said_s: float) -> tuple[Sequence[_Pair], Sequence[_Pair]]:
+        """Return of both those that are alike: those that go on differ by no more than those that have ended."""
+        count = max(_LEAST_ALIKE, min(_MOST_ALIKE, int(len(self.ended) * _PART_ALIKE)))
+        ended = _nearest(self.ended, said_s, count)
+        first, last = min(said_s, ended[0][0]), max(said_s, ended[-1][0])
+        low, high = bisect_left(self.going_on, first, key=_SAID), bisect_right(self.going_on, last, key=_SAID)
+        return ended, _nearest(self.going_on[low:high], said_s, _MOST_ALIKE)
+
+
+class _Past:
+    """What the engine said of waits, and how long they were or are by now, for one of both quantiles."""
+
+    def __init__(self, said: Iterable[tuple[Score, float]]) -> None:
+        self._all, self._by_class = _Waits(), defaultdict[str, _Waits](_Waits)
+        for score, said_s in sorted(said, key=itemgetter(1)):
+            for waits in (self._all, self._by_class[score.wait_class]):
+                (waits.going_on if score.goes_on else waits.ended).append((said_s, score.waited_s))
 
     @property
     def count(self) -> int:
-        return len(self._all)
+        return len(self._all.ended)
 
     def correct(self, said_s: float, wait_class: str, level: float) -> float:
         """Return what to tell where the engine says so many seconds: at most that, or the longest wait like it."""
-        if len(self._all) < ENOUGH or said_s == math.inf:
+        if self.count < ENOUGH or said_s == math.inf:
             return said_s
-        alike = _nearest(self._by_class.get(wait_class, self._all), said_s)
-        ratios = sorted((waited_s + _OFFSET_S) / (past_s + _OFFSET_S) for past_s, waited_s in alike)
-        ratio = ratios[min(math.ceil(level * (len(ratios) + 1)), len(ratios)) - 1]
-        longest_s = max(said_s, *(waited_s for _, waited_s in alike))
+        own = self._by_class[wait_class]
+        ended, going_on = (own if len(own.ended) >= _LEAST_ALIKE else self._all).like(said_s)
+        ratio = _cover(
+            level, [*((_ratio(pair), False) for pair in ended), *((_ratio(pair), True) for pair in going_on)]
+        )
+        longest_s = max(said_s, *(waited_s for _, waited_s in ended))
         return min(longest_s, max(0.0, (said_s + _OFFSET_S) * ratio - _OFFSET_S))
 
 
-def _nearest(pairs: Sequence[_Pair], said_s: float) -> Sequence[_Pair]:
-    """Return the pairs, which ascend by what was said, whose ratio to what is said now is nearest to one."""
-    count = min(len(pairs), max(_LEAST_ALIKE, min(_MOST_ALIKE, int(len(pairs) * _PART_ALIKE))))
+def _ratio(pair: _Pair) -> float:
+    said_s, waited_s = pair
+    return (waited_s + _OFFSET_S) / (said_s + _OFFSET_S)
+
+
+def _cover(part: float, ratios: list[tuple[float, bool]]) -> float:
+    """Return the least ratio that covers this part of them, or the greatest; only of those of waits that have ended.
+
+    A wait that goes on will have a greater ratio. So what it counts is shared by those above it.
+    """
+    ratios.sort()
+    covered, weight, found = 0.0, 1.0, 0.0
+    for above, (ratio, goes_on) in zip(reversed(range(len(ratios))), ratios, strict=True):
+        if not goes_on:
+            covered, found = covered + weight, ratio
+            if covered >= part * (len(ratios) + 1):
+                break
+        elif above:
+            weight *= 1 + 1 / above
+    return found
+
+
+def _nearest(pairs: Sequence[_Pair], said_s: float, count: int) -> Sequence[_Pair]:
+    """Return as many pairs, which ascend by what was said, whose ratio to what is said now is nearest to one."""
+    count = min(len(pairs), count)
     high = low = bisect_left(pairs, said_s, key=_SAID)
     middle = (said_s + _OFFSET_S) ** 2
     while high - low < count:

@@ -305,10 +305,11 @@ def _holders(forward: Forward, start: StartForecast, known: Mapping[str, Share])
 _SCORED = 500
 
 
-def scores_of(pool_id: str) -> list[Score]:
-    """Return how the newest forecasts of a pool turned out."""
-    scored = Forecast.objects.filter(pool=pool_id, started_at__isnull=False, made_at__isnull=False)
-    return [score_of(row) for row in scored.order_by("-started_at", "pk").defer("facts")[:_SCORED]]
+def scores_of(pool_id: str, *, go_on: bool = False) -> list[Score]:
+    """Return how the newest forecasts of a pool turned out; `go_on`: those of jobs that wait now."""
+    made = Forecast.objects.filter(pool=pool_id, started_at__isnull=go_on, made_at__isnull=False)
+    newest = made.order_by("-made_at" if go_on else "-started_at", "pk").defer("facts")[:_SCORED]
+    return [score_of(row) for row in newest]
 
 
 @dataclass(frozen=True)
@@ -384,12 +385,13 @@ class Corrections:
         """Return the correction of forecasts for a resource."""
         pool_id = self._pools.get(resource_id, DEFAULT_POOL_ID)
         if pool_id not in self._learnt:
-            self._learnt[pool_id] = Correction(scores_of(pool_id), self._levels.get(pool_id, Levels()))
+            scores = [*scores_of(pool_id), *scores_of(pool_id, go_on=True)]
+            self._learnt[pool_id] = Correction(scores, self._levels.get(pool_id, Levels()))
         return self._learnt[pool_id]
 
 
 def score_of(row: Forecast) -> Score:
-    """Return how a forecast turned out whose job has started."""
+    """Return how a forecast turned out, as far as that is known now."""
 
     def after(moment: datetime | None) -> float | None:
         return None if moment is None or row.made_at is None else (moment - row.made_at).total_seconds()
@@ -399,8 +401,9 @@ def score_of(row: Forecast) -> Score:
         raw_late_s=row.raw_late_s,
         likely_s=after(row.likely_at) or 0.0,
         late_s=after(row.late_at),
-        waited_s=after(row.started_at) or 0.0,
+        waited_s=after(row.started_at or clock.now()) or 0.0,
         wait_class=row.wait_class,
+        goes_on=row.started_at is None,
     )
 
 

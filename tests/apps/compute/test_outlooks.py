@@ -17,6 +17,7 @@ from core import clock, tasks
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
 from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, Workload
+from scheduler.selectors.forecasts import Corrections
 from scheduler.services import pool_members, workloads
 from scheduler.workers import cycle
 from tests.factories import compute as make
@@ -233,12 +234,12 @@ def test_a_forecast_is_scored_when_the_job_starts_and_what_was_told_first_counts
     assert row.started_at == NOON + timedelta(hours=1)
 
 
-def add_past(count: int, *, said_s: float, waited_s: float) -> None:
-    """Store forecasts of the pool whose outcome is known."""
+def add_past(count: int, *, said_s: float, waited_s: float | None) -> None:
+    """Store forecasts of the pool that were made a day ago; None: the jobs still wait."""
     made_at = NOON - timedelta(days=1)
     Forecast.objects.bulk_create(
         Forecast(
-            name=f"past-{number}",
+            name=f"past-{waited_s}-{number}",
             pool_id=DEFAULT_POOL_ID,
             made_at=made_at,
             likely_at=made_at + timedelta(seconds=said_s),
@@ -246,10 +247,23 @@ def add_past(count: int, *, said_s: float, waited_s: float) -> None:
             raw_likely_s=said_s,
             raw_late_s=said_s,
             latest_at=made_at,
-            started_at=made_at + timedelta(seconds=waited_s),
+            started_at=None if waited_s is None else made_at + timedelta(seconds=waited_s),
         )
         for number in range(count)
     )
+
+
+@pytest.mark.usefixtures("at_noon")
+def test_a_forecast_is_corrected_by_waits_that_go_on_too(project):
+    pool_members.ensure_queue(project_id=project.pk)
+    add_past(14, said_s=2 * HOUR_S, waited_s=HOUR_S)
+    add_past(6, said_s=2 * HOUR_S, waited_s=3 * HOUR_S)
+
+    ended_alone = Corrections().of("any").of(2 * HOUR_S, 2 * HOUR_S, "by_right")
+    add_past(20, said_s=2 * HOUR_S, waited_s=None)
+    with_waiting = Corrections().of("any").of(2 * HOUR_S, 2 * HOUR_S, "by_right")
+
+    assert (ended_alone, with_waiting) == ((HOUR_S, 3 * HOUR_S), (3 * HOUR_S, 3 * HOUR_S))
 
 
 def test_a_forecast_is_corrected_by_those_of_the_past_and_what_the_engine_said_is_kept(member, project, whole, at_noon):

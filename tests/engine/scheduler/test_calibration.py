@@ -9,9 +9,9 @@ import pytest
 from scheduler.engine.calibration import Correction, Coverage, Levels, Score, Started, compare, measure
 
 
-def score(said_s: float, waited_s: float, wait_class: str = "by_right") -> Score:
+def score(said_s: float, waited_s: float, wait_class: str = "by_right", *, goes_on: bool = False) -> Score:
     """Return one forecast of which the engine said P50, and twice as long as P90; nothing corrected it."""
-    return Score(said_s, 2 * said_s, said_s, 2 * said_s, waited_s, wait_class)
+    return Score(said_s, 2 * said_s, said_s, 2 * said_s, waited_s, wait_class, goes_on=goes_on)
 
 
 def test_coverage_is_the_part_of_starts_that_came_by_then_as_told_and_as_the_engine_said():
@@ -85,6 +85,53 @@ def test_what_starts_at_once_and_what_nobody_knows_stay_so():
     assert correction.of(0.0, 0.0, "by_right") == (0.0, 0.0)
     assert correction.of(math.inf, math.inf, "by_right") == (math.inf, math.inf)
     assert correction.of(100, math.inf, "by_right")[1] == math.inf
+
+
+def test_a_wait_that_goes_on_counts_as_one_that_will_be_longer_than_by_now():
+    ended = [score(540, waited_s) for waited_s in range(60, 1260, 60)]
+
+    alone = Correction(ended).of(540, 1080, "by_right")
+    with_new = Correction([*ended, *[score(540, 0, goes_on=True)] * 20]).of(540, 1080, "by_right")
+    with_longer = Correction([*ended, *[score(540, 840, goes_on=True)] * 20]).of(540, 1080, "by_right")
+    with_longest = Correction([*ended, *[score(540, 9000, goes_on=True)] * 20]).of(540, 1080, "by_right")
+
+    assert (alone[0], with_new[0], with_longer[0], with_longest[0]) == (660, 660, 960, 1200)
+
+
+def test_a_wait_that_goes_on_counts_only_among_those_that_are_alike():
+    ended = [score(said_s, 2 * said_s) for said_s in range(100, 120)]
+    others = [
+        *[score(99, 5000, goes_on=True), score(120, 5000, goes_on=True)] * 50,
+        *[score(110, 5000, "over_share", goes_on=True)] * 50,
+    ]
+
+    assert Correction([*ended, *others]).of(110, 220, "by_right") == Correction(ended).of(110, 220, "by_right")
+
+
+def test_waits_that_go_on_do_not_make_enough_to_correct_by():
+    correction = Correction([*[score(540, 1140)] * 9, *[score(540, 1140, goes_on=True)] * 50])
+
+    assert (correction.count, correction.of(540, 1080, "by_right")) == (0, (540, 1080))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_all_have_ended_the_least_ratio_is_taken_that_as_many_do_not_exceed_as_are_aimed_at(seed):
+    dice = random.Random(seed)
+    waits = sorted(dice.uniform(0, 5000) for _ in range(dice.randint(10, 20)))
+    level = dice.uniform(0.01, 0.99)
+
+    told = Correction([score(540, waited_s) for waited_s in waits], Levels(level)).of(540, 1080, "by_right")
+
+    assert told[0] == pytest.approx(waits[min(math.ceil(level * (len(waits) + 1)), len(waits)) - 1])
+
+
+def test_in_a_burst_the_short_waits_that_end_first_do_not_make_the_others_look_short():
+    """The engine was right before, and 12 jobs of 42 found a gap, which nobody foresaw."""
+    before, in_gaps = [score(600, 600)] * 8, [score(600, 60)] * 12
+    waiting = [score(600, 300, goes_on=True)] * 30
+
+    assert Correction([*in_gaps, *before]).of(600, 1200, "by_right")[0] == pytest.approx(60)
+    assert Correction([*waiting, *in_gaps, *before]).of(600, 1200, "by_right")[0] == pytest.approx(600)
 
 
 def test_what_is_aimed_at_moves_against_the_misses_within_bounds():
