@@ -63,7 +63,13 @@ def _figure(held: float | None, asked: float) -> Figure | None:
 
 
 def _chart_of(quality: PoolQuality) -> Chart | None:
-    told = [("P50", 0, quality.started.of_likely), ("P90", 1, quality.started.of_late)]
-    lines = [Series(name, hue, [part * _PERCENT for part in parts]) for name, hue, parts in told if parts]
+    started = quality.started
+    told = [("P50", 0, LIKELY, started.of_likely), ("P90", 1, LATE, started.of_late)]
+    lines = []
+    for name, hue, asked, parts in told:
+        if parts:
+            lines.append(Series(name, hue, [part * _PERCENT for part in parts]))
+            aims = [asked * _PERCENT if times == 1 else None for times in started.multiples]
+            lines.append(Series(f"{name} should be", hue, aims))
     title = f"Jobs of {quality.coverage.pool} that had started"
-    return Chart(title, quality.started.multiples, "times the wait that was told", " %", lines) if lines else None
+    return Chart(title, started.multiples, "times the wait that was told", " %", lines) if lines else None

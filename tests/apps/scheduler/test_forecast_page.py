@@ -1,5 +1,6 @@
 """The page of forecasts: of what jobs were told, how much held, and by how much the rest was off."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -49,6 +50,18 @@ def test_it_says_how_much_of_what_was_told_held(page):
     assert '<span class="sub">as it should</span> 50 %' in shown
     assert '<span class="sub">as it should</span> 90 %' in shown
     assert "Jobs of default that had started" in shown
+
+
+def test_its_chart_marks_what_should_have_started_by_the_time_that_was_told(page):
+    add_forecasts(50, 150)
+
+    chart = json.loads(page().split('type="application/json">')[1].split("</script>")[0])
+
+    aims = {line["label"]: line["values"] for line in chart["series"] if line["label"].endswith("should be")}
+    at = {
+        name: {x: value for x, value in zip(chart["x"], values, strict=True) if value} for name, values in aims.items()
+    }
+    assert at == {"P50 should be": {1.0: 50.0}, "P90 should be": {1.0: 90.0}}
 
 
 def test_it_says_what_would_have_held_without_correction(page):
