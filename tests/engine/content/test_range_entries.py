@@ -1,5 +1,6 @@
 """A range of plain files is checked by its columns; whatever is unsound in it is refused."""
 
+import contextlib
 from array import array
 
 import pytest
@@ -71,3 +72,15 @@ def test_the_ends_of_packs_are_those_of_the_last_blobs(entries):
         ends[blob.pack] = max(ends.get(blob.pack, 0), blob.offset + blob.size)
 
     assert read_range(encode_range(entries)).entries.pack_ends() == ends
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_a_range_with_changed_entries_is_as_sound_as_it_was_before(is_checked):
+    before = RangeEntries(columns(names=PathColumns.of([b"a", b"a/b"])) if not is_checked else columns())
+    with contextlib.suppress(ContentError):
+        before.check()
+
+    after = before.with_changed({1: before[1]._replace(mode=0o755)})
+
+    with contextlib.nullcontext() if is_checked else pytest.raises(ContentError):
+        after.check()

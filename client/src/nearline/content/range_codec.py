@@ -221,7 +221,7 @@ def read_range(data: bytes, *, is_verified: bool = False) -> DecodedRange:
         offsets,
         packs,
     )
-    entries = RangeEntries(columns)
+    entries = RangeEntries(columns, is_sound=is_verified)
     if not is_verified:
         entries.check()
         if names != PathColumns.of(names.paths) or names.size_bytes + target_bytes > MAX_RANGE_NAME_BYTES:

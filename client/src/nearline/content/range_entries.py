@@ -7,10 +7,10 @@ and takes a quarter of the memory.
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain, compress, count, repeat
 from operator import add, ne
 from struct import Struct
-from typing import NamedTuple, Self, TypeVar, overload
+from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from nearline.content import entries as entry_rules
 from nearline.content.entries import MAX_MODE, BlobRef, Entry, EntryKind
@@ -54,8 +54,10 @@ class RangeEntries(Sequence[Entry]):
     A plain range holds files of one blob each, as most do; the entries of any other are made at once.
     """
 
-    def __init__(self, columns: Columns, *, base_id: str | None = None) -> None:
+    def __init__(self, columns: Columns, *, base_id: str | None = None, is_sound: bool = False) -> None:
         self._columns = columns
+        # Whether `check` would find nothing.
+        self._is_sound = is_sound
         # The range whose entries the store's object of this one changes; None where it holds all of them.
         self.base_id = base_id
         self.is_plain = columns.blob_counts.count(1) == len(columns.kinds) and not any(columns.kinds)
@@ -93,7 +95,10 @@ class RangeEntries(Sequence[Entry]):
         return self._columns.names == other._columns.names
 
     def with_changed(self, changed: Mapping[int, Entry]) -> Self:
-        """Return this plain range with other entries at some places: sound, of the same paths, with one blob."""
+        """Return this plain range with other entries at some places: sound, of the same paths, with one blob.
+
+        It is as sound as this one.
+        """
         columns = self._columns
         modes, sizes, times = columns.modes[:], columns.sizes[:], columns.times[:]
         content_ids, offsets = bytearray(columns.content_ids), columns.offsets[:]
@@ -112,7 +117,8 @@ class RangeEntries(Sequence[Entry]):
                 pack_ordinals=array("I", map(ordinals.__getitem__, packs)),
                 offsets=offsets,
                 packs=list(ordinals),
-            )
+            ),
+            is_sound=self._is_sound,
         )
 
     def merge_plain(self, dropped: Collection[int], added: "RangeEntries", *, base_id: str) -> Self:
@@ -136,7 +142,7 @@ class RangeEntries(Sequence[Entry]):
             array("H", join(mine.modes, theirs.modes)),
             array("Q", join(mine.sizes, theirs.sizes)),
             array("q", join(mine.times, theirs.times)),
-            b"".join(join(_cut(mine.content_ids), _cut(theirs.content_ids))),
+            b"".join(join(cut_ids(mine.content_ids), cut_ids(theirs.content_ids))),
             array("I", [1]) * len(order),
             b"",
             b"",
@@ -153,17 +159,18 @@ class RangeEntries(Sequence[Entry]):
         With `is_exact`, of two plain ranges, where they differ in anything.
         """
         mine, theirs = self._columns, other._columns
-        columns: list[tuple[Iterable[object], Iterable[object]]] = [
-            (_ID.iter_unpack(mine.content_ids), _ID.iter_unpack(theirs.content_ids)),
-            (mine.modes, theirs.modes),
-            (mine.kinds, theirs.kinds),
-        ]
+        columns: list[tuple[Any, Any]] = [(mine.modes, theirs.modes), (mine.kinds, theirs.kinds)]
+        if mine.content_ids != theirs.content_ids:
+            columns.append((_ID.iter_unpack(mine.content_ids), _ID.iter_unpack(theirs.content_ids)))
         if is_exact:
-            places = ([own.packs[ordinal] for ordinal in own.pack_ordinals] for own in (mine, theirs))
             columns += [(mine.sizes, theirs.sizes), (mine.times, theirs.times), (mine.offsets, theirs.offsets)]
-            columns.append((next(places), next(places)))
-        rows = (enumerate(map(ne, before, after)) for before, after in columns)
-        return sorted({index for index, is_other in chain.from_iterable(rows) if is_other})
+            packs = ([own.packs[ordinal] for ordinal in own.pack_ordinals] for own in (mine, theirs))
+            columns.append((next(packs), next(packs)))
+        differing: set[int] = set()
+        for before, after in columns:
+            if before != after:
+                differing.update(compress(count(), map(ne, before, after)))
+        return sorted(differing)
 
     def pack_ends(self) -> dict[bytes, int]:
         """Return how far into each pack the blobs of the entries reach."""
@@ -180,10 +187,13 @@ class RangeEntries(Sequence[Entry]):
 
     def check(self) -> None:
         """Raise BadPath or BadManifest unless the entries are sound, sorted and distinct."""
-        if self.is_plain and _is_sound(self._columns):
+        if self._is_sound:
+            return
+        if self.is_plain and _are_sound(self._columns):
             entry_rules.check_names(self.paths)
         else:
             entry_rules.check_entries(list(self))
+        self._is_sound = True
 
     def __len__(self) -> int:
         return len(self._columns.kinds)
@@ -201,7 +211,7 @@ class RangeEntries(Sequence[Entry]):
         return iter(_make_all(self._columns) if self._made is None else self._made)
 
 
-def _is_sound(columns: Columns) -> bool:
+def _are_sound(columns: Columns) -> bool:
     """Check the rows of plain files; what the columns cannot even express needs no check."""
     sizes, offsets = columns.sizes, columns.offsets
     return (
@@ -223,7 +233,7 @@ def _make_one(columns: Columns, index: int) -> Entry:
 
 
 def _make_all(columns: Columns) -> list[Entry]:
-    content_ids = _cut(columns.content_ids)
+    content_ids = cut_ids(columns.content_ids)
     sizes = columns.sizes.tolist()
     blob_ids, blob_sizes = _flatten_blobs(columns, content_ids, sizes)
     places = map(columns.packs.__getitem__, columns.pack_ordinals)
@@ -248,18 +258,18 @@ def _flatten_blobs(
     """Return id and size of every blob; the only blob of a file has those of the file and is not listed again."""
     if min(columns.blob_counts) == max(columns.blob_counts) == 1:
         return content_ids, sizes
-    chunk_ids = _cut(columns.chunk_ids)
+    chunk_ids = cut_ids(columns.chunk_ids)
     flat_ids: list[bytes] = []
     flat_sizes: list[int] = []
     taken = 0
-    for count, content_id, size in zip(columns.blob_counts, content_ids, sizes, strict=True):
-        if count == 1:
+    for blob_count, content_id, size in zip(columns.blob_counts, content_ids, sizes, strict=True):
+        if blob_count == 1:
             flat_ids.append(content_id)
             flat_sizes.append(size)
-        elif count:
-            flat_ids += chunk_ids[taken : taken + count]
-            flat_sizes += columns.chunk_sizes[taken : taken + count]
-            taken += count
+        elif blob_count:
+            flat_ids += chunk_ids[taken : taken + blob_count]
+            flat_sizes += columns.chunk_sizes[taken : taken + blob_count]
+            taken += blob_count
     return flat_ids, flat_sizes
 
 
@@ -278,5 +288,6 @@ def _slice_targets(columns: Columns) -> Iterable[bytes]:
     return [columns.targets[start:end] for start, end in zip(chain((0,), ends), ends, strict=False)]
 
 
-def _cut(raw: bytes) -> list[bytes]:
+def cut_ids(raw: bytes) -> list[bytes]:
+    """Return ids that stand one after another."""
     return [raw[start : start + ID_BYTES] for start in range(0, len(raw), ID_BYTES)]

@@ -2,14 +2,16 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress, count
+from operator import ne
 from typing import NamedTuple, TypeAlias
 
 from nearline.content.entries import Entry, EntryKind
 from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import RangeEntries, RootRange
+from nearline.content.range_entries import cut_ids
 from nearline.transfer.local.ignore import IgnoreRules
-from nearline.transfer.local.statcache import CachedFile, StatCache
+from nearline.transfer.local.statcache import CachedFile, CachedRow, StatCache
 from nearline.transfer.local.walk import LocalFile, Skipped, normal_mode, walk
 from nearline.transfer.progress import Meter
 
@@ -17,6 +19,8 @@ LoadEntries: TypeAlias = Callable[[str], RangeEntries]
 _COUNTED_AT_ONCE = 64
 # A file and its content id; None when only reading can tell.
 _Known: TypeAlias = tuple[LocalFile, bytes | None]
+# No file has its size.
+_UNKNOWN: CachedRow = (b"", -1, 0, 0, 0, b"")
 
 
 class Suspect(NamedTuple):
@@ -68,13 +72,16 @@ def scan_folder(
         digest = _digest(here)
         differing = len(suspects) + len(removed)
         if digest != digests.get(row.range_id):
-            known = _with_known_ids(here, cache, after, row.last_path)
-            _compare(known, load_range(row.range_id), suspects, removed)
+            cached: Sequence[CachedRow] = cache.list_rows(after, row.last_path) if cache else ()
+            open_files, cached, entries = _leave_out_same(here, cached, load_range(row.range_id))
+            known = _with_known_ids(open_files, map(CachedFile._make, cached), cache)
+            _compare(known, entries, suspects, removed)
         if len(suspects) + len(removed) == differing:
             kept[row.range_id] = digest
         after = row.last_path
     rest = files if waiting is None else chain((waiting,), files)
-    _compare(_with_known_ids(rest, cache, after), (), suspects, removed)
+    cached_rest = cache.list_files(after) if cache else iter(())
+    _compare(_with_known_ids(rest, cached_rest, cache), (), suspects, removed)
     if cache is not None and kept != digests:
         cache.keep_digests(kept)
     # What is skipped or ignored was not looked for, so its absence says nothing.
@@ -110,14 +117,40 @@ class _Count:
             self._meter.add(files=self.files % _COUNTED_AT_ONCE)
 
 
+def _leave_out_same(
+    files: Sequence[LocalFile], cached: Sequence[CachedRow], entries: RangeEntries
+) -> tuple[Sequence[LocalFile], Sequence[CachedRow], Sequence[Entry]]:
+    """Return what has to be compared file by file: without what columns show to be the same, where they can."""
+    if not files or not entries.is_plain:
+        return files, cached, entries
+    paths, kinds, modes, *stats, _ = map(list, zip(*files, strict=True))
+    if paths != entries.paths or kinds.count(EntryKind.FILE) != len(kinds):
+        return files, cached, entries
+    stale: Iterable[CachedRow] = ()
+    if [row[0] for row in cached] != paths:
+        rows = {row[0]: row for row in cached}
+        cached = [rows.pop(path, _UNKNOWN) for path in paths]
+        stale = rows.values()
+    _, *known_stats, content_ids = map(list, zip(*cached, strict=True))
+    columns = [(modes, list(entries.columns.modes)), *zip(stats, known_stats, strict=True)]
+    if b"".join(content_ids) != entries.content_ids:
+        columns.append((content_ids, cut_ids(entries.content_ids)))
+    differing: set[int] = set()
+    for one, other in columns:
+        if one != other:
+            differing.update(compress(count(), map(ne, one, other)))
+    places = sorted(differing)
+    rest = [cached[place] for place in places if cached[place] is not _UNKNOWN]
+    return [files[place] for place in places], sorted([*rest, *stale]), [entries[place] for place in places]
+
+
 def _with_known_ids(
-    files: Iterable[LocalFile], cache: StatCache | None, after: bytes, last: bytes | None = None
+    files: Iterable[LocalFile], cached_files: Iterator[CachedFile], cache: StatCache | None
 ) -> Iterator[_Known]:
     """Yield every file with its content id, which is None when only reading can tell.
 
-    The files are all that lie behind `after`, up to `last`. What the cache knows of others there is dropped.
+    Both are sorted by path. What the cache knows of other files is dropped from it.
     """
-    cached_files = cache.list_files(after, last) if cache else iter(())
     cached = next(cached_files, None)
     stale: list[bytes] = []
     for found in files:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from nearline.content.entries import BlobRef
 from nearline.transfer.local.walk import LocalFile
@@ -47,6 +47,10 @@ class CachedFile(NamedTuple):
         return self[1:5] == found[3:7]
 
 
+# A file of these, without a Python call for each of a million.
+CachedRow: TypeAlias = tuple[bytes, int, int, int, int, bytes]
+
+
 class StatCache:
     """The cache of one folder. Safe to use from several threads; reading streams in the order of paths."""
 
@@ -65,15 +69,16 @@ class StatCache:
         with self._lock:
             self._database.close()
 
-    def list_files(self, after: bytes = b"", last: bytes | None = None) -> Iterator[CachedFile]:
-        """Yield what is known of the files behind `after`, up to `last` (None: to the end), sorted by path."""
-        if last is None:
-            cursor = self._database.execute("SELECT * FROM files WHERE path > ? ORDER BY path", (after,))
-        else:
-            between = "SELECT * FROM files WHERE path > ? AND path <= ? ORDER BY path"
-            cursor = self._database.execute(between, (after, last))
+    def list_files(self, after: bytes = b"") -> Iterator[CachedFile]:
+        """Yield what is known of the files behind `after`, sorted by path."""
+        cursor = self._database.execute("SELECT * FROM files WHERE path > ? ORDER BY path", (after,))
         while rows := cursor.fetchmany(1000):
             yield from map(CachedFile._make, rows)
+
+    def list_rows(self, after: bytes, last: bytes) -> list[CachedRow]:
+        """Return what is known of the files behind `after`, up to `last`, sorted by path."""
+        between = "SELECT * FROM files WHERE path > ? AND path <= ? ORDER BY path"
+        return self._database.execute(between, (after, last)).fetchall()
 
     def find(self, path: bytes) -> CachedFile | None:
         """Return what is known about one path."""
