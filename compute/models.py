@@ -510,6 +510,21 @@ class SimulatedJob(BaseModel):
         return self.name
 
 
+class JobVolume(BaseModel):
+    """A claim of a cluster that a job mounts. It is forgotten with the job's files: then nothing keeps the claim."""
+
+    id_prefix = "jvol"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="mounted_volumes")
+    claim = models.CharField(max_length=253)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["claim", "job"], name="one_volume_per_claim_and_job")]
+
+    def __str__(self) -> str:
+        return f"{self.claim} of {self.job_id}"
+
+
 class StoredLogChunk(BaseModel):
     """Some bytes of a job's log in the project's store: a file of a stored tree, named after job and offset.
 

@@ -19,7 +19,7 @@ from compute.engine.placing import Placing
 from compute.engine.ports import OutputReader
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
-from compute.models import Job, JobEvent, Template
+from compute.models import Job, JobEvent, JobVolume, Template
 from compute.selectors import grace_periods, known_jobs
 from compute.selectors import jobs as job_selectors
 from compute.selectors.templates import describe_checkpoint_mismatch, describe_mismatch, describe_placing_mismatch
@@ -150,6 +150,7 @@ def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str
         job.gate, job.reason, job.event_seq = Gate.PARTS if job.has_parts else "", "", job.event_seq + 1
     queueing.queue_jobs([job for job in jobs if not job.gate])
     Job.objects.bulk_update(jobs, ["spec", "workload", "gate", "reason", "event_seq"], batch_size=100)
+    _note_volumes(jobs)
     now = clock.now()
     insert(
         [
@@ -260,6 +261,7 @@ def _create(jobs: Sequence[Job]) -> None:
     checkpoints.attach([job for job in jobs if not job.has_parts])
     queueing.queue_jobs([job for job in jobs if not job.gate])
     insert(jobs)
+    _note_volumes([job for job in jobs if not job.gate])
     known_jobs.note_queued([job for job in jobs if job.workload_id is not None])
     insert(
         [
@@ -274,6 +276,13 @@ def _create(jobs: Sequence[Job]) -> None:
         ]
     )
     send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs], stopped_ids=[])
+
+
+def _note_volumes(jobs: Sequence[Job]) -> None:
+    """Note by which claims jobs read their data."""
+    sources = ((job, mount["source"]) for job in jobs for mount in job.spec["data"])
+    claims = {(job.pk, source["claim"]) for job, source in sources if source["kind"] == SourceKind.VOLUME}
+    insert([JobVolume(job_id=job_id, claim=claim) for job_id, claim in sorted(claims)])
 
 
 def _by_name(names: Sequence[str]) -> dict[str, Job]:

@@ -21,11 +21,11 @@ from compute import signals
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import Tree, Volume
+from compute.engine.mounts import Tree
 from compute.engine.ports import ComputeDriver, KeepsCheckpoints, KeepsLeftovers, SharesVolumes
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
-from compute.models import Checkpoint, Job, Resource
+from compute.models import Checkpoint, Job, JobVolume, Resource
 from compute.selectors import failures
 from core import clock, hosts, isolation, orm
 from datasets.selectors import caches
@@ -89,9 +89,13 @@ def release_volumes() -> int:
     if not claims:
         return 0
     kinds = [kind.name for kind in drivers.KINDS.values() if kind.runs_pods]
-    ended = _list_ended(kinds).filter(log_stored_at__isnull=False).only("spec")
-    readers = filter(None, isolation.for_each("compute.find_readers", ended, lambda job: _find_reader(job, claims)))
-    count = _delete_each(readers, clock.now(), timedelta(0))
+    readers = _list_ended(kinds).filter(log_stored_at__isnull=False)
+    ids = (
+        job_id
+        for batch in orm.in_batches(sorted(claims))
+        for job_id in readers.filter(mounted_volumes__claim__in=batch).values_list("pk", flat=True)
+    )
+    count = _delete_each(ids, clock.now(), timedelta(0))
     attached = Resource.objects.filter(detached_at=None, kind__in=kinds, host__in=hosts.here())
     isolation.for_each(
         failures.RELEASE,
@@ -99,12 +103,6 @@ def release_volumes() -> int:
         lambda resource: _delete_idle_shares(drivers.driver_of(resource), claims),
     )
     return count
-
-
-def _find_reader(job: Job, claims: Collection[str]) -> str:
-    """Return the id of a job that mounts one of these claims; empty for another one."""
-    sources = (mount.source for mount in JobSpec.from_json(job.spec).mounts)
-    return job.pk if any(isinstance(source, Volume) and source.claim in claims for source in sources) else ""
 
 
 def _delete_idle_shares(driver: ComputeDriver, leaving: Collection[str] = ()) -> None:
@@ -202,4 +200,5 @@ def _delete(job_id: str) -> bool:
         # They are there still, and are deleted once their resource answers.
         _keep(job_id)
         return False
+    JobVolume.objects.filter(job=job).delete()
     return True

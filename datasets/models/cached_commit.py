@@ -158,7 +158,11 @@ class CachedCommit(Leased, BaseModel):
     error_hint = models.TextField(blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["site", "state"], name="cached_commit_by_state")]
+        indexes = [
+            models.Index(fields=["site", "state"], name="cached_commit_by_state"),
+            # Those that are gone stay as rows, and periodic tasks look at all others.
+            models.Index(fields=["state"], name="cached_commits_in_state"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["site", "commit"],

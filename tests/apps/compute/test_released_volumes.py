@@ -1,18 +1,27 @@
 """A cached commit leaves a cluster although jobs that have ended read it: what they keep there goes before its time."""
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from django.db import connection
+
+from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.mounts import Mount, Volume
-from compute.models import Job, Resource
+from compute.engine.states import Gate
+from compute.models import Job, JobVolume, Resource, Template
+from compute.services import jobs
 from compute.workers import cleaning, observe, probes
 from core import clock
 from datasets.engine.cache_states import CacheState
 from datasets.engine.volumes import claim_name
 from datasets.models import CachedCommit, CacheSite
+from tests.apps.config.test_flat_work import steps_of
 from tests.factories import compute as make
 from tests.factories.datasets import commit_files, make_dataset, make_store
+
+SYSTEM = Actor.system("tests")
 
 
 @pytest.fixture
@@ -72,6 +81,45 @@ def test_while_no_claim_leaves_all_of_it_stays(cluster, state, config):
 
     assert kept() == {"other", "elsewhere", "reader", "unread", "running"}
     assert cluster.shares_told == []
+
+
+def test_a_job_whose_files_are_deleted_is_no_reader_any_more(cluster, copy):
+    claims = JobVolume.objects.filter(claim=claim_name(copy.pk))
+    assert set(claims.values_list("job__name", flat=True)) == {"reader", "unread", "running"}
+
+    cleaning.release_volumes()
+
+    assert set(claims.values_list("job__name", flat=True)) == {"unread", "running"}
+
+
+def test_a_job_that_has_waited_for_its_data_is_a_reader_too(cluster, project):
+    request = make.make_request(project, Template.objects.get(), "waited")
+    jobs.submit_many(actor=SYSTEM, requests=[replace(request, gate=Gate.DATA)])
+    waited = Job.objects.get(name="waited")
+
+    data = (Mount("xrays", Volume("nl-cc-late", "files")),)
+    jobs.open_gates(actor=SYSTEM, specs={waited.pk: replace(request.spec, data=data)})
+
+    assert list(JobVolume.objects.filter(job=waited).values_list("claim", flat=True)) == ["nl-cc-late"]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite counts the steps of its statements")
+def test_readers_are_found_without_a_look_at_the_other_jobs_that_have_ended(cluster):
+    def add_ended(count: int) -> None:
+        job = Job.objects.get(name="elsewhere")
+        for number in range(Job.objects.count(), Job.objects.count() + count):
+            job.pk, job.name, job.workload = f"job_{number}", f"job-{number}", None
+            job.save(force_insert=True)
+            JobVolume.objects.create(job=job, claim="nl-cc-other")
+
+    cleaning.release_volumes()
+    add_ended(10)
+
+    few = steps_of(cleaning.release_volumes)
+    add_ended(100)
+    many = steps_of(cleaning.release_volumes)
+
+    assert many == few
 
 
 def test_what_a_cluster_that_is_away_has_is_deleted_once_it_answers(cluster):

@@ -10,7 +10,10 @@ from accounts.models import User
 from compute.models import Job
 from compute.workers import logs
 from core import tasks
+from datasets.engine.cache_states import CacheState
+from datasets.models import CachedCommit, CacheSite
 from flows.models import Run
+from tests.factories.datasets import commit_files, make_dataset
 from tests.factories.flows import World
 from tests.factories.history import copy_run
 
@@ -65,6 +68,29 @@ def test_no_periodic_task_reads_more_because_more_runs_have_ended(tmp_path, proj
     many = costs_of_all()
 
     assert many == few
+
+
+def test_no_periodic_task_reads_more_because_more_cached_commits_are_gone(tmp_path, project, member, db):
+    World(tmp_path)
+    commit = commit_files(member, make_dataset(member, project), {"a": b"one"})
+    site = CacheSite.objects.create(name="near", kind="simulated", root="simulated://near", capacity_bytes=10**9)
+
+    def add_gone(count: int) -> None:
+        sizes = {"files_total": 1, "bytes_total": 3, "reserved_bytes": 3}
+        for _ in range(count):
+            CachedCommit.objects.create(
+                site=site, dataset=commit.dataset, commit=commit, state=CacheState.GONE, **sizes
+            )
+
+    add_gone(10)
+    for _ in range(3):
+        costs_of_all()
+
+    few = costs_of_all()
+    add_gone(100)
+    many = costs_of_all()
+
+    assert {name: (few[name], many[name]) for name in few if few[name] != many[name]} == {}
 
 
 def test_storing_a_log_reads_no_more_because_more_runs_have_ended(tmp_path, project, member, db):
