@@ -118,7 +118,7 @@ def connect_host(resource: str) -> RemoteHost:
     except (InvalidResource, ResourceUnreachable, CredentialsUnreadable) as error:
         raise HostNotAttached(f"{found.name} cannot be reached: {error.message}") from error
     assert isinstance(driver, SshDriver)  # noqa: S101 (its kind opens no other)
-    return RemoteHost(found.pk, found.name, driver.ask_about_copies)
+    return RemoteHost(found.pk, found.name, driver.address, driver.ask_about_copies)
 
 
 def install(resource: Resource, driver: ComputeDriver) -> None:

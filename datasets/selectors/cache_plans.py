@@ -44,8 +44,8 @@ def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
 def find_donor(commit: Commit, site: CacheSite) -> CachedCommit | None:
     """Return the copy of `commit` on another site from which it comes to `site`; None: the store must give it.
 
-    That is the oldest ready one that `site` can read, else the oldest one that a worker fills there in a folder: of
-    several sites that are filled at once, one reads the store.
+    That is the oldest ready one that `site` can read, on its own host rather than on another, else the oldest one that
+    a worker fills there in a folder: of several sites that are filled at once, one reads the store.
     """
     own = CachedCommit.objects.filter(commit=commit, site=site, state__in=UNFINISHED).values("pk")[:1]
     others = CachedCommit.objects.filter(commit=commit).exclude(site=site)
@@ -67,7 +67,8 @@ def find_leader(row: CachedCommit) -> CachedCommit | None:
 
 
 def _first_readable(site: CacheSite, rows: "QuerySet[CachedCommit]", *, in_folder: bool = False) -> CachedCommit | None:
-    for row in rows.select_related("site").order_by("pk"):
+    found = sorted(rows.select_related("site").order_by("pk"), key=lambda row: row.site.cluster != site.cluster)
+    for row in found:
         try:
             driver, other = open_site(site), open_site(row.site)
             if driver.can_read(other) and not (in_folder and (driver.folder is None or other.folder is None)):

@@ -35,10 +35,11 @@ class AskHost(Protocol):
 
 @dataclass(frozen=True)
 class RemoteHost:
-    """An attached host: the id of its resource, its name, and what asks it."""
+    """An attached host: the id of its resource, its name, its address in the network, and what asks it."""
 
     resource: str
     name: str
+    address: str
     ask: AskHost
 
 

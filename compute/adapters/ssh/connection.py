@@ -84,6 +84,11 @@ class HostConnection:
         self._session: _Session | None = None
         self.opened = 0
 
+    @property
+    def address(self) -> str:
+        """The name or IP address of the host."""
+        return self._host.name
+
     def call(self, method: str, *, patience_s: float = _ANSWER_S, **arguments: Any) -> Any:
         """Ask, on a new connection where the last one has ended. Every question may be asked again without harm.
 

@@ -23,7 +23,7 @@ from compute.errors import ResourceUnreachable, StartRefused
 from core.remote_hosts import HostUnreachable
 
 MOUNTABLE = frozenset({SourceKind.REMOTE_FOLDER, SourceKind.TREE})
-_WITH_PLATFORM = {"ensure_copy", "verify_copy", "remove_copy"}
+_WITH_PLATFORM = {"ensure_copy", "verify_copy", "remove_copy", "serve_copy"}
 _WITH_PACKAGES = {"check_copies", *_WITH_PLATFORM}
 _NEWS_S = 10.0
 # A folder may hold very many files.
@@ -50,6 +50,11 @@ class SshDriver:
         self._platform_url = platform_url
         self._outputs = outputs
         self._sign_attempt = sign_attempt
+
+    @property
+    def address(self) -> str:
+        """The name or IP address of the host."""
+        return self._connection.address
 
     def close(self) -> None:
         """End the connection. The next question opens another."""

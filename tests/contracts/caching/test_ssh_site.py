@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time as real_time
@@ -43,31 +44,32 @@ class Place:
         self.waits = True
 
     def open(self, resource: str) -> RemoteHost:
-        if resource != "lab":
+        if resource not in {"lab", "attic"}:
             raise HostNotAttached(f"No host is attached by SSH as '{resource}'. Attached hosts: lab.")
         if self.waits:
             self.settle()
-        return RemoteHost("lab", "lab", self.driver.ask_about_copies)
+        return RemoteHost(resource, resource, self.driver.address, self.driver.ask_about_copies)
 
     def folder(self, name: str) -> Path:
         return self.sshd.folder / name
 
     def settle(self) -> None:
-        """Return when no process works on a copy."""
+        """Return when no process works on a copy, but for those that serve one."""
         deadline = real_time.monotonic() + _SETTLE_S
-        while self.list_pids():
+        while set(self.list_pids()) - set(self.list_pids(b"serve")):
             assert real_time.monotonic() < deadline
             real_time.sleep(0.02)
 
-    def list_pids(self) -> list[int]:
-        """Return the processes that work on copies in a folder of this host."""
+    def list_pids(self, duty: bytes = b"") -> list[int]:
+        """Return the processes that work on copies in a folder of this host, or those with one duty."""
         found = []
         for entry in Path("/proc").iterdir():
             try:
                 words = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if entry.name.isdecimal() and b"nearline.pod.copies" in words and os.fsencode(self.sshd.folder) in words:
+            is_ours = b"nearline.pod.copies" in words and os.fsencode(self.sshd.folder) in words
+            if entry.name.isdecimal() and is_ours and (not duty or duty in words.split(b"\0")):
                 found.append(int(entry.name))
         return found
 
@@ -81,6 +83,8 @@ def place(tmp_path, live_server, settings):
     yield place
     remote_hosts.install(before)
     place.settle()
+    for pid in place.list_pids(b"serve"):
+        os.kill(pid, signal.SIGKILL)
     place.connection.close()
     sshd.kill()
 
@@ -154,6 +158,48 @@ def test_a_ready_copy_is_a_read_only_folder_of_the_host_with_a_marker_that_names
     assert json.loads((copy / "READY").read_text())["root"] == commit.root
     assert {path.stat().st_mode & 0o222 for path in (copy / "files").rglob("*")} == {0}
     assert list((place.folder("near") / ".work").iterdir()) == []
+
+
+@pytest.fixture
+def attic(place):
+    """A site on another host, which is the same machine."""
+    return make_site(place, "attic", config={"resource": "attic"})
+
+
+def test_what_another_host_has_is_read_from_there_and_not_from_the_store(site, attic, place, commit):
+    there = work(make_row(attic, commit))
+
+    row = work(make_row(site, commit))
+
+    assert (row.state, row.donor, row.bytes_copied, row.bytes_moved) == (CacheState.READY, there, row.bytes_total, 0)
+    assert files_in(place.folder("near") / row.pk / "files") == FIRST
+    assert len(place.list_pids(b"serve")) == 1
+    assert [path.name for path in (place.folder("attic") / ".work").rglob("token")] == []
+    wait_until(lambda: remove(there).state == CacheState.GONE)
+    assert place.list_pids(b"serve") == []
+
+
+def test_what_another_host_has_lost_is_read_from_the_store(site, attic, place, commit):
+    there = work(make_row(attic, commit))
+    (place.folder("attic") / there.pk / "files").rename(place.folder("lost"))
+    shutil.copytree(place.folder("lost"), place.folder("attic") / there.pk / "files")
+    (place.folder("attic") / there.pk / "files" / "a").chmod(0o755)
+    (place.folder("attic") / there.pk / "files" / "a" / "one").unlink()
+
+    row = work(make_row(site, commit))
+
+    moved = len(FIRST["a/one"])
+    assert (row.state, row.bytes_copied, row.bytes_moved) == (CacheState.READY, row.bytes_total - moved, moved)
+    assert files_in(place.folder("near") / row.pk / "files") == FIRST
+
+
+def test_of_two_hosts_that_have_a_commit_its_own_gives_it(site, other_site, attic, place, commit):
+    work(make_row(attic, commit))
+    here = work(make_row(other_site, commit))
+
+    row = work(make_row(site, commit))
+
+    assert (row.donor, row.bytes_copied) == (here, row.bytes_total)
 
 
 def test_a_filling_whose_process_is_killed_goes_on(site, place, commit):

@@ -10,6 +10,9 @@ On a volume that many copies share, `--copy ID` names the folder that is laid ou
 one rename publishes it. `--base ID` is another copy there: what both have is linked. `remove /volume --copy ID` takes
 a copy away, also one that is not complete.
 
+`serve /volume --copy ID` lets another host read a complete copy (`nearline.pod.peers`), of which the file in
+NEARLINE_PEER tells there: what it has is not read from the store.
+
 `check /volume` compares files that are not ours with the commit, and changes nothing: the volume is mounted read-only.
 `import /volume` makes the commit of them, and `promote /volume` copies them into the store (`nearline.pod.imports`);
 their token is that of the import.
@@ -45,6 +48,7 @@ from nearline.hydrate.ports import HydrationProgress
 from nearline.pod import imports
 from nearline.pod import pool as pools
 from nearline.pod.existing_files import find_difference, list_files
+from nearline.pod.peers import Peer, PeerGone, serve
 from nearline.pod.volume_target import VolumeTarget, is_in_part
 from nearline.resources.storage_routes import StorageRoutes
 from nearline.transfer.remote.manifests import check_root
@@ -60,7 +64,9 @@ _MESSAGE = Path(os.environ.get("NEARLINE_TERMINATION_MESSAGE", "/dev/termination
 _MOST_MESSAGE = 3500
 _REPORT_S = 1.0
 _NAMED = 10
+_BATCH_FILES, _BATCH_BYTES = 1000, 64 * 2**20
 _IMPORTING = ("import", "promote")
+_PEER = "NEARLINE_PEER"
 _MIN_RATE_S = 0.001
 
 
@@ -181,10 +187,11 @@ class Copy:
         self._packs = SignedPacks(routes, self._policy)
         self._cancellation = Cancellation(lambda: reporter.is_unwanted)
 
-    def fill(self, task: Task, *, base: Path | None, donor: Path | None) -> Totals:
+    def fill(self, task: Task, *, base: Path | None, donor: Path | None, peer: Peer | None) -> Totals:
         """Bring the files of the commit into place, and mark the folder as complete.
 
-        `base` is the folder of another copy on the same file system; `donor` has the files of a copy on another one.
+        `base` is the folder of another copy on the same file system; `donor` has the files of a copy on another one,
+        and a `peer` those of one on another host.
         """
         made, begun = _read(self._folder / READY), _read(self._folder / FILLING)
         if begun is None and made is not None and made["root"] == task.root:
@@ -204,6 +211,8 @@ class Copy:
             entries = self._share(entries, task.root, target, base / FILES, base_made["root"])
         if donor is not None:
             entries = self._copy(entries, target, donor)
+        if peer is not None:
+            entries = self._receive(entries, target, peer)
         self._hydrate(target, entries)
         self._seal(task, target)
         totals = self._reporter.totals
@@ -289,6 +298,31 @@ class Copy:
             else:
                 yield entry
 
+    def _receive(self, entries: Iterator[Entry], target: VolumeTarget, peer: Peer) -> Iterator[Entry]:
+        """Take what another host gives, until it is gone; yield what it lacks."""
+        while batch := _first(entries):
+            missing = []
+            for entry in batch:
+                if entry.kind is not EntryKind.FILE or not entry.size:
+                    yield entry
+                elif target.has(entry):
+                    self._count(entry, bytes_copied=entry.size)
+                else:
+                    missing.append(entry)
+            taken: set[bytes] = set()
+            rest: Iterator[Entry] = iter(())
+            try:
+                given = peer.read([entry.path for entry in missing]) if missing else ()
+                for entry, file in zip(missing, given, strict=True):
+                    if file is not None and file.size == entry.size and target.take(entry, file):
+                        taken.add(entry.path)
+                        self._count(entry, bytes_copied=entry.size)
+            except PeerGone as error:
+                sys.stderr.write(f"{peer.host} gives no more files, so that the store does: {error}\n")
+                rest = entries
+            yield from (entry for entry in missing if entry.path not in taken)
+            yield from rest
+
     def _diff(self, before: str, after: str) -> Iterator[Change]:
         rows, others = self._read_root(before), self._read_root(after)
         loaders = {row.range_id: partial(self._read_range, row) for row in [*rows, *others]}
@@ -362,6 +396,16 @@ class Copy:
         return check_range(row, self._reader.load_range(row.range_id))
 
 
+def _first(entries: Iterator[Entry]) -> list[Entry]:
+    """Take the next entries, as many as one question to another host names."""
+    batch: list[Entry] = []
+    size = 0
+    while len(batch) < _BATCH_FILES and size < _BATCH_BYTES and (entry := next(entries, None)) is not None:
+        batch.append(entry)
+        size += entry.size
+    return batch
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Do one duty and return the exit code."""
     given = _parse(arguments)
@@ -369,6 +413,8 @@ def main(arguments: list[str] | None = None) -> int:
         if given.duty == "remove":
             pools.remove(given.volume, given.copy)
             _note({"removed": given.copy})
+        elif given.duty == "serve":
+            serve(given.volume / given.copy / FILES, Path(os.environ["NEARLINE_COPY_TOKEN_FILE"]))
         elif given.duty in _IMPORTING:
             _note(_work_on_import(given))
         else:
@@ -418,7 +464,8 @@ def _work(given: argparse.Namespace) -> None:
             if pool is not None and is_draft:
                 folder = pools.draft_of(pool, given.copy)
             base = pool / given.base if pool is not None and given.base else None
-            totals = Copy(folder, routes, reporter).fill(task, base=base, donor=given.donor)
+            peer = Peer.read_from(Path(os.environ[_PEER])) if _PEER in os.environ else None
+            totals = Copy(folder, routes, reporter).fill(task, base=base, donor=given.donor, peer=peer)
             if pool is not None and is_draft:
                 pools.publish(pool, given.copy)
             _note({"root": task.root, **asdict(totals)})
@@ -429,7 +476,7 @@ def _work(given: argparse.Namespace) -> None:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m nearline.pod.copies", description="Fill or verify a cached commit.")
-    parser.add_argument("duty", choices=["fill", "verify", "remove", "check", *_IMPORTING])
+    parser.add_argument("duty", choices=["fill", "verify", "remove", "serve", "check", *_IMPORTING])
     parser.add_argument("volume", type=Path)
     parser.add_argument("donor", type=Path, nargs="?", help="the files of a copy on another volume")
     parser.add_argument("--part", type=_part, help="read these files only: 3/30 is the fourth of thirty parts")

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from nearline.content.entries import Entry, EntryKind
 from nearline.content.hashing import file_id
@@ -12,6 +13,13 @@ from nearline.hydrate.folder import Existing, FolderTarget
 
 _OPEN, _CLOSED = 0o755, 0o555
 _NO_LINK = {errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.EACCES, errno.ENOENT}
+
+
+class Readable(Protocol):
+    """What a file is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return so many bytes, fewer at the end."""
 
 
 def is_in_part(entry: Entry, part: tuple[int, int]) -> bool:
@@ -71,27 +79,37 @@ class VolumeTarget(FolderTarget):
 
     def copy(self, entry: Entry, donor: Path, source: bytes) -> bool:
         """Make a file out of the one at `source` of a mounted copy, if that has the right bytes."""
-        self.prepare([entry])
-        if super().is_in_place(entry):
+        if self.has(entry):
             return True
         try:
             with open(os.fsencode(donor) + b"/" + source, "rb") as file:
-                if len(entry.blobs) <= 1:
-                    content = file.read(entry.size + 1)
-                    if file_id(content) != entry.content_id:
-                        return False
-                    self.write_file(entry, content)
-                    return True
-                offset = 0
-                for blob in entry.blobs:
-                    self.write_piece(entry, offset, file.read(blob.size))
-                    offset += blob.size
+                return self.take(entry, file)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if not self.publish(entry):
-            self.discard(entry)
-            return False
-        return True
+
+    def has(self, entry: Entry) -> bool:
+        """Whether the entry is there and right; what else is there is removed, and is no damage."""
+        self.prepare([entry])
+        return super().is_in_place(entry)
+
+    def take(self, entry: Entry, file: "Readable") -> bool:
+        """Make a file out of what is read, if that is right."""
+        if len(entry.blobs) <= 1:
+            content = file.read(entry.size)
+            if file_id(content) != entry.content_id:
+                return False
+            self.write_file(entry, content)
+            return True
+        is_right, offset = False, 0
+        try:
+            for blob in entry.blobs:
+                self.write_piece(entry, offset, file.read(blob.size))
+                offset += blob.size
+            is_right = self.publish(entry)
+        finally:
+            if not is_right:
+                self.discard(entry)
+        return is_right
 
     def remove(self, path: bytes) -> None:
         """Remove a file, and the folders that it leaves empty."""

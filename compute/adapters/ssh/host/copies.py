@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ _HOPELESS = 3
 _MOST_TRIES, _LONG_S = 6, 600.0
 """A process that ended early is started again so often; one that had worked for long does not count."""
 _TRY_S = 60
+_SERVE = "serve-"
+_LISTENS_S, _POLL_S = 5.0, 0.05
 _RUN = (
     "import os, sys; from pathlib import Path; folder = Path(sys.argv[1]); "
     "(folder / 'pid').write_text(str(os.getpid())); before, after = sys.argv[2:4]; "
@@ -52,11 +54,15 @@ _UNEXPLAINED = "The process that does it was killed again and again. Look at the
 
 @dataclass(frozen=True)
 class Caller:
-    """What a process needs to speak with the platform for one copy, and the packages that it runs with."""
+    """What a process needs to speak with the platform for one copy, and the packages that it runs with.
+
+    `peer` tells of another host that serves the same commit (`nearline.pod.peers.Peer`); empty: none does.
+    """
 
     url: str
     token: str
     packages: str
+    peer: Json = field(default_factory=dict)
 
 
 class CopyFolder:
@@ -157,6 +163,20 @@ class CopyFolder:
             return result or {}
         return {"made": self._read_made(copy) or result}
 
+    def serve(self, copy: str, reader: str, caller: Caller) -> Json:
+        """Have a process that lets another host read a complete copy; return what that has to know.
+
+        `reader` is the copy that is made there, and the token of the caller the secret of the process. Empty: the copy
+        is not complete here, or the process is not ready yet.
+        """
+        if self._read_made(copy) is None:
+            return {}
+        work = self._work(copy, f"{_SERVE}{reader}")
+        arguments = ["serve", str(self._root), "--copy", copy]
+        if work.follow(arguments, caller) is not None:  # how the last one ended, as nobody had asked for a while
+            work.follow(arguments, caller)
+        return work.wait_for_address()
+
     def verify(self, copy: str, options: Sequence[str], caller: Caller) -> Json:
         """Have a complete copy compared and healed. Return what was found, or `error`; empty: it is under way."""
         if self._read_made(copy) is None:
@@ -171,7 +191,9 @@ class CopyFolder:
         """
         if reader := find_reader(self._root / copy):
             return {"is_gone": False, "held_by": f"the end of the job {reader}, which reads it"}
-        for duty in ("fill", "verify", "verify-part"):
+        names = [path.name for path in self._list(_WORK) if path.name.startswith(f"{copy}-{_SERVE}")]
+        serving = [name.removeprefix(f"{copy}-") for name in names]
+        for duty in ("fill", "verify", "verify-part", *serving):
             if not self._work(copy, duty).end():
                 return {"is_gone": False, "waits_for": "the end of the process that works on it"}
         work = self._work(copy, "remove")
@@ -251,6 +273,17 @@ class Work:
             os.close(lock)
         return None
 
+    def wait_for_address(self) -> Json:
+        """Return by what others reach a process that serves, once it says so; empty: it does not, or has ended."""
+        give_up_at = time.monotonic() + _LISTENS_S
+        while time.monotonic() < give_up_at and self._is_at_work():
+            with suppress(FileNotFoundError):
+                address: Json = json.loads((self.folder / "peer").read_bytes())
+                os.utime(self.folder / "peer")  # somebody still wants it
+                return address
+            time.sleep(_POLL_S)
+        return {}
+
     def end(self) -> bool:
         """Kill the process, if there is one, and forget it; say whether it has ended."""
         if not self.folder.exists():
@@ -271,17 +304,17 @@ class Work:
 
     def _start(self, arguments: Sequence[str], caller: Caller, lock: int, tries: int) -> None:
         has_worked_long = time.time() - (self._read("began") or time.time()) > _LONG_S
-        for name in ("pid", "end", "result.json"):
+        for name in ("pid", "end", "result.json", "peer"):
             (self.folder / name).unlink(missing_ok=True)
         (self.folder / "tries").write_text("1" if has_worked_long else str(tries))
         (self.folder / "began").write_text(str(int(time.time())))
-        token = self.folder / "token"
-        token.touch(0o600)
-        token.write_text(caller.token)
+        token = self._write_secret("token", caller.token)
+        peer = {"NEARLINE_PEER": self._write_secret("peer", json.dumps(caller.peer))} if caller.peer else {}
         environment = {
             **os.environ,
+            **peer,
             "NEARLINE_URL": caller.url,
-            "NEARLINE_COPY_TOKEN_FILE": str(token),
+            "NEARLINE_COPY_TOKEN_FILE": token,
             "NEARLINE_TERMINATION_MESSAGE": str(self.folder / "result.json"),
         }
         with (self.folder / "log").open("wb") as log:
@@ -295,6 +328,18 @@ class Work:
                 start_new_session=True,
             )
         threading.Thread(target=process.wait, name=f"wait for {process.pid}", daemon=True).start()
+
+    def _write_secret(self, name: str, text: str) -> str:
+        path = self.folder / name
+        path.touch(0o600)
+        path.write_text(text)
+        return str(path)
+
+    def _is_at_work(self) -> bool:
+        lock = self._lock()
+        if lock is not None:
+            os.close(lock)
+        return lock is None
 
     def _lock(self) -> int | None:
         """Return the descriptor of the lock, which the process inherits; None while one lives."""

@@ -63,6 +63,7 @@ class Answers:
             "measure_copies": lambda root, site: CopyFolder(Path(root), site).measure(),
             "list_copies": lambda root, site: CopyFolder(Path(root), site).list_copies(),
             "ensure_copy": self._ensure_copy,
+            "serve_copy": self._serve_copy,
             "verify_copy": self._verify_copy,
             "remove_copy": self._remove_copy,
         }
@@ -103,15 +104,18 @@ class Answers:
         return {"fault": "", "hard_links": copies.makes_hard_links()}
 
     def _ensure_copy(
-        self, *, root: str, site: str, copy: str, location: str, options: list[str], is_known: bool, **caller: str
+        self, *, root: str, site: str, copy: str, location: str, options: list[str], is_known: bool, **caller: Any
     ) -> wire.Json:
         self._jobs.hide(Path(root))
         return CopyFolder(Path(root), site).ensure(copy, location, options, Caller(**caller), is_known=is_known)
 
-    def _verify_copy(self, root: str, site: str, copy: str, options: list[str], **caller: str) -> wire.Json:
+    def _serve_copy(self, root: str, site: str, copy: str, reader: str, **caller: Any) -> wire.Json:
+        return CopyFolder(Path(root), site).serve(copy, reader, Caller(**caller))
+
+    def _verify_copy(self, root: str, site: str, copy: str, options: list[str], **caller: Any) -> wire.Json:
         return CopyFolder(Path(root), site).verify(copy, options, Caller(**caller))
 
-    def _remove_copy(self, root: str, site: str, copy: str, **caller: str) -> wire.Json:
+    def _remove_copy(self, root: str, site: str, copy: str, **caller: Any) -> wire.Json:
         return CopyFolder(Path(root), site).remove(copy, Caller(**caller), find_reader=self._jobs.find_reader)
 
 

@@ -1,7 +1,8 @@
 """The driver of kind `ssh`: a folder of a host that is attached by SSH.
 
 The program of ours there fills, verifies and removes copies by processes that outlive the connection. They read from
-the store by signed addresses and tell the platform how far they are. What is known of a copy is in the folder.
+the store by signed addresses and tell the platform how far they are. What is known of a copy is in the folder. What
+another host has of a commit is read from there (`nearline.pod.peers`).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from core import clock
 from core.remote_hosts import HostUnreachable, RemoteHost
 from datasets.adapters.copy_tokens import sign_copy
 from datasets.adapters.sites import charges, copy_work
+from datasets.adapters.sites.ssh.copy_secrets import make_secret
 from datasets.engine.cache_ports import (
     CacheSiteDriver,
     CopyLease,
@@ -69,8 +71,8 @@ class SshSite:
         return int(clock.now().timestamp() * 10**9)
 
     def can_read(self, other: CacheSiteDriver) -> bool:
-        """Read other folders of the same host."""
-        return isinstance(other, SshSite) and other.resource == self.resource
+        """Read other folders of the same host, and what other hosts serve."""
+        return isinstance(other, SshSite)
 
     def ensure(self, copy: CopyRequest, lease: CopyLease) -> CopyProgress:
         """Have a process that fills the copy, and return how far it is."""
@@ -128,14 +130,30 @@ class SshSite:
             raise CacheSiteUnavailable(error.message) from error
         return copies
 
+    def serve(self, copy_id: str, reader: str) -> Mapping[str, Any]:
+        """Have the host serve a copy to another one that makes the copy `reader`; return what that has to know.
+
+        Empty: it does not, and the store is read.
+        """
+        secret = make_secret(clock.now())
+        try:
+            served: Mapping[str, Any] = self._ask("serve_copy", copy=copy_id, reader=reader, token=secret)
+        except HostUnreachable:
+            return {}
+        return {"host": self._host.address, **served} if served else {}
+
     def files_of(self, copy_id: str) -> str:
         """Return the folder on the host with the files of a copy."""
         return f"{self._site.root}/{copy_id}/{FILES}"
 
     def _ensure(self, copy: CopyRequest) -> CopyProgress:
-        options = []
+        options: list[str] = []
+        peer: Mapping[str, Any] = {}
         if copy.donor is not None and isinstance(copy.donor.site, SshSite):
-            options.append(copy.donor.site.files_of(copy.donor.id))
+            if copy.donor.site.resource == self.resource:
+                options.append(copy.donor.site.files_of(copy.donor.id))
+            else:
+                peer = copy.donor.site.serve(copy.donor.id, copy.id)
         if copy.base is not None and self.sharing is not Sharing.NONE:
             base = self._copies.filter(location=copy.base.location).exclude(pk=copy.id).first()
             options += ["--base", base.pk] if base is not None else []
@@ -145,6 +163,7 @@ class SshSite:
             location=copy.location,
             options=options,
             token=sign_copy(copy.id),
+            peer=peer,
             is_known=self._copies.filter(state=CacheState.READY).exists(),
         )
         if "error" in result:
