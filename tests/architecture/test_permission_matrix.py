@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import transaction
 from django.http import HttpResponseBase
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -17,6 +16,7 @@ from accounts.models import AuditEntry
 from config.api import api
 from tests.architecture import routes, world
 from tests.architecture.world import ROLES, Asker, World
+from tests.transactions import undone
 
 API_ROOT = "/api/v1"
 
@@ -154,11 +154,10 @@ def find_surprises(everything: World, table: list[Route], prefix: str) -> Iterat
 
 def try_out(everything: World, route: Route, role: str, url: str, body: object = None) -> tuple[HttpResponseBase, int]:
     """Return the answer, and how many entries it left in the audit log; then undo what was done."""
-    with transaction.atomic():
+    with undone():
         before = AuditEntry.objects.count()
         answer = ask(everything.client, everything.askers[role], route, url, body)
         entries = AuditEntry.objects.count() - before
-        transaction.set_rollback(True)
     return answer, entries
 
 

@@ -1,9 +1,12 @@
-"""Each test fails that asks a resource within a transaction (`tests/conftest.py`); here is what is noted."""
+"""Each test fails that asks a resource or a store within a transaction (`tests/conftest.py`); here is what is noted."""
 
 import pytest
 from django.db import transaction
 
 from core.breaker import Breaker
+from datasets.adapters.folder import FolderStore
+from datasets.adapters.scoped import ScopedStore
+from tests.transactions import undone
 
 
 def ask() -> None:
@@ -17,6 +20,17 @@ def test_a_question_within_a_transaction_is_noted_with_who_asks(asked_within_tra
 
     (stack,) = asked_within_transactions
     assert "in ask\n" in stack
+    asked_within_transactions.clear()
+
+
+@pytest.mark.django_db
+def test_a_question_to_a_store_is_noted_and_that_to_a_part_of_it(tmp_path, asked_within_transactions):
+    store = ScopedStore(FolderStore(tmp_path, store_id="st_1", base_url="http://testserver"), "datasets/ds_1")
+
+    with undone(), transaction.atomic():
+        store.put("a", b"one")
+
+    assert len(asked_within_transactions) == 2
     asked_within_transactions.clear()
 
 

@@ -11,7 +11,6 @@ from urllib.parse import quote, urlencode
 import jsonschema_rs
 import pytest
 import schemathesis
-from django.db import transaction
 from django.test import Client
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -22,6 +21,7 @@ from tests.architecture.test_permission_matrix import API_ROOT, Route, fill_in
 from tests.architecture.world import ROLES, World
 from tests.fuzz.poison import POISON_JSON, POISON_TEXTS
 from tests.fuzz.tally import Tally
+from tests.transactions import undone
 
 
 @schemathesis.serializer("application/gzip", "application/x-tar")
@@ -74,12 +74,11 @@ def fuzz(everything: World, tally: Tally, name: str) -> None:
             }
             query = "&".join(filter(None, [urlencode(texts, doseq=True, errors="surrogatepass"), usual_query]))
         body = draw_body(data, usual_body, case.body)
-        with transaction.atomic():
+        with undone():
             answer = Client(raise_request_exception=False).generic(
                 route.method, f"{path}?{query}", body, content_type="application/json", headers=asker.headers
             )
             content = b"".join(answer.streaming_content) if answer.streaming else answer.content
-            transaction.set_rollback(True)
         what = f"{route.method} {path}?{query} by {role} {body[:300]!r}"
         tally.note(answer.status_code, what)
         tally.faults += [f"{answer.status_code} {fault}: {what}" for fault in find_faults(answers, answer, content)]

@@ -8,7 +8,6 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from django.conf import settings as django_settings
-from django.db import transaction
 from django.test import Client
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from tests.architecture.test_permission_matrix import PAGES, Route, fill_in
 from tests.architecture.world import ROLES, World
 from tests.fuzz.poison import POISON_TEXTS
 from tests.fuzz.tally import Tally
+from tests.transactions import undone
 
 PARTS = 3
 STEADY = settings(
@@ -132,12 +132,11 @@ def fuzz(everything: World, tally: Tally, route: Route) -> None:
         client = Client(raise_request_exception=False, headers={"HX-Request": "true"} if is_part else None)
         if asker.session:
             client.cookies[django_settings.SESSION_COOKIE_NAME] = asker.session
-        with transaction.atomic():
+        with undone():
             address = f"{path}?{query}"
             answer = client.post(address, form) if route.method == "POST" else client.generic(route.method, address)
             if answer.streaming and not answer.is_async:
                 b"".join(answer.streaming_content)
-            transaction.set_rollback(True)
         tally.note(
             answer.status_code, f"{route.method} {address} by {role} {form if route.method == 'POST' else ''}"[:600]
         )

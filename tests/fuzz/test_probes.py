@@ -1,9 +1,8 @@
 """The requests that once ended in a 500, stopped a page or were taken and never should have been: one a line."""
 
-from django.db import transaction
-
 from tests.factories.api import call
 from tests.fuzz.poison import POISON_CURSORS
+from tests.transactions import undone
 
 TEMPLATE = {"resource": "lab", "name": "more", "cpu_millicores": 1000, "memory_bytes": 2**30}
 JOB = {"project": "team-a", "template": "lab.small", "command": "true"}
@@ -66,9 +65,8 @@ PROBES = [
 def test_every_probe_is_answered_as_written(everything, tally):
     values = {**everything.values, "flow": f"team-a/{everything.values['flow']}"}
     for method, path, body, expected in PROBES:
-        with transaction.atomic():
+        with undone():
             answer = call(everything.askers["root"].actor, method, path.format(**values), body)
-            transaction.set_rollback(True)
         tally.note(answer.status, path)
         if answer.status != expected:
             tally.faults.append(f"{answer.status}, not {expected}: {method} {path} {str(body)[:100]}: {answer.body}")

@@ -4,7 +4,6 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import transaction
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -39,6 +38,7 @@ from datasets.services.packs import RangesForgotten
 from datasets.services.uploads import ObjectKind, Offer
 from datasets.workers import collection, purges, unfinished
 from tests.factories.datasets import PackedTree, make_dataset
+from tests.transactions import undone
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _STEPS = 25
@@ -73,7 +73,7 @@ class Machine(RuleBasedStateMachine):
         self.member, self.admin, self.project = member, admin, project
         self.now = START
         self.held = []
-        self.block = transaction.atomic()
+        self.block = undone()
         self.block.__enter__()
 
     def teardown(self):
@@ -84,7 +84,6 @@ class Machine(RuleBasedStateMachine):
             self.collect_everything()
             stored = {blob.key for blob in open_dataset_store(self.dataset).list_blobs("packs/")}
             assert stored == self.needed, "what nothing refers to leaves in the end, and nothing else"
-        transaction.set_rollback(True)
         self.block.__exit__(None, None, None)
 
     def collect_everything(self):

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import transaction
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,6 +25,7 @@ from datasets.selectors import trees as tree_reads
 from datasets.services import datasets, trees
 from datasets.workers import collection, purges
 from tests.factories.datasets import make_dataset, source_files
+from tests.transactions import undone
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 # Few contents, so that trees share them.
@@ -45,7 +45,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.member, self.admin, self.project = member, admin, project
         self.now = START
-        self.block = transaction.atomic()
+        self.block = undone()
         self.block.__enter__()
         with clock.frozen_at(self.now):
             self.datasets = [make_dataset(member, project) for _ in range(2)]
@@ -63,7 +63,6 @@ class Machine(RuleBasedStateMachine):
                 collection.collect()
         left = [blob.key for row in Dataset.objects.all() for blob in open_dataset_store(row).list_blobs("")]
         assert left == [], "what nothing refers to leaves in the end"
-        transaction.set_rollback(True)
         self.block.__exit__(None, None, None)
 
     @rule(holder=HOLDERS, names=NAMES)
