@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.http.response import HttpResponseBase
-from ninja import PatchDict, Query, Router, Status
+from ninja import Query, Router, Status
 
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
@@ -92,10 +92,11 @@ def create_template(request: ApiRequest, body: schemas.TemplateIn) -> Status[Tem
 
 
 @router.patch("/compute/templates/{name}", response=schemas.TemplateOut, operation_id="compute_change_template")
-def change_template(request: ApiRequest, name: str, body: PatchDict[schemas.TemplateChangeIn]) -> Template:
+def change_template(request: ApiRequest, name: str, body: schemas.TemplateChangeIn) -> Template:
     """Change a template, named `resource.template`; jobs that are there keep their shape. For site admins."""
     template = template_selectors.get_template(actor=request.actor, full_name=name)
-    return templates.change_template(actor=request.actor, template=template, changes=body)
+    changes = body.model_dump(exclude_unset=True)
+    return templates.change_template(actor=request.actor, template=template, changes=changes)
 
 
 @router.delete("/compute/templates/{name}", response={204: None}, operation_id="compute_delete_template")

@@ -17,6 +17,8 @@ PROBES = [
     ("POST", "/compute/templates", {**TEMPLATE, "cpu_millicores": 10**4000}, 400),
     ("POST", "/compute/templates", {**TEMPLATE, "memory_bytes": 2**63}, 400),
     ("POST", "/compute/templates", {**TEMPLATE, "labels": {"zone": "\ud800"}}, 400),
+    ("PATCH", "/compute/templates/lab.small", {"labels": None}, 400),
+    ("PATCH", "/compute/templates/lab.small", {"price_per_hour": None, "labels": {}}, 200),
     ("POST", "/compute/jobs", {**JOB, "simulated_duration_s": float("inf")}, 400),
     ("POST", "/compute/jobs", {**JOB, "simulated_duration_s": float("nan")}, 400),
     ("POST", "/compute/jobs", {**JOB, "simulated_duration_s": 1e300}, 400),
