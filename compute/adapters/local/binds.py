@@ -48,16 +48,16 @@ def find_source(mount: Mount, what: str) -> Path:
     return path
 
 
-def make_mount_points(folder: Path, binds: Sequence[Bind]) -> None:
+def make_mount_points(folder: str, binds: Sequence[Bind]) -> None:
     """Make the folders on which the sandbox mounts what the job finds. Repeating it changes nothing."""
     for bind in binds:
-        place = folder / bind.place
-        if place.is_symlink():  # of a start without a sandbox
-            place.unlink()
-        place.mkdir(parents=True, exist_ok=True)
+        place = f"{folder}/{bind.place}"
+        if os.path.islink(place):  # of a start without a sandbox
+            os.unlink(place)
+        os.makedirs(place, exist_ok=True)
 
 
-def make_links(folder: Path, binds: Sequence[Bind]) -> None:
+def make_links(folder: str, binds: Sequence[Bind]) -> None:
     """Link to what the job finds. Repeating it changes nothing.
 
     A try of a grid is a real folder with links to the files, as most programs that walk a tree do not follow links to
@@ -65,11 +65,11 @@ def make_links(folder: Path, binds: Sequence[Bind]) -> None:
     """
     links = 0
     for bind in binds:
-        place = folder / bind.place
+        place = f"{folder}/{bind.place}"
         if bind.is_try:
-            links = _mirror(os.fspath(bind.source), os.fspath(place), links)
-        elif not place.is_symlink():
-            place.symlink_to(bind.source)
+            links = _mirror(os.fspath(bind.source), place, links)
+        elif not os.path.islink(place):
+            os.symlink(bind.source, place)
 
 
 def _bind(folder: str, mount: Mount, what: str) -> Bind:
@@ -77,14 +77,14 @@ def _bind(folder: str, mount: Mount, what: str) -> Bind:
 
 
 def _mirror(source: str, target: str, links: int) -> int:
-    os.makedirs(target, exist_ok=True)  # noqa: PTH103 (much quicker for many)
+    os.makedirs(target, exist_ok=True)
     for entry in _entries(source):
         place = f"{target}/{entry.name}"
         if entry.is_dir(follow_symlinks=False) and links < _MOST_LINKS:
             links = _mirror(entry.path, place, links)
         else:
             if not os.path.lexists(place):
-                os.symlink(entry.path, place)  # noqa: PTH211
+                os.symlink(entry.path, place)
             links += 1
     return links
 

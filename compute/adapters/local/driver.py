@@ -100,8 +100,9 @@ class LocalDriver:
         """Hand the job to a new shim, unless one has or had it."""
         folder = self._folder(launch.name)
         # The marker comes first: whatever happens next, the job is looked for.
-        (self._live / launch.name).touch()
-        folder.path.mkdir(exist_ok=True)
+        os.close(os.open(f"{self._live}/{launch.name}", os.O_CREAT, 0o600))
+        with suppress(FileExistsError):
+            os.mkdir(folder.path)
         lock = folder.lock()
         if lock is None:
             return
@@ -159,7 +160,7 @@ class LocalDriver:
         self, folder: JobFolder, launch: Launch, missing: Mapping[Tree, TreeSource], lock: int
     ) -> None:
         """Write trees to this host and then start the job, on a thread of its own, which holds the lock until then."""
-        write_json(folder.path / "launch.json", _facts(launch, cores=[]))
+        write_json(f"{folder.path}/launch.json", _facts(launch, cores=[]))
         control = folder.open_control()
         trees = self._trees
         assert trees is not None  # noqa: S101 (some of its trees are missing)
@@ -195,7 +196,7 @@ class LocalDriver:
             paths = replace(paths, checkpoint=str(self._checkpoints.prepare(launch.checkpoint.name)))
         (binds.make_links if self._views is None else binds.make_mount_points)(folder.path, mounts)
         cores = self._choose_cores(launch)
-        write_json(folder.path / "launch.json", _facts(launch, cores))
+        write_json(f"{folder.path}/launch.json", _facts(launch, cores))
         control = folder.open_control()
         try:
             view = self._views.view_of(folder, launch, mounts, paths) if self._views is not None else []
@@ -220,7 +221,7 @@ class LocalDriver:
 
     def _spawn(self, folder: JobFolder, order: bytes, lock: int, control: int) -> None:
         """Start the shim. The lock is handed on, so there is no moment at which a job runs and is not locked."""
-        with folder.log.open("ab") as log:
+        with open(folder.log, "ab") as log:
             self._spawner.spawn(folder.path, order, (lock, control, log.fileno()))
 
     def list_jobs(self) -> Sequence[JobReport]:
@@ -262,7 +263,7 @@ class LocalDriver:
         folder = self._folder(name)
         has_ended = folder.has_ended()  # asked before reading: what is read after the end is all there is
         try:
-            with folder.log.open("rb") as file:
+            with open(folder.log, "rb") as file:
                 file.seek(offset)
                 data = file.read(limit)
                 size = os.fstat(file.fileno()).st_size
@@ -274,7 +275,7 @@ class LocalDriver:
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
         """Read the samples, from the end where only late ones are asked for; one that is being written is left out."""
         try:
-            with self._folder(name).usage.open("rb") as file:
+            with open(self._folder(name).usage, "rb") as file:
                 size = part = file.seek(0, os.SEEK_END)
                 if after is not None:
                     part = min(size, _LATE_USAGE_BYTES)
@@ -292,7 +293,7 @@ class LocalDriver:
 
     def open_output(self, name: str) -> OutputFolder:
         """Read the job's output folder."""
-        return OutputFolder(self._folder(name).output)
+        return OutputFolder(Path(self._folder(name).output))
 
     def open_checkpoint(self, name: str) -> OutputFolder | None:
         """Read a checkpoint folder."""
@@ -310,12 +311,14 @@ class LocalDriver:
     def forget(self, name: str) -> None:
         """Remove the marker and what is of no use after the end."""
         folder = self._folder(name)
+        tmp = os.path.join(folder.path, "tmp")
         try:
-            (folder.path / "tmp").rmdir()  # most are empty
+            os.rmdir(tmp)  # most are empty
         except OSError:
-            shutil.rmtree(folder.path / "tmp", ignore_errors=True)
-        folder.control.unlink(missing_ok=True)
-        (self._live / name).unlink(missing_ok=True)
+            shutil.rmtree(tmp, ignore_errors=True)
+        for path in (folder.control, f"{self._live}/{name}"):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
         with self._guard:
             if self._cores is not None:
                 self._cores.pop(name, None)
@@ -353,7 +356,7 @@ class LocalDriver:
         return folder.is_locked() and not folder.has_ended()
 
     def _folder(self, name: str) -> JobFolder:
-        return JobFolder(self._jobs / name)
+        return JobFolder(f"{self._jobs}/{name}")
 
     def _choose_cores(self, launch: Launch) -> list[int]:
         """Return the cores with the fewest live jobs bound to them; none when the job may use all."""
@@ -395,9 +398,9 @@ def _end_before_start(folder: JobFolder, launch: Launch, cause: EndCause, reason
     """Write down that the command never began."""
     now = time.time()
     facts = {"token": launch.token, "cause": cause, "exit_code": None, "reason": reason}
-    folder.log.write_text(f"[nearline] {reason}\n" if reason else "")
-    write_json(folder.path / "exit.json", facts | {"started_at": None, "finished_at": now})
-    shim.tell_news(str(folder.path))
+    Path(folder.log).write_text(f"[nearline] {reason}\n" if reason else "")
+    write_json(f"{folder.path}/exit.json", facts | {"started_at": None, "finished_at": now})
+    shim.tell_news(folder.path)
 
 
 def _notes(launch: Launch) -> Sequence[str]:

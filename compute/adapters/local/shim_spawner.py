@@ -28,7 +28,7 @@ class ShimSpawner:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
 
-    def spawn(self, folder: Path, order: bytes, descriptors: Sequence[int]) -> None:
+    def spawn(self, folder: str, order: bytes, descriptors: Sequence[int]) -> None:
         """Start a shim for a job. It has `descriptors` (lock, control, log) from the moment that this sends them.
 
         Raises OSError.

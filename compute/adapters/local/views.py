@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from compute.adapters.local.binds import Bind
@@ -51,7 +51,8 @@ class Views:
 
     def view_of(self, folder: JobFolder, launch: Launch, binds: Sequence[Bind], paths: JobPaths) -> list[Entry]:
         """Return the view of one job, whose folder is prepared for these binds and paths."""
-        place = folder.path.resolve()
+        jobs, _, name = folder.path.rpartition("/")
+        place = f"{_without_links(jobs)}/{name}"
         own = [*_show_own(WRITE, folder, place, ("work", "output", "tmp"))]
         _, _, tmp = own[-1]
         shown = _without_needless(
@@ -104,7 +105,7 @@ def _given(spec: JobSpec) -> list[Path]:
     return [Path(path) for path in (*spec.readable_paths, *listed, *filter(None, [spec.working_directory]))]
 
 
-def _mounts(shown: Sequence[Entry], place: Path, binds: Sequence[Bind]) -> Iterator[Entry]:
+def _mounts(shown: Sequence[Entry], place: str, binds: Sequence[Bind]) -> Iterator[Entry]:
     """Mount each bind wherever the folder that holds it is shown. `place` is the job's folder, without links.
 
     Links to its source are followed when it is mounted: a copy that is being filled may move until then.
@@ -130,7 +131,7 @@ def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:
     return list(entries.values())
 
 
-def _show_own(kind: str, folder: JobFolder, place: Path, names: Iterable[str]) -> Iterator[Entry]:
+def _show_own(kind: str, folder: JobFolder, place: str, names: Iterable[str]) -> Iterator[Entry]:
     """Show what a job has in its own folder, as `_show` does. `place` is the folder's path without links."""
     for name in names:
         source = _source_of(f"{place}/{name}")
@@ -140,6 +141,12 @@ def _show_own(kind: str, folder: JobFolder, place: Path, names: Iterable[str]) -
 
 def _source_of(own: str) -> str:
     return os.path.realpath(own) if os.path.islink(own) else own
+
+
+@cache
+def _without_links(jobs: str) -> str:
+    """Return the path of a folder of jobs, which stays where it is."""
+    return os.path.realpath(jobs)
 
 
 def _without_needless(entries: Iterable[Entry]) -> list[Entry]:

@@ -517,7 +517,7 @@ def test_sigterm_to_the_shim_ends_the_job_in_order(place, long_time):
 
 
 def test_an_order_to_a_shim_that_ends_at_that_moment_is_without_effect(tmp_path, monkeypatch):
-    folder = JobFolder(tmp_path)
+    folder = JobFolder(str(tmp_path))
     reader = folder.open_control()
     open_fifo = os.open
 

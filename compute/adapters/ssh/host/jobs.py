@@ -87,9 +87,10 @@ class HostJobs:
             self.driver.set_views(self._make_views())
         folder = self._folder(launch.name)
         if not (folder.has_begun() or folder.is_locked()):
-            folder.path.mkdir(exist_ok=True)
-            (folder.path / shim.ATTEMPT).touch(0o600)
-            write_json(folder.path / shim.ATTEMPT, {"url": calls.url, "token": calls.token})
+            attempt = Path(folder.path, shim.ATTEMPT)
+            attempt.parent.mkdir(exist_ok=True)
+            attempt.touch(0o600)
+            write_json(str(attempt), {"url": calls.url, "token": calls.token})
         self.driver.start(launch)
 
     def _read_hidden(self) -> Sequence[str]:
@@ -152,7 +153,7 @@ class HostJobs:
         return AttemptTree(AttemptCalls(**attempt), _name_of(tree, launch))
 
     def _folder(self, name: str) -> JobFolder:
-        return JobFolder(self._jobs / name)
+        return JobFolder(f"{self._jobs}/{name}")
 
 
 def _name_of(tree: Tree, launch: Launch) -> str:

@@ -21,7 +21,7 @@ class SendingShim(shim.Shim):
         folder = Path(self.folder)
         attempt = folder / ATTEMPT
         if exit_code is not None and attempt.exists():
-            write_json(folder / OUTPUT, self._send_output(folder, json.loads(attempt.read_bytes())))
+            write_json(str(folder / OUTPUT), self._send_output(folder, json.loads(attempt.read_bytes())))
         attempt.unlink(missing_ok=True)
         super()._write_end(cause, exit_code, cpu_s)
 
