@@ -5,7 +5,7 @@ from enum import StrEnum
 from django.db import models
 
 from core import clock
-from core.orm import BaseModel, Leased, live_field
+from core.orm import BaseModel, Leased, PlainModel, live_field
 from core.times import Interval, Times, measure
 from flows.engine import names
 from flows.engine.states import (
@@ -199,7 +199,7 @@ class AttemptInput(Leased, BaseModel):
         return f"{self.name} for {self.attempt_id}"
 
 
-class RunEvent(models.Model):
+class RunEvent(PlainModel):
     """One thing that happened in a run. Append only; `seq` counts from 1 without gaps."""
 
     id = models.BigAutoField(primary_key=True)

@@ -90,7 +90,6 @@ class LocalQueue:
     def _run(self, queue: Queue, call: Call) -> None:
         name, ids = call
         try:
-            connections.keep_usable()
             tasks.run(name, dict(ids))
         except Exception:
             log.exception("task.failed", task=name, **dict(ids))

@@ -27,7 +27,39 @@ BATCH_ROWS: Final = 500
 T = TypeVar("T")
 
 
-class BaseModel(models.Model):
+class PlainModel(models.Model):
+    """A row that is made quickly: Django asks each field anew what it is where it is not given."""
+
+    class Meta:
+        abstract = True
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        columns = _columns_of(type(self))
+        if args or not columns.names.issuperset(kwargs):
+            super().__init__(*args, **kwargs)
+            return
+        self._state = ModelState()
+        self.__dict__ |= columns.constants
+        self.__dict__ |= {name: make() for name, make in columns.defaults.items() if name not in kwargs}
+        for name, value in kwargs.items():
+            if name in columns.relations:
+                setattr(self, name, value)
+            else:
+                self.__dict__[name] = value
+
+    @classmethod
+    def from_db(  # type: ignore[override]  # its stub is that of a later Django
+        cls, db: str | None, field_names: Collection[str], values: Sequence[Any]
+    ) -> Self:
+        """Return the instance of a row, which needs no defaults and no new id: `__init__` asks each field for them."""
+        row = cls.__new__(cls)
+        row.__dict__.update(zip(field_names, values, strict=True))
+        row._state = state = ModelState()  # noqa: SLF001 (as Django does)
+        state.adding, state.db = False, db
+        return row
+
+
+class BaseModel(PlainModel):
     """A row with a prefixed, sortable id and its time of creation. Subclasses set `id_prefix`.
 
     `save` refuses what does not fit its column, alike on every database: SQLite would keep it, and PostgreSQL would end
@@ -46,18 +78,7 @@ class BaseModel(models.Model):
     pk = property(attrgetter("id"), lambda row, key: setattr(row, "id", key))
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        columns = _columns_of(type(self))
-        if args or not columns.names.issuperset(kwargs):
-            super().__init__(*args, **kwargs)
-        else:  # as Django does, which asks each field anew what it is where it is not given
-            self._state = ModelState()
-            self.__dict__ |= columns.constants
-            self.__dict__ |= {name: make() for name, make in columns.defaults.items() if name not in kwargs}
-            for name, value in kwargs.items():
-                if name in columns.relations:
-                    setattr(self, name, value)
-                else:
-                    self.__dict__[name] = value
+        super().__init__(*args, **kwargs)
         if not self.id:
             self.id = ids.new_id(self.id_prefix, now_ms=clock.now_ms())
 
@@ -65,17 +86,6 @@ class BaseModel(models.Model):
         """Store the row. Raises OutOfBounds."""
         self.check_bounds(options.get("update_fields"))
         super().save(**options)
-
-    @classmethod
-    def from_db(  # type: ignore[override]  # its stub is that of a later Django
-        cls, db: str | None, field_names: Collection[str], values: Sequence[Any]
-    ) -> Self:
-        """Return the instance of a row, which needs no defaults and no new id: `__init__` asks each field for them."""
-        row = cls.__new__(cls)
-        row.__dict__.update(zip(field_names, values, strict=True))
-        row._state = state = ModelState()  # noqa: SLF001 (as Django does)
-        state.adding, state.db = False, db
-        return row
 
     def check_bounds(self, names: Collection[str] | None = None) -> None:
         """Raise OutOfBounds where a column, of these or of all, cannot hold what the row has for it."""

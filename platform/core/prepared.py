@@ -230,6 +230,12 @@ class _Read:
         return [self._shape(row) for row in _converted(rows, self._converters, database)] if rows else []
 
 
+def read_rows(text: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement that is no query of models, as they come from the database."""
+    rows: list[tuple[Any, ...]] = _execute(_database(), text, parameters).fetchall()
+    return rows
+
+
 Converters = Sequence[tuple[int, Callable[..., Any], Any]]
 """Of columns, by position: what makes of a value of the database one of Python, and the expression of the column."""
 
@@ -402,10 +408,11 @@ def _split(arguments: Sequence[object], named: Mapping[str, object]) -> tuple[Sh
     shape: Shape = []
     values: Values = []
     for argument in arguments:
-        if type(argument) is str or isinstance(argument, str):
+        kind = type(argument)
+        if kind is str or isinstance(argument, str):
             shape.append(str)
             values.append(argument)
-        elif argument is None or isinstance(argument, bool):
+        elif argument is None or kind is bool:
             shape.append((bool, argument))
         elif isinstance(argument, datetime):
             shape.append(datetime)
@@ -418,7 +425,7 @@ def _split(arguments: Sequence[object], named: Mapping[str, object]) -> tuple[Sh
             # A few lengths are enough: an item may be named again and again.
             missing = (1 << (len(items) - 1).bit_length()) - len(items) if items else 0
             items += items[-1:] * missing
-            if not all(isinstance(item, str) for item in items):
+            if not {str}.issuperset(map(type, items)) and not all(isinstance(item, str) for item in items):
                 raise TypeError(f"A prepared query takes collections of texts only, not {argument!r}.")
             shape.append((str, len(items)))
             values += items
@@ -510,31 +517,35 @@ _AS_THEY_ARE: Mapping[type, tuple[type["Field[Any, Any]"], ...]] = {
     float: (models.FloatField,),
     type(None): (Field,),
 }
-"""For types of values the columns that store them unchanged, texts of an own type such as choices among them."""
+"""For types of values the columns that store them unchanged."""
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """How a column stores values, found out once. Those of the types in `unchanged` it stores as they are."""
+    """How a column stores values, found out once. Those of the types in `unchanged` it stores as they are.
+
+    Types of texts, such as choices, come to be among these when one is stored first.
+    """
 
     field: "Field[Any, Any]"
-    unchanged: frozenset[type]
+    unchanged: set[type]
     has_moments: bool
     json: "models.JSONField[Any, Any] | None"
 
     @classmethod
     def of(cls, field: "Field[Any, Any]") -> "_Stored":
-        unchanged = frozenset(kind for kind, columns in _AS_THEY_ARE.items() if isinstance(field, columns))
+        unchanged = {kind for kind, columns in _AS_THEY_ARE.items() if isinstance(field, columns)}
         json = field if isinstance(field, models.JSONField) else None
         return cls(field, unchanged, isinstance(field, models.DateTimeField), json)
 
     def adapt(self, value: Any, database: BaseDatabaseWrapper) -> Any:
-        """Return a value as the column stores it."""
+        """Return a value, of another type than those, as the column stores it."""
         kind = type(value)
-        if kind in self.unchanged or (isinstance(value, str) and str in self.unchanged):
-            return value
         if kind is datetime and self.has_moments:
             return _for_database(value, database)
+        if str in self.unchanged and isinstance(value, str):
+            self.unchanged.add(kind)
+            return value
         if self.json is not None and kind in {dict, list}:
             if not value and database.vendor == "sqlite":
                 return "[]" if kind is list else "{}"

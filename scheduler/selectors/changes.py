@@ -5,10 +5,12 @@ To learn that nothing has changed costs one statement, however much there is.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from django.db import connection
 
 from core import clock
+from core.prepared import read_rows
 from scheduler.models import ChangeKind
 
 CYCLE_LEASE = "scheduler.cycle"
@@ -66,16 +68,18 @@ class ChangeReader:
 
         The lease is read by the same statement: whoever finds that nobody has had it since knows of all placements.
         """
-        at, is_since = _PARTS[connection.vendor]
-        last, since = (part.format(position=at, is_since=is_since) for part in (_LAST, _SINCE))
         known_id = self._last[0] if self._last is not None else 0
-        with connection.cursor() as cursor:
-            statement = f"SELECT * FROM ({last}) AS newest UNION ALL {since} UNION ALL {_LEASE}"  # noqa: S608 (of the texts above)
-            now = connection.ops.adapt_datetimefield_value(clock.now())
-            cursor.execute(statement, [self._position, known_id, CYCLE_LEASE, now])
-            rows = cursor.fetchall()
+        now = connection.ops.adapt_datetimefield_value(clock.now())
+        rows = read_rows(_statement(connection.vendor), [self._position, known_id, CYCLE_LEASE, now])
         (self.lease_token,) = (token for pk, _, token, _ in rows if not pk)
         return frozenset((pk, kind, key) for pk, kind, key, _ in rows if pk), max(row[3] for row in rows)
+
+
+@cache
+def _statement(vendor: str) -> str:
+    at, is_since = _PARTS[vendor]
+    last, since = (part.format(position=at, is_since=is_since) for part in (_LAST, _SINCE))
+    return f"SELECT * FROM ({last}) AS newest UNION ALL {since} UNION ALL {_LEASE}"  # noqa: S608 (of the texts above)
 
 
 def _news(rows: Collection[_Row]) -> News:

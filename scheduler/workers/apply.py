@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 import structlog
-from django.db import transaction
 from django.db.models import Exists, QuerySet
 from prometheus_client import Counter
 
@@ -48,11 +47,11 @@ class Outdated(Exception):
     """What a decision was made on has changed. What its transaction wrote is rolled back."""
 
 
-@transaction.atomic(savepoint=False)
 def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView, receipts: CycleReceipts) -> Applied:
     """Apply the moves of some jobs, of each job all of its starts and reservations or none; record their evictions.
 
-    No job relies on another: a reservation that no eviction serves is withdrawn later. Raises Outdated.
+    Inside the caller's transaction. No job relies on another: a reservation that no eviction serves is withdrawn later.
+    Raises Outdated.
     """
     if (start := _find_only_start(batch, view)) is not None:
         return _place_alone(start, view)
