@@ -132,10 +132,8 @@ class JobSpec:
         """Read `to_json`'s answer, or the same that has been through a JSON column; also that of the first release."""
         values = {key: item for key, item in value.items() if key in _NAMES}
         inputs = _mappings(value.get("inputs"))
-        code = value.get("code")
         values["data"] = tuple(map(_read_mount, _mappings(value.get("data"))))
-        values["inputs"] = tuple(map(_read_mount, inputs))
-        values["code"] = Mount.from_json(code) if isinstance(code, Mapping) else None
+        values["inputs"], values["code"] = read_inputs_and_code(value)
         values["placing"] = Placing.read(value.get("placing"))
         values["pod"] = PodOptions.read(value.get("pod"))
         if lists := [item["sources"] for item in inputs if item.get("sources")]:
@@ -180,6 +178,13 @@ def is_safe_name(name: str) -> bool:
 def parameter_text(value: object) -> str:
     """Write a parameter as a command line carries it: JSON's `true` and `false`, all else as Python prints it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_inputs_and_code(value: Mapping[str, object]) -> tuple[tuple[Mount, ...], Mount | None]:
+    """Return the `inputs` and the `code` of a spec from its JSON, without the rest of it."""
+    code = value.get("code")
+    inputs = tuple(map(_read_mount, _mappings(value.get("inputs"))))
+    return inputs, Mount.from_json(code) if isinstance(code, Mapping) else None
 
 
 def _mappings(items: object) -> list[Mapping[str, object]]:

@@ -20,8 +20,8 @@ from accounts.selectors import get_project
 from compute import permissions
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import JobSpec, read_inputs_and_code
+from compute.engine.mounts import Mount, Tree
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
 from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, ReasonCode, explain_unknown
 from compute.errors import JobHasParts, JobIsPart, JobNotFound, ResourceUnreachable
@@ -369,6 +369,11 @@ def find_tree_folder(tree: Tree) -> SealedFolder | None:
 def code_of(spec: JobSpec) -> str:
     """Return the root of the tree that is the code of a job; empty: it has none, or none that is stored."""
     return spec.code.source.root if spec.code is not None and isinstance(spec.code.source, Tree) else ""
+
+
+def list_inputs(job: Job) -> tuple[tuple[Mount, ...], Mount | None]:
+    """Return the outputs of other jobs that a job was given, and its code; None: it has none."""
+    return read_inputs_and_code(job.spec)
 
 
 def get_spec(job: Job) -> JobSpec:

@@ -94,7 +94,7 @@ def observe_resource(*, resource_id: str) -> None:
         )
         # An end that cannot be explained is recorded all the same.
         by_job = {record.job_id: record for record in explained}
-        records = tuple(by_job.get(record.job_id, record) for record in repairs.records)
+        records = [by_job.get(record.job_id, record) for record in repairs.records]
         _note_replicas(resource, reports)
         with_checkpoint = {job.id: job for job in known if job.checkpoint_id is not None}
         interrupted = isolation.for_each(
@@ -103,7 +103,7 @@ def observe_resource(*, resource_id: str) -> None:
             lambda record: _interruption(record, with_checkpoint[record.job_id], driver, names.get(record.token)),
             key=lambda record: record.job_id,
         )
-        ended = _write_changes(resource, replace(repairs, records=records), dict(filter(None, interrupted)))
+        ended = _write_changes(resource, records, repairs, dict(filter(None, interrupted)))
         stops.stop_jobs(driver, repairs.stop, {record.name: record.grace_period_s for record in known})
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         if over:  # nobody waits for that
@@ -165,7 +165,9 @@ def _is_empty(folder: Path) -> bool:
     return False
 
 
-def _write_changes(resource: Resource, repairs: Repairs, interruptions: Mapping[str, Interruption]) -> Collection[str]:
+def _write_changes(
+    resource: Resource, records: Sequence[Record], repairs: Repairs, interruptions: Mapping[str, Interruption]
+) -> Collection[str]:
     """Write what the driver reported; return the ids of the jobs that changed. `interruptions` are given by job."""
     now = clock.now()
 
@@ -178,7 +180,7 @@ def _write_changes(resource: Resource, repairs: Repairs, interruptions: Mapping[
             checkpoints.note_interruptions([interruptions[job_id] for job_id in written if job_id in interruptions])
         return written
 
-    changed = isolation.in_batch(failures.RECORD, repairs.records, write, key=lambda record: record.job_id)
+    changed = isolation.in_batch(failures.RECORD, records, write, key=lambda record: record.job_id)
     isolation.in_batch(
         failures.RECORD,
         repairs.notes,

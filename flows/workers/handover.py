@@ -130,12 +130,12 @@ class _Inspection:
 
     def _inputs_of(self, job: Any) -> Iterator[tuple[str, str, SealedFolder]]:
         """Yield what a job could read on this host: what it is called, where in it each folder lies, and the folder."""
-        spec = job_selectors.get_spec(job)
-        for mount in spec.inputs:
+        inputs, code = job_selectors.list_inputs(job)
+        for mount in inputs:
             step, slash, index = mount.name.partition("/")
             if (sealed := self._sealed_of(mount)) is not None:
                 yield f"input '{step}'", index + slash, sealed
-        if spec.code is not None and (sealed := self._sealed_of(spec.code)) is not None:
+        if code is not None and (sealed := self._sealed_of(code)) is not None:
             yield "code", "", sealed
 
     def _sealed_of(self, mount: Mount) -> SealedFolder | None:

@@ -131,7 +131,9 @@ class JobSpecs:
             jobs |= job_selectors.list_for_reading(set(job_ids.values()) - jobs.keys())
             folders = {job_id: job_selectors.open_output(job).host_folder for job_id, job in jobs.items()}
             here = {job_id: folder for job_id, folder in folders.items() if folder is not None and folder.is_dir()}
-            handover.restore_outputs(self._run.pk, here)
+            # What has just ended was sealed a moment ago.
+            earlier = {job_id: folder for job_id, folder in here.items() if job_id not in self._jobs}
+            handover.restore_outputs(self._run.pk, earlier)
             self._outputs[parent] = {
                 index: _Output(jobs[job_id], str(here.get(job_id) or _folder_elsewhere(jobs[job_id])))
                 for index, job_id in job_ids.items()

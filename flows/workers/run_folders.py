@@ -1,5 +1,6 @@
 """The folder for what a run needs on the platform's host besides its jobs' own folders."""
 
+from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
@@ -7,7 +8,12 @@ from django.conf import settings
 
 def run_folder(run_id: str) -> Path:
     """Return the folder of a run, which may not exist yet."""
-    return Path(settings.NEARLINE.home, "runs", run_id).absolute()
+    return _folder_in(settings.NEARLINE.home, run_id)
+
+
+@lru_cache(maxsize=64)
+def _folder_in(home: Path, run_id: str) -> Path:
+    return Path(home, "runs", run_id).absolute()
 
 
 def list_run_folders() -> list[Path]:

@@ -266,11 +266,10 @@ def _attempt_now(
     ended: Ended,
     forecasts: Mapping[str, PlaceForecast],
 ) -> AttemptNow:
-    job = _job_now(status) if status is not None else None
+    row = ended.jobs.get(attempt.job_id or "")
+    job = _job_now(status, left_nothing=row is not None and row.left_nothing) if status is not None else None
     if job is not None and (fault := ended.faults.get(attempt.pk, "")):
         job = replace(job, end=AttemptState.FAILED, failure=FailureKind.INPUT_CHANGED, reason=fault)
-    if job is not None and (row := ended.jobs.get(attempt.job_id or "")) is not None:
-        job = replace(job, left_nothing=row.left_nothing)
     return AttemptNow(
         id=attempt.pk,
         number=attempt.number,
@@ -284,7 +283,7 @@ def _attempt_now(
     )
 
 
-def _job_now(status: JobStatus) -> JobNow:
+def _job_now(status: JobStatus, *, left_nothing: bool) -> JobNow:
     end, code, wait = _JOB_ENDS.get(status.state), status.reason_code, status.wait
     failure = None
     if end is AttemptState.FAILED:
@@ -296,6 +295,7 @@ def _job_now(status: JobStatus) -> JobNow:
         reason=status.reason or wait.reason,
         never_fits=wait.reason if wait.reason_code == _NEVER_FITS else "",
         is_stopping=status.state is JobState.STOPPING,
+        left_nothing=left_nothing,
     )
 
 

@@ -75,14 +75,19 @@ class SealedFolder:
         os.utime(self.record, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def _write(self, evidence: dict[str, Evidence]) -> None:
-        draft = self.record.with_name(f".{self.record.name}-{secrets.token_hex(4)}")
+        draft = f"{self.record}-{secrets.token_hex(4)}"
         text = json.dumps(evidence)
         try:
-            draft.write_text(text)
+            _write_text(draft, text)
         except FileNotFoundError:
-            draft.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text)
-        draft.replace(self.record)
+            self.record.parent.mkdir(parents=True, exist_ok=True)
+            _write_text(draft, text)
+        os.replace(draft, self.record)
+
+
+def _write_text(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _survey(folder: Path) -> dict[str, Evidence]:
@@ -101,7 +106,7 @@ def _survey(folder: Path) -> dict[str, Evidence]:
                 found[name] = []
                 rest.append((entry.path, f"{name}/"))
             elif entry.is_symlink():
-                found[name] = [os.readlink(entry.path)]  # noqa: PTH115 (much quicker for many)
+                found[name] = [os.readlink(entry.path)]
             else:
                 facts = entry.stat(follow_symlinks=False)
                 found[name] = [facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]

@@ -410,7 +410,7 @@ def _notes(launch: Launch) -> Sequence[str]:
 
 
 def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | None, view: Sequence[Entry]) -> bytes:
-    own = str(Path(sys.executable).parent)  # here `python` and `nearline` are those of the product
+    own = os.path.dirname(sys.executable)  # here `python` and `nearline` are those of the product
     search_path = os.pathsep.join([own, *(entry for entry in os.get_exec_path() if entry != own)])
     environment = job_environment(launch, paths, search_path=search_path)
     argv = launch.spec.argv()

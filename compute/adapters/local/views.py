@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import itemgetter
 from pathlib import Path
 
 from compute.adapters.local.binds import Bind
@@ -152,7 +153,7 @@ def _without_links(jobs: str) -> str:
 def _without_needless(entries: Iterable[Entry]) -> list[Entry]:
     """Leave out what the nearest folder above that has an entry shows, or hides, anyway."""
     kept: dict[str, Entry] = {}
-    for entry in sorted(entries, key=lambda entry: entry[1].split("/")):
+    for entry in sorted(entries, key=itemgetter(1)):  # a folder before what is in it
         kind, target, source = entry
         parent = target
         while parent and (parent := parent.rpartition("/")[0]) not in kept:
