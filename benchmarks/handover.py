@@ -56,11 +56,12 @@ _ROWS_READ = "SELECT tup_returned + tup_fetched FROM pg_stat_database WHERE datn
 
 
 class Spent(NamedTuple):
-    """What the platform has done up to a moment: statements, seconds of CPU, and work of the database."""
+    """What the platform has done up to a moment: statements, seconds of CPU, those of the kernel, and the database's work."""
 
     at: float
     statements: float
     cpu_s: float
+    kernel_s: float
     database: float
 
     def since(self, earlier: "Spent") -> "Spent":
@@ -87,12 +88,14 @@ class Counted(Product):
 
     def spent(self) -> Spent:
         """Return what its processes have done so far."""
-        seconds = 0.0
+        ticks = kernel_ticks = 0
         for process in self.processes.values():
             fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            seconds += (int(fields[11]) + int(fields[12])) / _TICKS
+            ticks += int(fields[11]) + int(fields[12])
+            kernel_ticks += int(fields[12])
         statements, steps = read_counts(self.home.parent / "counts")
-        return Spent(time.monotonic(), statements, seconds, self._rows_read() if is_full() else steps)
+        database = self._rows_read() if is_full() else steps
+        return Spent(time.monotonic(), statements, ticks / _TICKS, kernel_ticks / _TICKS, database)
 
     def _rows_read(self) -> int:
         with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
@@ -103,7 +106,7 @@ class Counted(Product):
 def main() -> None:
     with _services():
         print(
-            "ended runs    of a step: statements  CPU ms  database   hand-over ms p50   p99    idle/s: statements  CPU %  database"
+            "ended runs    of a step: statements  CPU ms  kernel ms  database   hand-over ms p50   p99    idle/s: statements  CPU %  database"
         )
         for count in HISTORY:
             with _running() as product:
@@ -148,7 +151,7 @@ def _measure(product: Counted, count: int) -> None:
     step = ran.plus(stored.since(idle.each(1 / stored.at))).each(STEPS)
     p50, p99 = delays[len(delays) // 2] * 1000, delays[int(len(delays) * 0.99)] * 1000
     print(
-        f"{count:10,}  {step.statements:22.1f}  {step.cpu_s * 1000:6.1f}  {step.database:8,.0f}  {p50:17.1f}  {p99:5.0f}"
+        f"{count:10,}  {step.statements:22.1f}  {step.cpu_s * 1000:6.1f}  {step.kernel_s * 1000:9.1f}  {step.database:8,.0f}  {p50:17.1f}  {p99:5.0f}"
         f"  {idle.statements:20.1f}  {idle.cpu_s * 100:5.2f}  {idle.database:8,.0f}",
         flush=True,
     )
