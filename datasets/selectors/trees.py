@@ -16,6 +16,7 @@ from datasets.models import Commit, Dataset, StoredTree
 from datasets.selectors.kept import Kept
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, load_range, root_id
+from nearline.content.range_deltas import KeepEntries, forget_entries
 
 # About 40 MB of ranges (an entry takes some 150 bytes, four times that once it was made), and a few MB of roots.
 _CACHED_ENTRIES = 250_000
@@ -54,7 +55,7 @@ class TreeReader:
         key = (self._dataset_id, range_id)
         kept = _ranges.get(key)
         if kept is None:
-            kept = self._read_once(range_id)
+            kept = self._read_once(range_id, keep=lambda id_, entries, _: self.keep_range(id_, entries))
             self.keep_range(range_id, kept)
         return kept
 
@@ -82,19 +83,19 @@ class TreeReader:
         for row in self.read_root(root):
             yield from _ranges.get((self._dataset_id, row.range_id)) or self._read_range(row.range_id)
 
-    def _read_once(self, range_id: str) -> RangeEntries:
+    def _read_once(self, range_id: str, keep: KeepEntries = forget_entries) -> RangeEntries:
         """Read a range; the one that was read last is at hand, for what is found by its names is asked for next."""
         if self._latest is None or self._latest[0] != range_id:
-            self._latest = range_id, self._read_range(range_id)
+            self._latest = range_id, self._read_range(range_id, keep)
         return self._latest[1]
 
-    def _read_range(self, range_id: str) -> RangeEntries:
+    def _read_range(self, range_id: str, keep: KeepEntries = forget_entries) -> RangeEntries:
         def get(name: str) -> bytes:
             return self._store.get(range_key(name))
 
         try:
             # Every range of a commit was checked before the commit was made.
-            return load_range(range_id, get, find=self.find_kept, is_verified=True)
+            return load_range(range_id, get, find=self.find_kept, keep=keep, is_verified=True)
         except ContentError as error:
             raise ContentCorrupt(
                 f"The store's copy of the range {range_id[:12]} is damaged: {error}", range=range_id

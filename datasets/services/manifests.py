@@ -4,7 +4,7 @@ A range is read once in its life: what was found is kept in `ManifestRange`, so 
 ranges with others costs only the new ones.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -101,10 +101,12 @@ def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, a
     reader = TreeReader(dataset)
     ids = [row.range_id for row in tree.ranges]
     parent_ids = [row.range_id for row in reader.read_root(parent.root)] if parent else []
-    kept: dict[str, bytes] = {}
-    for batch in orm.in_batches({*ids, *parent_ids}):
-        rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
-        kept.update((range_id, bytes(names)) for range_id, names in rows.values_list("range_id", "names"))
+    new_ids, gone_ids = set(ids).difference(parent_ids), set(parent_ids).difference(ids)
+    kept = _read_names(dataset, new_ids | gone_ids)
+    if {kept[range_id] for range_id in new_ids} <= {kept.get(range_id) for range_id in gone_ids}:
+        # As after most commits, which change what is in files: no name is new.
+        return
+    kept |= _read_names(dataset, set(ids) - new_ids)
     before = [kept[range_id] for range_id in parent_ids if range_id in kept]
     suspects = collisions.find_suspects([kept[range_id] for range_id in ids], before)
     if not suspects.hashes:
@@ -129,6 +131,15 @@ def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, a
             describe_collisions(refused, is_complete=is_complete),
             **collision_details(refused, is_complete=is_complete),
         )
+
+
+def _read_names(dataset: Dataset, range_ids: Collection[str]) -> dict[str, bytes]:
+    """Return the fingerprints of the names in ranges that were read, by the id of the range."""
+    kept: dict[str, bytes] = {}
+    for batch in orm.in_batches(range_ids):
+        rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
+        kept.update((range_id, bytes(names)) for range_id, names in rows.values_list("range_id", "names"))
+    return kept
 
 
 def put_tree(dataset: Dataset, tree: Tree) -> None:
@@ -189,9 +200,12 @@ def _read_ranges(
         while ahead:
             row, future = ahead.pop(0)
             ahead += [fetch(later) for later in islice(waiting, 1)]
-            entries = _read_range(dataset, store, reader, row, future)
             twin = twins.get(_span(row))
-            names = _find_names(dataset, reader, entries, twin) if twin else b""
+            twin_entries = reader.load_range(twin) if twin else None
+            entries = _read_range(dataset, store, reader, row, future, before=twin_entries)
+            names = b""
+            if twin and twin_entries and twin_entries.has_paths_of(entries):
+                names = _read_names(dataset, [twin]).get(twin, b"")
             reach = {pack.hex(): end for pack, end in entries.pack_ends().items()}
             yield ReadRange(row, names or collisions.fingerprints(entries), reach)
 
@@ -200,19 +214,24 @@ def _span(row: RootRange) -> tuple[bytes, bytes, int]:
     return row.first_path, row.last_path, row.files
 
 
-def _find_names(dataset: Dataset, reader: TreeReader, entries: RangeEntries, twin: str) -> bytes:
-    """Return the fingerprints of these names if another range has the same; empty if not."""
-    if not reader.load_range(twin).has_paths_of(entries):
-        return b""
-    kept = ManifestRange.objects.filter(dataset=dataset, range_id=twin).values_list("names", flat=True).first()
-    return bytes(kept or b"")
-
-
 def _read_range(
-    dataset: Dataset, store: ScopedStore, reader: TreeReader, row: RootRange, data: Future[bytes]
+    dataset: Dataset,
+    store: ScopedStore,
+    reader: TreeReader,
+    row: RootRange,
+    data: Future[bytes],
+    *,
+    before: RangeEntries | None,
 ) -> RangeEntries:
+    """Return the entries of a new range, all checked; `before` is a range that was, and stands in its place so far."""
+
     def get(name: str) -> bytes:
         return data.result() if name == row.range_id else store.get(range_key(name))
+
+    def find(name: str) -> RangeEntries | None:
+        # What a checked range is based on was checked with it, and is not again.
+        is_checked = before is not None and name == before.base_id
+        return reader.load_range(name) if is_checked else reader.find_kept(name)
 
     # The ranges of stored trees are collected one by one, so none may be needed by another.
     most_deltas = 0 if dataset.is_internal else MAX_DELTAS
@@ -222,7 +241,7 @@ def _read_range(
             load_range(
                 row.range_id,
                 get,
-                find=reader.find_kept,
+                find=find,
                 keep=lambda id_, entries, _: reader.keep_range(id_, entries),
                 most_deltas=most_deltas,
             ),

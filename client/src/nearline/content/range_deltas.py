@@ -63,12 +63,16 @@ def find_base(data: bytes) -> str | None:
     return bytes(base_id).hex() if is_delta else None
 
 
+def forget_entries(range_id: str, entries: RangeEntries, data: bytes) -> None:
+    """Keep nothing of a range that was read."""
+
+
 def load_range(
     range_id: str,
     get: Callable[[str], bytes],
     *,
     find: FindEntries = lambda _: None,
-    keep: KeepEntries = lambda _id, _entries, _data: None,
+    keep: KeepEntries = forget_entries,
     is_verified: bool = False,
     most_deltas: int = MAX_DELTAS,
 ) -> RangeEntries:
