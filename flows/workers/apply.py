@@ -43,7 +43,7 @@ from flows.engine.transitions import (
 )
 from flows.errors import LeaseLost
 from flows.models import Attempt, AttemptInput, Run, RunEvent, Step
-from flows.workers import job_specs, news, pending_steps, step_counts
+from flows.workers import job_specs, known_steps, news
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
@@ -215,8 +215,7 @@ class _Writer:
         self._close_attempts()
         looks_again = self._write_run(token, looks_again=looks_again)
         event_seq = self._run.event_seq + len(self._events)
-        transaction.on_commit(partial(step_counts.note, self._run.pk, event_seq, counts))
-        transaction.on_commit(partial(pending_steps.note, self._run, event_seq, changed))
+        transaction.on_commit(partial(known_steps.note, self._run, event_seq, counts, changed))
         return looks_again
 
     def _step_moves(self) -> Iterator[tuple[str, StepState, StepState]]:

@@ -30,8 +30,8 @@ from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
 from flows.selectors import failures, measurements, specs
-from flows.workers import pending_steps, step_counts
-from flows.workers.step_counts import StepCounts
+from flows.workers import known_steps
+from flows.workers.known_steps import StepCounts
 
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
 _REOPENED = ("failed", "skipped", "cancelled")
@@ -162,7 +162,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     """
     spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     is_retry = run.retry_requested_at is not None
-    counts = step_counts.read(run)
+    counts = known_steps.count(run)
     attempts, job_times = _attempts(news, ended, _stored_forecasts(run, graph, news))
     found = _steps(run, now, counts, news, is_further=is_further)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
@@ -222,7 +222,7 @@ def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_furthe
     reached = planner.within_reach(graph, counts.live, moving, pending if is_further else {}) & pending.keys()
     if reached:
         alone = (node.key for node in graph.nodes if pending[node.key] == 1 and node.key not in reached)
-        found += pending_steps.read(run, reached, alone)
+        found += known_steps.read_pending(run, reached, alone)
     return sorted(found, key=lambda step: (step.position, step.index))
 
 

@@ -5,10 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-
-
-def _system_time() -> datetime:
-    return datetime.now(UTC)  # noqa: TID251 (this is the place where the clock is read)
+from functools import partial
 
 
 class _StandIn(threading.local):
@@ -17,7 +14,7 @@ class _StandIn(threading.local):
     moment: datetime | None = None
 
 
-_source: Callable[[], datetime] = _system_time
+_source: Callable[[], datetime] = partial(datetime.now, UTC)  # noqa: TID251 (this is the place where the clock is read)
 _stand_in = _StandIn()
 
 

@@ -1,0 +1,123 @@
+"""What this process knows of the steps of runs: how many are in which state, and rows of those that have not begun.
+
+Only plans change steps, and each plan that does writes an event. So what is known holds for as long as the run's newest
+event has the same number.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import Count, QuerySet
+
+from core.prepared import prepared
+from flows.engine.states import STEP_ENDS, StepState
+from flows.models import Run, Step
+
+_COLUMNS = tuple(field.attname for field in Step._meta.concrete_fields)
+_KEY = _COLUMNS.index("key")
+_AHEAD = 20
+_MOST_RUNS = 64
+
+
+@dataclass(frozen=True)
+class StepCounts:
+    """How many instances of each step of the spec are `live`, and which of them are pending or delayed after a failure.
+
+    `ended` counts the others by state. A step that none is counted of may be left out.
+    """
+
+    live: Counter[str] = field(default_factory=Counter)
+    pending: Counter[str] = field(default_factory=Counter)
+    delayed: Counter[str] = field(default_factory=Counter)
+    ended: dict[str, Mapping[StepState, int]] = field(default_factory=dict)
+
+    def moved(self, moves: Iterable[tuple[str, StepState, StepState]]) -> "StepCounts":
+        """Return the counts after instances of steps have gone from one state to another."""
+        counts = StepCounts(Counter(self.live), Counter(self.pending), Counter(self.delayed), dict(self.ended))
+        for key, before, after in moves:
+            counts.add(key, before, -1)
+            counts.add(key, after, 1)
+        return counts
+
+    def add(self, key: str, state: StepState, count: int) -> None:
+        """Count so many instances of a step more in a state."""
+        if state in STEP_ENDS:
+            states = self.ended.get(key, {})
+            self.ended[key] = {**states, state: states.get(state, 0) + count}
+            return
+        for counter, of in ((self.live, state), (self.pending, StepState.PENDING), (self.delayed, StepState.BACKOFF)):
+            if state is of:
+                counter[key] += count
+                if not counter[key]:
+                    del counter[key]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a run with its event of this number; `pending` are rows by the keys of their steps."""
+
+    event_seq: int
+    counts: StepCounts | None = None
+    pending: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
+
+
+_known: OrderedDict[str, _Known] = OrderedDict()
+
+
+def count(run: Run) -> StepCounts:
+    """Return the counts of a run whose lease the caller holds."""
+    if (counts := _find(run).counts) is not None:
+        return counts
+    counts = StepCounts()
+    for key, state, number in _step_counts(run.pk):
+        counts.add(key, StepState(state), number)
+    return counts
+
+
+def read_pending(run: Run, keys: Collection[str], ahead: Iterable[str]) -> list[Step]:
+    """Return the pending instances of some steps of a run whose lease the caller holds.
+
+    Where they are to be read, the first of the steps `ahead` of them, which have one instance each, are read too: those
+    of a chain are not read one by one.
+    """
+    known = _find(run)
+    rows = known.pending
+    if not rows.keys() >= set(keys):
+        read: dict[str, list[tuple[Any, ...]]] = {key: [] for key in (*keys, *islice(ahead, _AHEAD))}
+        for row in _pending(run.pk, read):
+            read[row[_KEY]].append(row)
+        _keep(run, _Known(run.event_seq, known.counts, rows := read))
+    return [Step.from_db(DEFAULT_DB_ALIAS, _COLUMNS, row) for key in keys for row in rows[key]]
+
+
+def note(run: Run, event_seq: int, counts: StepCounts, changed: Collection[str]) -> None:
+    """Keep what is known of a run after a plan that changed instances of some steps, with its newest event."""
+    pending = {key: rows for key, rows in _find(run).pending.items() if key not in changed}
+    _keep(run, _Known(event_seq, counts, pending))
+
+
+def _find(run: Run) -> _Known:
+    known = _known.get(run.pk)
+    return known if known is not None and known.event_seq == run.event_seq else _Known(run.event_seq)
+
+
+def _keep(run: Run, known: _Known) -> None:
+    _known[run.pk] = known
+    _known.move_to_end(run.pk)
+    while len(_known) > _MOST_RUNS:
+        _known.popitem(last=False)
+
+
+@prepared
+def _pending(run_id: str, keys: Collection[str]) -> QuerySet[Step, tuple[Any, ...]]:
+    return Step.objects.filter(run=run_id, state=StepState.PENDING, key__in=keys).values_list(*_COLUMNS)
+
+
+@prepared
+def _step_counts(run_id: str) -> QuerySet[Step, tuple[str, str, int]]:
+    found = Step.objects.filter(run=run_id).order_by().values("key", "state")
+    return found.annotate(count=Count("pk")).values_list("key", "state", "count")
