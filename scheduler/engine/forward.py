@@ -210,11 +210,16 @@ class Forward:
 
 
 class _Lengths:
-    """Which of its possible lengths each job has in each pass: each part of them once, in a random order of its own."""
+    """Which of its possible lengths each job has in each pass: each part of them once, in a random order.
+
+    Jobs of one batch are all shorter than those before them, or all longer. So one half of what decides the order is of
+    the job, the other one of its kind: of all whose `lengths` are one object.
+    """
 
     def __init__(self, run_times: Mapping[str, RunTimes], passes: int) -> None:
         self._run_times = run_times
         self._passes = passes
+        self._kinds: dict[int, list[int]] = {}
         self._orders: dict[str, list[int]] = {}
 
     def of_pass(self, number: int) -> "_LeftOf":
@@ -227,9 +232,21 @@ class _Lengths:
 
     def _part(self, job_id: str, number: int) -> float:
         if job_id not in self._orders:
-            order = self._orders[job_id] = list(range(self._passes))
-            random.Random(job_id).shuffle(order)  # noqa: S311 (no secret: the same order for the same job)
+            self._orders[job_id] = self._order(job_id)
         return (self._orders[job_id][number] + 0.5) / self._passes
+
+    def _order(self, job_id: str) -> list[int]:
+        kind = id(self._run_times.get(job_id, UNKNOWN).lengths)
+        if kind not in self._kinds:
+            self._kinds[kind] = self._shuffled(len(self._kinds))
+        own, shared = self._shuffled(job_id), self._kinds[kind]
+        ascending = sorted(range(self._passes), key=lambda number: (own[number] + shared[number], own[number]))
+        return sorted(range(self._passes), key=ascending.__getitem__)
+
+    def _shuffled(self, seed: str | int) -> list[int]:
+        order = list(range(self._passes))
+        random.Random(seed).shuffle(order)  # noqa: S311 (no secret: the same order for the same seed)
+        return order
 
 
 _LeftOf = Callable[[str, bool], float]

@@ -78,8 +78,8 @@ def each_once(*lengths_s: float) -> Lengths:
 class RunTimes:
     """What is known of how long one job runs; all in seconds.
 
-    `lengths` are those of runs like it. `ran_s` is how long the job has run so far, and `limit_s` when it is stopped
-    for good (None: never).
+    `lengths` are those of runs like it, one object for all jobs of a kind. `ran_s` is how long the job has run so far,
+    and `limit_s` when it is stopped for good (None: never).
     """
 
     lengths: Lengths = Lengths()

@@ -67,6 +67,23 @@ def test_of_several_holders_the_first_end_counts_and_not_the_slowest():
     assert told["b"].late_s < 400
 
 
+def test_runs_of_one_kind_are_partly_long_or_short_together():
+    """Nine jobs run one after the other, each for one hour to ten, before the last one starts."""
+    ahead = [f"b{number}" for number in range(9)]
+    jobs = [held(ahead[0], "team", "n1", {0: 1, 1: 1})]
+    jobs += [wait(name, "team", 2, minute=minute) for minute, name in enumerate([*ahead[1:], "last"])]
+    snapshot = Snapshot([node("n1", 2)], [queue("team", 2)], jobs)
+    hours = [HOUR * hour for hour in range(1, 11)]
+
+    one_kind = Forward(snapshot, NEARLINE, dict.fromkeys(ahead, RunTimes(each_once(*hours)))).starts({"last"})["last"]
+    nine_kinds = Forward(snapshot, NEARLINE, {name: RunTimes(each_once(*hours)) for name in ahead}).starts({"last"})[
+        "last"
+    ]
+
+    assert (one_kind.likely_s / HOUR, one_kind.late_s / HOUR) == (44, 73)
+    assert (nine_kinds.likely_s / HOUR, nine_kinds.late_s / HOUR) == (50, 60)
+
+
 def test_a_job_behind_one_of_unknown_length_has_no_forecast():
     told = forecast([held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2)], {"b": HOUR})
 
