@@ -162,7 +162,8 @@ def test_a_removed_file_fetches_its_range_only(large, server, monkeypatch):
     assert server.bytes_sent == expected
 
 
-def test_the_first_place_of_a_content_counts_and_its_range_is_read_once(large, server):
+@pytest.mark.parametrize("asked_before", [0, 100], ids=["searched", "indexed"])
+def test_the_first_place_of_a_content_counts_and_its_range_is_read_once(large, server, asked_before):
     rows = ranges(server)
     reads = []
 
@@ -178,6 +179,7 @@ def test_the_first_place_of_a_content_counts_and_its_range_is_read_once(large, s
     entries = Ranges().load_range(rows[1].range_id)
     reads.clear()
 
+    assert [known.find_blob(number.to_bytes(32)) for number in range(asked_before)] == [None] * asked_before
     assert [known.find_blob(entry.content_id) for entry in entries] == [entry.blobs[0] for entry in entries]
     assert known.find_blob(bytes(32)) is None
     assert reads == [rows[1].range_id]
