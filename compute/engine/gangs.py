@@ -42,7 +42,7 @@ def rank_variables(
         "MASTER_ADDR": first,
         "MASTER_PORT": str(PORT),
         **one_process,
-        **(_fixed_nodes(rank, first, count) if bounds is None else _elastic_nodes(rank, first, *bounds)),
+        **(_fixed_nodes(rank, first, count) if bounds is None else _elastic_nodes(rank, hosts, *bounds)),
         "PET_NPROC_PER_NODE": str(max(gpus, 1)),
         "OMPI_MCA_orte_default_hostfile": hostfile,
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
@@ -63,14 +63,17 @@ def _fixed_nodes(rank: int, first: str, count: str) -> Mapping[str, str]:
     }
 
 
-def _elastic_nodes(rank: int, first: str, least: int, most: int) -> Mapping[str, str]:
+def _elastic_nodes(rank: int, hosts: Sequence[str], least: int, most: int) -> Mapping[str, str]:
     return {
         "PET_NNODES": f"{least}:{most}",
         "PET_RDZV_BACKEND": "c10d",
-        "PET_RDZV_ENDPOINT": f"{first}:{PORT}",
+        "PET_RDZV_ENDPOINT": f"{hosts[0]}:{PORT}",
         "PET_RDZV_ID": "nearline",
-        # It would compare the address with its own host name, which has no domain.
+        # It would compare the address with its own host name, which has no domain, and give that to the others.
         "PET_RDZV_CONF": f"is_host={int(rank == 0)}",
+        "PET_LOCAL_ADDR": hosts[rank],
+        # Else a replica that joins waits in vain for an address that the first one has told only those before it.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "PET_MAX_RESTARTS": str(_RESTARTS),
     }
 

@@ -61,9 +61,11 @@ def test_torchrun_is_told_the_bounds_of_an_elastic_gang_and_where_its_replicas_m
         "PET_RDZV_ENDPOINT": "replica-0.ring:29500",
         "PET_RDZV_ID": "nearline",
         "PET_RDZV_CONF": "is_host=0",
+        "PET_LOCAL_ADDR": "replica-1.ring",
         "PET_MAX_RESTARTS": "10",
         "PET_NPROC_PER_NODE": "1",
     }
+    assert variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
 
 
 def test_an_elastic_gang_runs_while_another_replica_starts():
