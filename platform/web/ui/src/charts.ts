@@ -65,7 +65,7 @@ function draw(chart: Chart, stage: HTMLElement): uPlot {
         label,
         stroke: colour(`--nl-hue-${hue}`),
         width: 1.6,
-        points: { show: values.filter((value) => value !== null).length < 3 },
+        points: { show: values.filter((value) => value !== null).length < 3, fill: colour(`--nl-hue-${hue}`) },
         spanGaps: true,
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
       })),
