@@ -4,12 +4,15 @@ import core.clock
 import django.db.models.deletion
 from django.db import migrations, models
 
+from core import ids
+
 
 def link_sites(apps, _schema_editor):
     """Make the one site of each resource the first of its list."""
     model = apps.get_model("compute", "ResourceSite")
     for resource in apps.get_model("compute", "Resource").objects.exclude(cache_site="").order_by("pk"):
-        model.objects.create(resource=resource, site=resource.cache_site, position=0)
+        link = ids.new_id("rsite", now_ms=core.clock.now_ms())  # a model of a migration makes none
+        model.objects.create(id=link, resource=resource, site=resource.cache_site, position=0)
 
 
 class Migration(migrations.Migration):

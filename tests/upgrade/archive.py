@@ -38,6 +38,8 @@ def _move_database(home: Path) -> None:
             if kind.startswith(("varchar", "text")):
                 statement = f'UPDATE "{table}" SET "{column}" = replace("{column}", ?, ?) WHERE instr("{column}", ?)'
                 database.execute(statement, (str(HOME), str(home), str(HOME)))
+    # An admin may have told that jobs of other resources read a site, too.
+    database.execute("UPDATE compute_resource SET cache_site = 'local' WHERE name = 'lab'")
     # The home was in use a moment ago; what has been idle for longer than a day would be evicted.
     database.execute("UPDATE datasets_cachedcommit SET last_used_at = strftime('%Y-%m-%d %H:%M:%f', 'now')")
     database.commit()

@@ -75,6 +75,15 @@ def test_a_cached_commit_is_still_ready_and_is_what_the_commit_says(upgraded, cl
     assert contents(Path(cached["path"])) == contents(clone)
 
 
+def test_each_resource_reads_the_site_that_it_had(upgraded):
+    resources = upgraded.api("GET", "/compute/resources")["items"]
+
+    assert {resource["name"]: resource["sites"] for resource in resources} == {
+        "this-machine": ["local"],
+        "lab": ["local"],
+    }
+
+
 def test_runs_experiments_logs_and_artifacts_are_as_they_were(upgraded, written):
     run = run_of(upgraded, "digits")
     evaluate = upgraded.api("GET", f"/experiments/{run['steps'][-1]['experiment_id']}")
