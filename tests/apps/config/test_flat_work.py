@@ -73,7 +73,10 @@ def test_no_periodic_task_reads_more_because_more_runs_have_ended(tmp_path, proj
 def test_no_periodic_task_reads_more_because_more_cached_commits_are_gone(tmp_path, project, member, db):
     World(tmp_path)
     commit = commit_files(member, make_dataset(member, project), {"a": b"one"})
-    site = CacheSite.objects.create(name="near", kind="simulated", root="simulated://near", capacity_bytes=10**9)
+    config = {"size_bytes": 10**9, "rate_bytes_s": 10**6}
+    site = CacheSite.objects.create(
+        name="near", kind="simulated", root="simulated://near", capacity_bytes=10**9, config=config
+    )
 
     def add_gone(count: int) -> None:
         sizes = {"files_total": 1, "bytes_total": 3, "reserved_bytes": 3}
