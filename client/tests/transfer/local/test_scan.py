@@ -14,7 +14,6 @@ from nearline.transfer.local.scan import scan_folder
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.walk import walk
 
-LATER_NS = time.time_ns() + 10**12
 OTHER_ID = file_id(b"other")
 
 
@@ -41,7 +40,8 @@ def test_what_may_differ_from_a_range_is_a_suspect_and_nothing_else(tmp_path, ca
     found = {file.path: file for file in walk(os.fsencode(root), rules, [])}
     ids = {name: OTHER_ID if name == b"cached otherwise" else file_id(name) for name in names if name != b"unknown"}
     gone = found[b"same"]._replace(path=b"gone")
-    cache.remember([*((found[name], ids[name]) for name in ids), (gone, OTHER_ID)], at_ns=LATER_NS)
+    later_ns = time.time_ns() + 10**12
+    cache.remember([*((found[name], ids[name]) for name in ids), (gone, OTHER_ID)], at_ns=later_ns)
     (root / "written").write_bytes(b"written")
     os.utime(root / "written", ns=(1, 1))
     if is_linked:
