@@ -106,8 +106,8 @@ def _find(run: Run) -> _Known:
 
 
 def _keep(run: Run, known: _Known) -> None:
+    _known.pop(run.pk, None)  # a thread that plans another run may drop it at any moment
     _known[run.pk] = known
-    _known.move_to_end(run.pk)
     while len(_known) > _MOST_RUNS:
         _known.popitem(last=False)
 
