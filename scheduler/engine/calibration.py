@@ -29,8 +29,9 @@ ENOUGH = 10
 
 _LEAST_ALIKE, _MOST_ALIKE = 20, 100
 _PART_ALIKE = 1 / 3
-_STEP = 0.02
-"""How far one outcome moves the part that is aimed at: 50 misses in a row move it from one half to nearly all."""
+_LIKELY_STEP, _LATE_STEP = 0.05, 0.02
+"""How far one outcome moves the part that is aimed at: 20 misses of P50 in a row move it from one half to nearly all.
+That of P90 moves less, as few of its misses are known."""
 
 _LEAST_LEVEL, _MOST_LEVEL = 0.01, 0.99
 _OFFSET_S = 60.0
@@ -66,8 +67,8 @@ class Levels:
 
     def after(self, score: Score) -> "Levels":
         """Return the levels after one more forecast whose outcome is known."""
-        likely = _bounded(self.likely + _STEP * (LIKELY - score.held(score.likely_s)))
-        late = self.late if score.late_s is None else self.late + _STEP * (LATE - score.held(score.late_s))
+        likely = _bounded(self.likely + _LIKELY_STEP * (LIKELY - score.held(score.likely_s)))
+        late = self.late if score.late_s is None else self.late + _LATE_STEP * (LATE - score.held(score.late_s))
         return Levels(likely, _bounded(late))
 
 

@@ -137,9 +137,9 @@ def test_in_a_burst_the_short_waits_that_end_first_do_not_make_the_others_look_s
 def test_what_is_aimed_at_moves_against_the_misses_within_bounds():
     late, soon, without_late = score(10, 50), score(10, 5), Score(10, None, 10, None, 5)
 
-    assert Levels().after(late) == Levels(0.51, pytest.approx(0.918))
-    assert Levels().after(soon) == Levels(0.49, pytest.approx(0.898))
-    assert Levels().after(without_late) == Levels(0.49, 0.9)
+    assert Levels().after(late) == Levels(0.525, pytest.approx(0.918))
+    assert Levels().after(soon) == Levels(0.475, pytest.approx(0.898))
+    assert Levels().after(without_late) == Levels(0.475, 0.9)
     assert Levels(0.985, 0.99).after(late) == Levels(0.99, 0.99)
     assert Levels(0.01, 0.01).after(soon) == Levels(0.01, 0.01)
 
