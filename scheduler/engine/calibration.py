@@ -31,7 +31,7 @@ _LEAST_ALIKE, _MOST_ALIKE = 20, 100
 _PART_ALIKE = 1 / 3
 _LIKELY_STEP, _LATE_STEP = 0.05, 0.02
 """How far one outcome moves the part that is aimed at: 20 misses of P50 in a row move it from one half to nearly all.
-That of P90 moves less, as few of its misses are known."""
+That of P90 moves less: one miss in ten is as it should be."""
 
 _LEAST_LEVEL, _MOST_LEVEL = 0.01, 0.99
 _OFFSET_S = 60.0
