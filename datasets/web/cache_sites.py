@@ -26,7 +26,7 @@ _SOON_S = 6 * 3600
 
 
 @dataclass(frozen=True)
-class Row:
+class CopyRow:
     """One copy: where it stands in the bar, who uses it, when it goes. `start` and `width` are of 1000."""
 
     copy: CachedCommit
@@ -52,13 +52,13 @@ class SiteView:
     capacity: Capacity
     readers: list[SiteReader]
     fault: str
-    rows: list[Row]
-    segments: list[Row]
+    rows: list[CopyRow]
+    segments: list[CopyRow]
     last: int
     others_bytes: int
     others_start: float
     others_width: float
-    next_to_go: Row | None
+    next_to_go: CopyRow | None
     is_moving: bool
     plan: EvictionPlan | None
     plan_rows: list[str]
@@ -130,7 +130,7 @@ def _view_of(
     )
 
 
-def _labels_of(plan: EvictionPlan, rows: Sequence[Row]) -> list[str]:
+def _labels_of(plan: EvictionPlan, rows: Sequence[CopyRow]) -> list[str]:
     labels = {row.copy.pk: caches.label_of(row.copy) for row in rows}
     return [labels.get(victim, "a commit of another project") for victim in plan.victims]
 
@@ -141,9 +141,9 @@ def _first_of(request: PageRequest, count: int) -> int:
     return int(asked) if asked.isdecimal() and int(asked) < count else 0
 
 
-def _row_of(request: PageRequest, copy: CachedCommit, hue: int, start: float, width: float) -> Row:
+def _row_of(request: PageRequest, copy: CachedCommit, hue: int, start: float, width: float) -> CopyRow:
     evicts_at = caches.evicts_at(copy)
-    return Row(
+    return CopyRow(
         copy=copy,
         hue=hue,
         start=start,

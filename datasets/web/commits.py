@@ -40,7 +40,7 @@ class CopyView:
 
 
 @dataclass(frozen=True)
-class Row:
+class CommitRow:
     """A commit with its copies. `is_in_source`: some of its content lies in a source, and not in the store."""
 
     view: CommitView
@@ -116,11 +116,11 @@ def revert(request: PageRequest, project: str, name: str, commit_id: str) -> Htt
     return redirect(f"{reverse('datasets:commits', args=[project, name])}?ref={branch}")
 
 
-def _rows(views: Sequence[CommitView], copies: Sequence[CachedCommit], in_source: Collection[str]) -> list[Row]:
+def _rows(views: Sequence[CommitView], copies: Sequence[CachedCommit], in_source: Collection[str]) -> list[CommitRow]:
     by_commit: dict[str, list[CopyView]] = {}
     for copy in copies:
         by_commit.setdefault(copy.commit_id, []).append(CopyView(copy, caches.evicts_at(copy)))
-    return [Row(view, by_commit.get(view.commit.id, []), view.commit.id in in_source) for view in views]
+    return [CommitRow(view, by_commit.get(view.commit.id, []), view.commit.id in in_source) for view in views]
 
 
 def commit_of(request: PageRequest, project: str, name: str, commit_id: str) -> Commit:

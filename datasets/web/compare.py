@@ -32,7 +32,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Row:
+class ChangeRow:
     """A path that differs."""
 
     kind: str
@@ -84,8 +84,8 @@ def _base_of(request: PageRequest, dataset: Dataset, commit: Commit, wanted: str
     return selectors.get_commit(request.actor, dataset, wanted) if wanted else None
 
 
-def _row_of(change: Change, selected: bytes) -> Row:
-    return Row(
+def _row_of(change: Change, selected: bytes) -> ChangeRow:
+    return ChangeRow(
         kind=files.kind_of(change),
         name=show_path(change.path),
         link=link_path(change.path),

@@ -21,7 +21,7 @@ _ROWS = 50
 
 
 @dataclass(frozen=True)
-class Row:
+class DatasetRow:
     """A dataset with its newest commit; None before the first."""
 
     dataset: Dataset
@@ -45,7 +45,8 @@ def hub_page(request: PageRequest) -> HttpResponse:
     projects = list(list_projects(actor=request.actor))
     context = {
         "rows": [
-            Row(dataset, views[head.id] if (head := heads[dataset.pk]) is not None else None) for dataset in page.items
+            DatasetRow(dataset, views[head.id] if (head := heads[dataset.pk]) is not None else None)
+            for dataset in page.items
         ],
         "next_cursor": page.next_cursor,
         "sort": sort,

@@ -27,7 +27,7 @@ _FIELD = "keep-"
 
 
 @dataclass(frozen=True)
-class Row:
+class ConflictRow:
     """A file that both changed. `field` names its choice in the form."""
 
     field: str
@@ -102,8 +102,8 @@ def _read_field(field: str) -> bytes:
         raise InvalidInput("A choice of this form names no file.") from error
 
 
-def _row_of(conflict: Conflict, selected: bytes) -> Row:
-    return Row(
+def _row_of(conflict: Conflict, selected: bytes) -> ConflictRow:
+    return ConflictRow(
         field=_FIELD + conflict.path.hex(),
         name=show_path(conflict.path),
         link=link_path(conflict.path),

@@ -23,7 +23,7 @@ _MOST_FILES = 100
 
 
 @dataclass(frozen=True)
-class Fact:
+class ComparedValues:
     """A row of the comparison: what each experiment has under a name. `differs`: not the same everywhere."""
 
     name: str
@@ -95,8 +95,8 @@ def _code(row: Experiment) -> str | None:
     return f"{commit} + {diff}" if diff else commit or None
 
 
-def _facts(values: Mapping[str, Sequence[object]]) -> list[Fact]:
-    return [Fact(name, each, len({str(value) for value in each}) > 1) for name, each in values.items()]
+def _facts(values: Mapping[str, Sequence[object]]) -> list[ComparedValues]:
+    return [ComparedValues(name, each, len({str(value) for value in each}) > 1) for name, each in values.items()]
 
 
 def _files(actor: Actor, rows: Sequence[Experiment]) -> list[File]:

@@ -25,7 +25,7 @@ _RUNS = 15
 
 
 @dataclass(frozen=True)
-class Row:
+class FlowRow:
     """A flow with its last runs, oldest first."""
 
     flow: Flow
@@ -40,7 +40,7 @@ def flows_page(request: PageRequest) -> HttpResponse:
     )
     last = strips.last_runs(actor=request.actor, flows=list(page.items), count=_SQUARES)
     context = {
-        "rows": [Row(flow, last[flow.pk]) for flow in page.items],
+        "rows": [FlowRow(flow, last[flow.pk]) for flow in page.items],
         "next_cursor": page.next_cursor,
         "project": project,
         "may_write": request.actor.may_write_somewhere,

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from flows.web.graph_view import MOST_LETTERS_OF_NAME, Box, GraphView, cut
+from flows.web.graph_view import MOST_LETTERS_OF_NAME, GraphView, NodeBox, cut
 from web.assets import asset_url
 from web.looks import look_of
 
 _BAR_TOP, _BAR_HEIGHT, _LEFT = 44, 5, 14
 
 
-def draw_svg(graph: GraphView, link_of: Callable[[Box], str], shown: str = "") -> SafeString:
+def draw_svg(graph: GraphView, link_of: Callable[[NodeBox], str], shown: str = "") -> SafeString:
     """Return the drawing; `shown` is the key of the box that is the current one."""
     sprite = asset_url("icons.svg")
     size = f'width="{graph.width}" height="{graph.height}" viewBox="0 0 {graph.width} {graph.height}"'
@@ -26,7 +26,7 @@ def draw_svg(graph: GraphView, link_of: Callable[[Box], str], shown: str = "") -
     return mark_safe(f'<svg class="graph" {size}>{arrows}{boxes}</svg>')  # noqa: S308 (every text is escaped below)
 
 
-def _box(graph: GraphView, box: Box, link: str, sprite: str, *, is_shown: bool) -> str:
+def _box(graph: GraphView, box: NodeBox, link: str, sprite: str, *, is_shown: bool) -> str:
     width, height = graph.box_width, graph.box_height
     look = look_of(box.state) if box.state else None
     note = f"<title>{escape(box.note)}</title>" if box.note else ""

@@ -26,7 +26,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Box:
+class NodeBox:
     """One box. A click shows the step or the `group` of steps behind it; that of a dataset (neither) leads to `link`.
 
     `bar` is empty but for a group. `is_critical`: the run takes as long as it does because of this step.
@@ -54,7 +54,7 @@ class GraphView:
 
     width: int
     height: int
-    boxes: Sequence[Box]
+    boxes: Sequence[NodeBox]
     arrows: Sequence[str]
     edges: Sequence[tuple[str, str]]
     box_width: int = NODE_WIDTH
@@ -72,13 +72,15 @@ class Part:
 
     key: str
     parents: Sequence[str]
-    box: Box
+    box: NodeBox
 
 
 def draw_flow(spec: FlowSpec, places: Mapping[str, Sequence[int]] | None = None) -> GraphView:
     """Draw a flow that does not run: what it reads, its steps, and where each may run; where somebody put them."""
     datasets = sorted({item.dataset for step in spec.steps for item in step.data})
-    parts = [Part(f"data:{name}", [], Box(cut(name.partition("/")[2]), "", "dataset", note=name)) for name in datasets]
+    parts = [
+        Part(f"data:{name}", [], NodeBox(cut(name.partition("/")[2]), "", "dataset", note=name)) for name in datasets
+    ]
     for step in spec.steps:
         parents = [*step.after, *(f"data:{item.dataset}" for item in step.data)]
         tries = f"{count(step):,} times" if step.grid else ""
@@ -86,7 +88,7 @@ def draw_flow(spec: FlowSpec, places: Mapping[str, Sequence[int]] | None = None)
             Part(
                 step.name,
                 list(dict.fromkeys(parents)),
-                Box(cut(step.title or step.name), "", cut(compute_of(step)), tries, note=step.name),
+                NodeBox(cut(step.title or step.name), "", cut(compute_of(step)), tries, note=step.name),
             )
         )
     return place(parts, places)

@@ -9,7 +9,7 @@ from flows.engine.layout import NODE_WIDTH
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.models import AttemptInput, InputState, Run
 from flows.selectors.runs import StepView
-from flows.web.graph_view import Box, GraphView, Part, Slice, compute_of, cut, place
+from flows.web.graph_view import GraphView, NodeBox, Part, Slice, compute_of, cut, place
 from web.looks import look_of
 
 FOLDED_ABOVE = 12
@@ -36,7 +36,7 @@ def draw_run(
     said = {step.name: step for step in spec.steps}
     groups = group_steps(spec, steps)
     names: dict[str, list[str]] = defaultdict(list)
-    boxes: dict[str, tuple[Box, str]] = {}
+    boxes: dict[str, tuple[NodeBox, str]] = {}
     for name, members in groups.items():
         if len(members) > FOLDED_ABOVE and name not in opened:
             box = _folded(name, members, is_critical=any((step.key, step.index or 0) in critical for step in members))
@@ -113,7 +113,7 @@ def to_json(graph: GraphView) -> dict[str, object]:
     }
 
 
-def _node(box: Box) -> dict[str, object]:
+def _node(box: NodeBox) -> dict[str, object]:
     return {
         "id": box.key,
         "kind": "group" if box.group else "command" if box.step else "dataset",
@@ -133,10 +133,10 @@ def _node(box: Box) -> dict[str, object]:
     }
 
 
-def _folded(name: str, members: Sequence[StepView], *, is_critical: bool) -> Box:
+def _folded(name: str, members: Sequence[StepView], *, is_critical: bool) -> NodeBox:
     counts = count_states(members)
     words = ", ".join(f"{number:,} {look_of(state).word.lower()}" for state, number in counts)
-    return Box(
+    return NodeBox(
         cut(name_of(name, members)),
         counts[0][0],
         cut(words),
@@ -147,7 +147,7 @@ def _folded(name: str, members: Sequence[StepView], *, is_critical: bool) -> Box
     )
 
 
-def _box_of(said: StepSpec, step: StepView, *, is_critical: bool) -> Box:
+def _box_of(said: StepSpec, step: StepView, *, is_critical: bool) -> NodeBox:
     times = step.times
     ran = f"ran {units.format_duration(times.ran_s)}" if times and times.ran_s is not None else ""
     where = step.template or compute_of(said)
@@ -158,7 +158,7 @@ def _box_of(said: StepSpec, step: StepView, *, is_critical: bool) -> Box:
     if step.state == "pending" and not second and step.depends_on:
         second = f"waits for {', '.join(step.depends_on)}"
     second = second or ("simulated" if step.is_simulated else "")
-    return Box(
+    return NodeBox(
         name=cut(step.title),
         state=step.state,
         first_line=cut(" · ".join(part for part in (where, ran) if part)),
@@ -177,7 +177,7 @@ def _dataset_part(run: Run, reference: str, inputs: Sequence[AttemptInput]) -> P
     where = ""
     if newest is not None:
         where = f"cached at {newest.site}" if newest.is_cached and newest.site else "its own copy"
-    box = Box(
+    box = NodeBox(
         name=cut(facts["dataset"].partition("/")[2]),
         state=state,
         first_line=cut(" · ".join(part for part in (f"@{facts['commit'][:8]}", where) if part)),

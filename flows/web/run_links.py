@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
-from flows.web.graph_view import Box
+from flows.web.graph_view import NodeBox
 
 _OF_PANEL = ("step", "index", "group", "tab", "attempt", "file")
 
@@ -23,7 +23,7 @@ class RunLinks:
         asked = {"step": key, **({} if index is None else {"index": index}), **more}
         return f"?{self._kept}{urlencode(asked)}#run-step"
 
-    def box(self, box: Box) -> str:
+    def box(self, box: NodeBox) -> str:
         """Return the address behind a box of the graph."""
         if box.group:
             return self.group(box.group)

@@ -9,7 +9,7 @@ from flows.services.flows import Validation
 
 
 @dataclass(frozen=True)
-class Line:
+class SourceLine:
     """A line of a flow's source, and what is wrong there."""
 
     number: int
@@ -17,9 +17,9 @@ class Line:
     problems: Sequence[Problem]
 
 
-def lines_of(source: str, checked: Validation) -> list[Line]:
+def lines_of(source: str, checked: Validation) -> list[SourceLine]:
     """Return the lines of a text that was checked."""
     found: dict[int | None, list[Problem]] = defaultdict(list)
     for problem in checked.problems:
         found[problem.line].append(problem)
-    return [Line(number, line, found[number]) for number, line in enumerate(source.splitlines(), start=1)]
+    return [SourceLine(number, line, found[number]) for number, line in enumerate(source.splitlines(), start=1)]

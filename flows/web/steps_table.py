@@ -14,7 +14,7 @@ _MOST_ROWS = 500
 
 
 @dataclass(frozen=True)
-class Line:
+class StepLine:
     """One step: its place in the flow, and how long it waited and ran, all tries together. None: nothing of it yet."""
 
     place: int
@@ -27,7 +27,7 @@ class Line:
 class Table:
     """The lines that are shown, how many there are in all, and what can be chosen."""
 
-    lines: Sequence[Line]
+    lines: Sequence[StepLine]
     found: int
     total: int
     states: Sequence[tuple[str, int]]
@@ -41,7 +41,7 @@ def table_of(request: PageRequest, steps: Sequence[StepView], links: RunLinks) -
     sort = read_sort(request, {word: word for word in _KEYS}, "place")
     state, wanted = text(request, "show"), text(request, "find") or ""
     lines = [
-        Line(place, step, links.step(step.key, step.index), step.times) for place, step in enumerate(steps, start=1)
+        StepLine(place, step, links.step(step.key, step.index), step.times) for place, step in enumerate(steps, start=1)
     ]
     found = [
         line
@@ -54,7 +54,7 @@ def table_of(request: PageRequest, steps: Sequence[StepView], links: RunLinks) -
     return Table(found[:_MOST_ROWS], len(found), len(lines), count_states(steps), sort, state, wanted)
 
 
-_KEYS: Mapping[str, Callable[[Line], str | float]] = {
+_KEYS: Mapping[str, Callable[[StepLine], str | float]] = {
     "place": lambda line: line.place,
     "name": lambda line: line.step.title,
     "state": lambda line: WORST_FIRST.index(line.step.state),

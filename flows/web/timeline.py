@@ -30,7 +30,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class TimelineRow:
     """A step, or a group of them, with its bars. `group` is empty for a step."""
 
     label: str
@@ -54,7 +54,7 @@ class Tick:
 class Timeline:
     """All rows, and the scale above them."""
 
-    rows: Sequence[Row]
+    rows: Sequence[TimelineRow]
     ticks: Sequence[Tick]
     total: int
 
@@ -103,7 +103,7 @@ def draw_timeline(
             bars = [bar for attempt in step.attempts for bar in _bars_of(attempt, scale)]
             is_critical = (step.key, step.index or 0) in critical
             href = links.step(step.key, step.index)
-            rows.append(Row(step.title, href, step.state, bars, step, is_critical=is_critical))
+            rows.append(TimelineRow(step.title, href, step.state, bars, step, is_critical=is_critical))
     return Timeline(rows, scale.ticks(), len(rows))
 
 
@@ -151,7 +151,9 @@ def _bar(start: float, width: float, state: str, words: str, *, is_wait: bool) -
     )
 
 
-def _group_row(name: str, members: Sequence[StepView], scale: _Scale, critical: Collection[tuple[str, int]]) -> Row:
+def _group_row(
+    name: str, members: Sequence[StepView], scale: _Scale, critical: Collection[tuple[str, int]]
+) -> TimelineRow:
     attempts = [attempt for step in members for attempt in step.attempts]
     states: Mapping[str, int] = {state: place for place, state in enumerate(WORST_FIRST)}
     worst = min((step.state for step in members), key=lambda state: states[state])
@@ -166,7 +168,7 @@ def _group_row(name: str, members: Sequence[StepView], scale: _Scale, critical: 
         start = scale.place(min(started))
         bars.append(_bar(start, max(0.4, scale.place(end) - start), worst, "the first to the last", is_wait=False))
     is_critical = any((step.key, step.index or 0) in critical for step in members)
-    return Row(name_of(name, members), "", worst, bars, group=name, is_critical=is_critical)
+    return TimelineRow(name_of(name, members), "", worst, bars, group=name, is_critical=is_critical)
 
 
 def _took(time: timedelta) -> str:

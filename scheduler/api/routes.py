@@ -186,7 +186,7 @@ def list_workloads(
     return paginate(workloads, cursor=cursor, limit=limit)
 
 
-def _changes(request: ApiRequest, body: schemas.QueueChangesIn) -> list[tuple[Queue, queues.Quota]]:
+def _changes(request: ApiRequest, body: schemas.QueueChangesIn) -> list[tuple[Queue, queues.QueueSettings]]:
     """Return the queues of a body with what it says about each."""
     queues.require_set_quota(actor=request.actor)
     return queue_selectors.find_changed(

@@ -588,7 +588,7 @@ class NodeShortfallOut(Schema):
     shortages: list[ShortageOut]
 
 
-class UnblockOut(Schema):
+class SuggestionOut(Schema):
     """One thing that would let the workload start, or bring it nearer. `where` names the queue, node, pool or job.
 
     `profile` says which MIG slices, if it is those.
@@ -609,7 +609,7 @@ class ProofOut(Schema):
     bounds: list[BoundOut]
     nearest: list[NodeShortfallOut]
     others: dict[Cause, int]
-    unblock: list[UnblockOut]
+    unblock: list[SuggestionOut]
 
 
 class WorkloadOut(Schema):

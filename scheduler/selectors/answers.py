@@ -31,7 +31,7 @@ class PassedBound:
 
 
 @dataclass(frozen=True)
-class Shortage:
+class ShortageText:
     """One resource of which a node has less than is asked for."""
 
     asked: str
@@ -45,11 +45,11 @@ class NearNode:
 
     name: str
     cause: str
-    shortages: Sequence[Shortage]
+    shortages: Sequence[ShortageText]
 
 
 @dataclass(frozen=True)
-class Proof:
+class ProofText:
     """Why a workload cannot start yet. `others` counts the nodes that are not listed by cause."""
 
     advice: str
@@ -58,13 +58,13 @@ class Proof:
     others: Sequence[tuple[int, str]]
 
 
-def find_proof(workload: Workload | None) -> Proof | None:
+def find_proof(workload: Workload | None) -> ProofText | None:
     """Return the proof that a workload has to wait, by a query of its own; None while there is none."""
     answer = workload.answer if workload is not None else None
     if answer is None:
         return None
     said = answer.proof
-    return Proof(
+    return ProofText(
         advice=answer.advice,
         bounds=[_bound(bound) for bound in said["bounds"]],
         nodes=[_node(node) for node in said["nearest"]],
@@ -81,6 +81,6 @@ def _node(node: Mapping[str, Any]) -> NearNode:
     return NearNode(node["node"], _CAUSES[Cause(node["cause"])], [_shortage(lack) for lack in node["shortages"]])
 
 
-def _shortage(lack: Mapping[str, Any]) -> Shortage:
+def _shortage(lack: Mapping[str, Any]) -> ShortageText:
     resource, profile, asked, there = Resource(lack["resource"]), lack["profile"], lack["asked"], lack["available"]
-    return Shortage(*(write(resource, amount, profile) for amount in (asked, there, asked - there)))
+    return ShortageText(*(write(resource, amount, profile) for amount in (asked, there, asked - there)))

@@ -20,7 +20,7 @@ MOST_RANK = 100
 """The last place that a pool can have in the order of a project."""
 
 
-class Quota(TypedDict, total=False):
+class QueueSettings(TypedDict, total=False):
     """What a queue is guaranteed, its limits, and its rules for the work in it.
 
     None means: CPU and memory without bound; a weight in proportion to the GPU quota; no limit; as the department
@@ -57,14 +57,14 @@ def require_set_quota(*, actor: Actor) -> None:
 
 
 @transaction.atomic
-def set_quota(*, actor: Actor, queue: Queue, **changes: Unpack[Quota]) -> Queue:
+def set_quota(*, actor: Actor, queue: Queue, **changes: Unpack[QueueSettings]) -> Queue:
     """Change what a queue is guaranteed; what is not named stays. The next cycle works with it. Raises InvalidQuota."""
     (changed,) = set_quotas(actor=actor, changes=[(queue, changes)])
     return changed
 
 
 @transaction.atomic
-def set_quotas(*, actor: Actor, changes: Sequence[tuple[Queue, Quota]]) -> list[Queue]:
+def set_quotas(*, actor: Actor, changes: Sequence[tuple[Queue, QueueSettings]]) -> list[Queue]:
     """Change several queues of a pool, all of them or none. Raises InvalidQuota."""
     changed = with_changes(actor=actor, changes=changes)
     for queue, (_, settings) in zip(changed, changes, strict=True):
@@ -74,7 +74,7 @@ def set_quotas(*, actor: Actor, changes: Sequence[tuple[Queue, Quota]]) -> list[
     return changed
 
 
-def with_changes(*, actor: Actor, changes: Sequence[tuple[Queue, Quota]]) -> list[Queue]:
+def with_changes(*, actor: Actor, changes: Sequence[tuple[Queue, QueueSettings]]) -> list[Queue]:
     """Return queues as they would be after changes, none of which is stored. Raises InvalidQuota."""
     require_set_quota(actor=actor)
     changed = [_changed(queue, settings) for queue, settings in changes]
@@ -86,7 +86,7 @@ def with_changes(*, actor: Actor, changes: Sequence[tuple[Queue, Quota]]) -> lis
 
 
 @transaction.atomic
-def create_department(*, actor: Actor, pool: Pool, name: str, **settings: Unpack[Quota]) -> Queue:
+def create_department(*, actor: Actor, pool: Pool, name: str, **settings: Unpack[QueueSettings]) -> Queue:
     """Create a department in a pool. Raises InvalidQuota, also where the name is taken there."""
     require_set_quota(actor=actor)
     check_name(name)
@@ -114,7 +114,7 @@ _MOST_LABELS = 50
 _IDLE_LIMITS = {"training_idle_at_most_s", "interactive_idle_at_most_s"}
 
 
-def _changed(queue: Queue, settings: Quota) -> Queue:
+def _changed(queue: Queue, settings: QueueSettings) -> Queue:
     changed = copy(queue)
     for name, value in settings.items():
         if name == "department":

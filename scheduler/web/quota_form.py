@@ -6,7 +6,7 @@ from django import forms
 
 from core.form_fields import SizeField
 from core.units import ONE_GPU
-from scheduler.services.queues import MOST_RANK, Quota
+from scheduler.services.queues import MOST_RANK, QueueSettings
 from scheduler.web.sharing_form import QUEUE_RULES
 
 _HOUR_S = 3600
@@ -39,10 +39,10 @@ class QuotaForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.fields.update({rule.field: rule.make_field(is_required=False) for rule in QUEUE_RULES})
 
-    def read(self) -> Quota:
+    def read(self) -> QueueSettings:
         """Return what the fields say."""
         values = self.cleaned_data
-        quota = Quota(
+        quota = QueueSettings(
             gpu_quota_milli=round(ONE_GPU * values["gpus"]),
             cpu_quota_millicores=_scaled(values["cpu"], 1000),
             memory_quota_bytes=values["memory"],
@@ -62,7 +62,7 @@ class QuotaForm(forms.Form):
         rules |= {rule.field: (rule.column, _scaled(values[rule.field], rule.unit_s)) for rule in QUEUE_RULES}
         for field, (name, value) in rules.items():
             if field in self.data:
-                quota[name] = value  # type: ignore[literal-required]  # a key of Quota
+                quota[name] = value  # type: ignore[literal-required]  # a key of QueueSettings
         return quota
 
 

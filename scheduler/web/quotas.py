@@ -26,7 +26,7 @@ from scheduler.selectors.snapshots import view_rules
 from scheduler.services import pools as pool_services
 from scheduler.services import queues as services
 from scheduler.services import sharing
-from scheduler.services.queues import Quota
+from scheduler.services.queues import QueueSettings
 from scheduler.web.quota_form import QuotaForm
 from scheduler.web.sharing_form import RuleValue, SharingForm, of_pool, of_queue
 from scheduler.workers import cycle, packing, trials
@@ -271,7 +271,7 @@ def _read_rules(said: QueryDict) -> Rules:
     return form.read()
 
 
-def _read_changes(said: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, Quota]]:
+def _read_changes(said: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, QueueSettings]]:
     """Return the changes that fields name: of one project by `try`, of several by their quotas. Raises InvalidInput."""
     tried, is_department = said.get("try"), "is_department" in said
     one = next((row for row in rows if row.label == tried and (row.project_id is None) is is_department), None)
@@ -280,12 +280,12 @@ def _read_changes(said: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, Q
         if not form.is_valid():
             raise InvalidInput(f"This quota cannot be tried. {_errors_of(form)}")
         return [(one, form.read())]
-    changes: list[tuple[Queue, Quota]] = []
+    changes: list[tuple[Queue, QueueSettings]] = []
     for row in rows:
         if (amount := said.get(_GPUS + row.pk)) is not None:
             milli = _read_gpus(amount, row.label)
             if milli != row.gpu_quota_milli:
-                changes.append((row, Quota(gpu_quota_milli=milli)))
+                changes.append((row, QueueSettings(gpu_quota_milli=milli)))
     return changes
 
 
@@ -297,7 +297,7 @@ def _read_gpus(amount: str, label: str) -> int:
         raise InvalidInput(f"The quota of {label} cannot be taken. {' '.join(error.messages)}") from error
 
 
-def _describe_change(queue: Queue, settings: Quota) -> str:
+def _describe_change(queue: Queue, settings: QueueSettings) -> str:
     after = settings.get("gpu_quota_milli", queue.gpu_quota_milli)
     return f"{queue.label}: {units.format_gpus(queue.gpu_quota_milli)} to {units.format_gpus(after)} GPUs"
 

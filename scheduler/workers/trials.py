@@ -20,7 +20,7 @@ from scheduler.models import Pool, Queue
 from scheduler.selectors import packing
 from scheduler.selectors.snapshots import ClusterView, SnapshotReader, view_queue, view_rules
 from scheduler.services import queues
-from scheduler.services.queues import Quota
+from scheduler.services.queues import QueueSettings
 from scheduler.workers import undecided
 
 
@@ -88,7 +88,7 @@ def try_quotas(
     *,
     actor: Actor,
     pool: Pool,
-    changes: Sequence[tuple[Queue, Quota]],
+    changes: Sequence[tuple[Queue, QueueSettings]],
     sharing: Rules | None = None,
     policy: Policy = NEARLINE,
 ) -> QuotaTrial:

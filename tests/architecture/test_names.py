@@ -1,5 +1,6 @@
 """Names that would mislead Python or a reader."""
 
+import ast
 import importlib
 import importlib.metadata
 import platform
@@ -11,6 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("config", "core", "accounts", "web", "datasets", "scheduler", "compute", "experiments", "flows")
+APPS = ("datasets", "scheduler", "compute", "experiments", "flows")
+# Words that once named two things in one app.
+WORDS = {"Comparison", "Row", "Box", "Fact", "Group", "Line", "Shortage", "Proof", "Quota", "Claim", "Placement"}
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "base", "stuff"}
 
 
@@ -36,6 +40,15 @@ def test_our_packages_are_ours_and_no_installed_distribution_brings_one_of_the_s
 
 def test_no_module_has_a_name_that_says_nothing():
     assert [str(path.relative_to(ROOT)) for path in tracked("*.py") if path.stem in EMPTY_NAMES] == []
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_a_word_names_one_thing_in_an_app(app):
+    trees = [ast.parse(path.read_text()) for path in tracked(f"{app}/*.py") if "migrations" not in path.parts]
+    names = [node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+
+    assert names
+    assert [name for name in WORDS if names.count(name) > 1] == []
 
 
 def test_packages_say_nothing_in_their_init():

@@ -4,7 +4,7 @@ import pytest
 
 from accounts.services import projects
 from scheduler.models import Answer, Change, Node, Queue, Workload
-from scheduler.selectors.answers import NearNode, PassedBound, Shortage, find_proof
+from scheduler.selectors.answers import NearNode, PassedBound, ShortageText, find_proof
 from scheduler.services import pool_members, queues, resource_nodes, workloads
 from scheduler.workers import cycle
 from tests.factories.api import call
@@ -174,7 +174,7 @@ def test_the_proof_in_words(project):
 
     proof = find_proof(told("second"))
     assert proof is not None
-    lacks = [Shortage(asked="2 GPUs", there="1 GPU", missing="1 GPU"), Shortage("2 CPU", "1 CPU", "1 CPU")]
+    lacks = [ShortageText(asked="2 GPUs", there="1 GPU", missing="1 GPU"), ShortageText("2 CPU", "1 CPU", "1 CPU")]
     assert proof.nodes == [NearNode("n1", "in use", lacks)]
     assert proof.others == [(1, "too small even when empty"), (1, "not ready")]
 

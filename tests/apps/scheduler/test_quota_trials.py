@@ -102,7 +102,7 @@ def _queue(team) -> Queue:
     return Queue.objects.select_related("project").get(project=team)
 
 
-def _some_rules(dice: random.Random, department: str) -> queues.Quota:
+def _some_rules(dice: random.Random, department: str) -> queues.QueueSettings:
     rules = {
         "gpu_quota_milli": 1000 * dice.randint(0, 6),
         "over_quota_weight": dice.choice([None, 0, 1, 3]),
