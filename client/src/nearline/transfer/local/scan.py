@@ -1,9 +1,12 @@
 """A local folder against a tree: what is certainly the same is passed over, the rest is listed. Reads no content."""
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import chain, compress, count
 from operator import ne
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from nearline.content.entries import Entry, EntryKind
@@ -11,12 +14,16 @@ from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import RangeEntries, RootRange
 from nearline.content.range_entries import cut_ids
 from nearline.transfer.local.ignore import IgnoreRules
+from nearline.transfer.local.kept_ranges import load_kept_range
+from nearline.transfer.local.processes import share
 from nearline.transfer.local.statcache import CachedFile, CachedRow, StatCache
-from nearline.transfer.local.walk import LocalFile, Skipped, normal_mode, walk
+from nearline.transfer.local.walk import LocalFile, Skipped, Walk, normal_mode
 from nearline.transfer.progress import Meter
 
 LoadEntries: TypeAlias = Callable[[str], RangeEntries]
 _COUNTED_AT_ONCE = 64
+# Parts get smaller, so that no process waits long for another; but each is at least a range.
+_PARTS_PER_PROCESS = 4
 # A file and its content id; None when only reading can tell.
 _Known: TypeAlias = tuple[LocalFile, bytes | None]
 # No file has its size.
@@ -41,6 +48,38 @@ class Scan(NamedTuple):
     skipped: list[Skipped]
 
 
+class Part(NamedTuple):
+    """Consecutive ranges of a tree, and the files behind the path `after` up to their end; in the last part, all."""
+
+    after: bytes
+    ranges: Sequence[RootRange]
+    is_last: bool
+
+
+class Findings(NamedTuple):
+    """What is in a part. `digests` are of ranges that are as listed; the cache knows `stale_paths` in vain."""
+
+    files: int
+    size_bytes: int
+    suspects: list[Suspect]
+    removed: list[Entry]
+    skipped: list[Skipped]
+    digests: dict[str, bytes]
+    stale_paths: list[bytes]
+
+
+ScanPart: TypeAlias = Callable[[Part], Findings]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Among how many processes a scan is shared, the folder from which the others read ranges, and how."""
+
+    processes: int
+    ranges: Path
+    share: Callable[[Sequence[Part], ScanPart, ScanPart, int], list[Findings]] = share
+
+
 def scan_folder(
     root: bytes,
     rules: IgnoreRules,
@@ -49,45 +88,117 @@ def scan_folder(
     load_range: LoadEntries,
     *,
     meter: Meter | None = None,
+    sharing: Sharing | None = None,
 ) -> Scan:
     """Compare the files below `root` with a tree. Without a cache, every file is a suspect.
 
     Files that were found to be what a range lists are passed over as long as their stats have the same digest: neither
     the range nor the cache's rows of these files are read again.
     """
-    count = _Count(meter)
-    skipped: list[Skipped] = []
-    suspects: list[Suspect] = []
-    removed: list[Entry] = []
     digests = cache.list_digests() if cache else {}
-    kept: dict[str, bytes] = {}
-    files = count.each_of(walk(root, rules, skipped))
-    waiting = next(files, None)
-    after = b""
-    for row in tree:
-        here: list[LocalFile] = []
-        while waiting is not None and waiting.path <= row.last_path:
-            here.append(waiting)
-            waiting = next(files, None)
-        digest = _digest(here)
-        differing = len(suspects) + len(removed)
-        if digest != digests.get(row.range_id):
-            cached: Sequence[CachedRow] = cache.list_rows(after, row.last_path) if cache else ()
-            open_files, cached, entries = _leave_out_same(here, cached, load_range(row.range_id))
-            known = _with_known_ids(open_files, map(CachedFile._make, cached), cache)
-            _compare(known, entries, suspects, removed)
-        if len(suspects) + len(removed) == differing:
-            kept[row.range_id] = digest
-        after = row.last_path
-    rest = files if waiting is None else chain((waiting,), files)
-    cached_rest = cache.list_files(after) if cache else iter(())
-    _compare(_with_known_ids(rest, cached_rest, cache), (), suspects, removed)
-    if cache is not None and kept != digests:
-        cache.keep_digests(kept)
+    here = _Scanner(root, rules, cache, digests, load_range, meter)
+    if cache is None or sharing is None:
+        found = [here.scan(Part(b"", tree, is_last=True))]
+    else:
+        elsewhere = _ScannerElsewhere(root, rules, cache.path, digests, sharing.ranges)
+        found = sharing.share(_cut(tree, sharing.processes), here.scan, elsewhere.scan, sharing.processes)
+    all_files, sizes, suspects, removed, skipped, kept, stale_paths = zip(*found, strict=True)
+    files = sum(all_files)
+    if meter is not None:
+        meter.show(files=files, size_bytes=0)
+    if cache is not None:
+        cache.forget(chain.from_iterable(stale_paths))
+        cache.keep_digests({range_id: digest for part in kept for range_id, digest in part.items()})
+    all_skipped = list(chain.from_iterable(skipped))
     # What is skipped or ignored was not looked for, so its absence says nothing.
-    not_carried = {skip.path for skip in skipped}
-    removed = [entry for entry in removed if entry.path not in not_carried and not rules.covers(entry.path)]
-    return Scan(count.files, count.size_bytes, suspects, removed, skipped)
+    not_carried = {skip.path for skip in all_skipped}
+    return Scan(
+        files,
+        sum(sizes),
+        list(chain.from_iterable(suspects)),
+        [
+            entry
+            for entry in chain.from_iterable(removed)
+            if entry.path not in not_carried and not rules.covers(entry.path)
+        ],
+        all_skipped,
+    )
+
+
+def _cut(tree: Sequence[RootRange], processes: int) -> list[Part]:
+    """Return the parts of a tree that is not empty."""
+    parts: list[Part] = []
+    after, taken = b"", 0
+    while taken < len(tree):
+        end = taken + max(1, (len(tree) - taken) // (_PARTS_PER_PROCESS * processes))
+        parts.append(Part(after, tree[taken:end], is_last=end == len(tree)))
+        after, taken = tree[end - 1].last_path, end
+    return parts
+
+
+@dataclass
+class _Scanner:
+    """Scans parts of a folder."""
+
+    root: bytes
+    rules: IgnoreRules
+    cache: StatCache | None
+    digests: Mapping[str, bytes]
+    load_range: LoadEntries
+    meter: Meter | None = None
+    _walk: Walk = field(init=False)
+    _after: bytes = field(init=False, default=b"")
+
+    def __post_init__(self) -> None:
+        self._walk = Walk(self.root, self.rules)
+
+    def scan(self, part: Part) -> Findings:
+        """Compare the files of a part with the ranges."""
+        if part.after < self._after:
+            self._walk = Walk(self.root, self.rules)
+        cache, walk = self.cache, self._walk
+        count = _Count(self.meter)
+        found = Findings(0, 0, [], [], [], {}, [])
+        _, _, suspects, removed, skipped, digests, stale_paths = found
+        after = part.after
+        for row in part.ranges:
+            files = list(count.each_of(walk.between(after, row.last_path, skipped)))
+            digest = _digest(files)
+            differing = len(suspects) + len(removed)
+            if digest != self.digests.get(row.range_id):
+                cached: Sequence[CachedRow] = cache.list_rows(after, row.last_path) if cache else ()
+                open_files, cached, entries = _leave_out_same(files, cached, self.load_range(row.range_id))
+                known = _with_known_ids(open_files, map(CachedFile._make, cached), stale_paths)
+                _compare(known, entries, suspects, removed)
+            if len(suspects) + len(removed) == differing:
+                digests[row.range_id] = digest
+            after = row.last_path
+        if part.is_last:
+            rest = count.each_of(walk.between(after, None, skipped))
+            cached_rest = cache.list_files(after) if cache else iter(())
+            _compare(_with_known_ids(rest, cached_rest, stale_paths), (), suspects, removed)
+        self._after = after
+        return found._replace(files=count.files, size_bytes=count.size_bytes)
+
+
+@dataclass
+class _ScannerElsewhere:
+    """Scans parts of a folder in another process."""
+
+    root: bytes
+    rules: IgnoreRules
+    cache: Path
+    digests: Mapping[str, bytes]
+    ranges: Path
+
+    def scan(self, part: Part) -> Findings:
+        """Compare the files of a part with the ranges. Raises OSError where a range is not kept here."""
+        return self._scanner.scan(part)
+
+    @cached_property
+    def _scanner(self) -> _Scanner:
+        cache = StatCache(self.cache, is_read_only=True)
+        return _Scanner(self.root, self.rules, cache, self.digests, partial(load_kept_range, self.ranges))
 
 
 def is_same(found: LocalFile, content_id: bytes, entry: Entry) -> bool:
@@ -145,25 +256,22 @@ def _leave_out_same(
 
 
 def _with_known_ids(
-    files: Iterable[LocalFile], cached_files: Iterator[CachedFile], cache: StatCache | None
+    files: Iterable[LocalFile], cached_files: Iterator[CachedFile], stale_paths: list[bytes]
 ) -> Iterator[_Known]:
     """Yield every file with its content id, which is None when only reading can tell.
 
-    Both are sorted by path. What the cache knows of other files is dropped from it.
+    Both are sorted by path. The paths of cached files that are not there are appended to `stale_paths`.
     """
     cached = next(cached_files, None)
-    stale: list[bytes] = []
     for found in files:
         while cached is not None and cached.path < found.path:
-            stale.append(cached.path)
+            stale_paths.append(cached.path)
             cached = next(cached_files, None)
         yield found, _content_id(found, cached)
         if cached is not None and cached.path == found.path:
             cached = next(cached_files, None)
     if cached is not None:
-        stale.extend(late.path for late in chain((cached,), cached_files))
-    if cache is not None and stale:
-        cache.forget(stale)
+        stale_paths.extend(late.path for late in chain((cached,), cached_files))
 
 
 def _compare(files: Iterable[_Known], entries: Iterable[Entry], suspects: list[Suspect], removed: list[Entry]) -> None:

@@ -54,9 +54,12 @@ CachedRow: TypeAlias = tuple[bytes, int, int, int, int, bytes]
 class StatCache:
     """The cache of one folder. Safe to use from several threads; reading streams in the order of paths."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
+        self.path = path
         self._lock = threading.Lock()
+        if is_read_only:
+            self._database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
+            return
         try:
             self._database = _open(path)
         except sqlite3.DatabaseError:

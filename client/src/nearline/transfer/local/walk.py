@@ -2,8 +2,11 @@
 
 import os
 import stat
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 from nearline.content.entries import EntryKind
@@ -61,58 +64,100 @@ def describe(path: bytes, status: os.stat_result, target: bytes = b"") -> LocalF
 
 def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[LocalFile]:
     """Yield every file and link below `root` that is not ignored; append to `skipped` what cannot be carried."""
-    base = root + b"/"
-    stack = [_read_folder(base, b"", rules)]
-    while stack:
-        listed, is_sound = stack[-1]
-        for order, path in listed:
-            if order is not path:
-                if not _is_empty(base + path):
-                    stack.append(_read_folder(base, order, rules))
-                    break
-                skipped.append(Skipped(path, "is an empty folder, and a dataset keeps files only"))
-                continue
-            try:
-                if not is_sound:
-                    check_path(path)
-                status = os.lstat(base + path)
-                if stat.S_ISREG(status.st_mode):
-                    yield describe(path, status)
-                else:
-                    yield _describe_link(base, path, status)
-            except BadPath as error:
-                skipped.append(Skipped(path, error.why))
-            except (FileNotFoundError, NotADirectoryError):
-                # It left while the folder was read.
-                continue
-        else:
-            stack.pop()
+    yield from Walk(root, rules).between(b"", None, skipped)
 
 
-def _read_folder(base: bytes, prefix: bytes, rules: IgnoreRules) -> tuple[Iterator[tuple[bytes, bytes]], bool]:
-    """Return what is in a folder and not ignored, in the order of paths, and whether all paths may be carried.
+_order = itemgetter(0)
 
-    The first of each two is what decides the order. A file's is its path, the same object; a folder stands where its
-    files stand in the order of whole paths.
-    """
-    files: list[bytes] = []
-    folders: list[bytes] = []
-    try:
-        with os.scandir(base + prefix) as entries:
-            for entry in entries:
-                (folders if entry.is_dir(follow_symlinks=False) else files).append(prefix + entry.name)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise cannot("read the folder", prefix or b".", error) from error
-    listed = [(path, path) for path in rules.leave_out(files, is_folder=False)]
-    listed += [(path + b"/", path) for path in rules.leave_out(folders, is_folder=True)]
-    listed.sort()
-    try:
-        check_paths([path for _, path in listed])
-    except BadPath:
-        return iter(listed), False
-    return iter(listed), True
+
+@dataclass
+class _Listed:
+    """A folder that is being walked. `names` are as `_list_folder` returns them; those before `place` were passed."""
+
+    names: list[tuple[bytes, bytes]]
+    is_sound: bool
+    place: int = 0
+
+
+class Walk:
+    """The files and links below `root` that are not ignored, part by part. No folder is listed twice."""
+
+    def __init__(self, root: bytes, rules: IgnoreRules) -> None:
+        self._base = root + b"/"
+        self._rules = rules
+        self._stack = [self._list_folder(b"")]
+
+    def between(self, after: bytes, last: bytes | None, skipped: list[Skipped]) -> Iterator[LocalFile]:
+        """Yield what lies behind the path `after`, up to `last`; append to `skipped` what cannot be carried there.
+
+        A part begins where the one before ended, or behind that, and is taken to its end.
+        """
+        base, stack = self._base, self._stack
+        while stack:
+            folder = stack[-1]
+            names, places = folder.names, self._places(folder, after, last)
+            for place in places:
+                order, path = names[place]
+                if order is not path:
+                    if not _is_empty(base + path):
+                        folder.place = place + 1
+                        stack.append(self._list_folder(order))
+                        break
+                    skipped.append(Skipped(path, "is an empty folder, and a dataset keeps files only"))
+                    continue
+                try:
+                    if not folder.is_sound:
+                        check_path(path)
+                    status = os.lstat(base + path)
+                    if stat.S_ISREG(status.st_mode):
+                        yield describe(path, status)
+                    else:
+                        yield _describe_link(base, path, status)
+                except BadPath as error:
+                    skipped.append(Skipped(path, error.why))
+                except (FileNotFoundError, NotADirectoryError):
+                    # It left while the folder was read.
+                    continue
+            else:
+                folder.place = places.stop
+                if places.stop < len(names):
+                    return
+                stack.pop()
+
+    def _places(self, folder: _Listed, after: bytes, last: bytes | None) -> range:
+        """Return where the names between two paths stand, after that of the folder in which `after` lies."""
+        names = folder.names
+        start = bisect_right(names, after, folder.place, key=_order)
+        if start > folder.place:
+            order, path = names[start - 1]
+            # Were it empty, the part before would have told so.
+            start -= order is not path and after.startswith(order) and not _is_empty(self._base + path)
+        return range(start, len(names) if last is None else bisect_right(names, last, start, key=_order))
+
+    def _list_folder(self, prefix: bytes) -> _Listed:
+        """Return what is in a folder and not ignored, in the order of paths, and whether all paths may be carried.
+
+        The first of each two is what decides the order. A file's is its path, the same object; a folder stands where
+        its files stand in the order of whole paths.
+        """
+        files: list[bytes] = []
+        folders: list[bytes] = []
+        try:
+            with os.scandir(self._base + prefix) as entries:
+                for entry in entries:
+                    (folders if entry.is_dir(follow_symlinks=False) else files).append(prefix + entry.name)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise cannot("read the folder", prefix or b".", error) from error
+        names = [(path, path) for path in self._rules.leave_out(files, is_folder=False)]
+        names += [(path + b"/", path) for path in self._rules.leave_out(folders, is_folder=True)]
+        names.sort()
+        try:
+            check_paths([path for _, path in names])
+        except BadPath:
+            return _Listed(names, is_sound=False)
+        return _Listed(names, is_sound=True)
 
 
 def _is_empty(folder: bytes) -> bool:

@@ -16,7 +16,8 @@ from nearline.content.paths import find_collisions, to_text
 from nearline.errors import Conflict
 from nearline.transfer.local.applying import Applied, FolderUpdate
 from nearline.transfer.local.ignore import IgnoreRules, read_rules
-from nearline.transfer.local.scan import Scan, scan_folder
+from nearline.transfer.local.processes import count_useful
+from nearline.transfer.local.scan import Scan, Sharing, scan_folder
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.target import TargetFolder
 from nearline.transfer.local.workspace import State, Workspace
@@ -73,7 +74,10 @@ class LinkedFolder:
         """Compare the folder with a tree; without trust, every file counts as unknown."""
         meter = Meter(self.options.on_progress, "Looking at")
         cache = self.cache if is_trusting else None
-        found = scan_folder(self.root, self.rules, cache, tree, self.manifests.load_range, meter=meter)
+        processes = count_useful(sum(row.files for row in tree))
+        sharing = Sharing(processes, self.workspace.manifests) if processes > 1 else None
+        load = self.manifests.load_range
+        found = scan_folder(self.root, self.rules, cache, tree, load, meter=meter, sharing=sharing)
         meter.finish()
         return found
 
