@@ -11,9 +11,9 @@ from nearline.content.errors import ContentError
 from nearline.content.hashing import ID_BYTES
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
 from nearline.content.path_columns import PathColumns
-from nearline.content.range_codec import encode_range, read_range
+from nearline.content.range_codec import build_range, encode_range, read_range
 from nearline.content.range_entries import Columns, RangeEntries
-from tests.engine.content.strategies import trees
+from tests.engine.content.strategies import file_entry, trees
 
 
 def columns(**changes) -> Columns:
@@ -84,3 +84,18 @@ def test_a_range_with_changed_entries_is_as_sound_as_it_was_before(is_checked):
 
     with contextlib.nullcontext() if is_checked else pytest.raises(ContentError):
         after.check()
+
+
+@pytest.mark.parametrize(
+    ("changed", "packs"), [({0: b"n"}, b"nab"), ({0: b"b"}, b"bab"), ({2: b"a"}, b"aaa"), ({1: b"n", 2: b"a"}, b"ana")]
+)
+def test_a_range_with_changed_entries_lists_its_packs_in_the_order_of_their_first_use(changed, packs):
+    before, after = (
+        [file_entry(b"%d" % index, pack=bytes([pack]) * ID_BYTES) for index, pack in enumerate(names)]
+        for names in (b"aab", packs)
+    )
+    entries = read_range(encode_range(before)).entries
+
+    merged = entries.with_changed({index: after[index] for index in changed})
+
+    assert build_range(merged) == build_range(after)

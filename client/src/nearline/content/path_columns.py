@@ -6,7 +6,8 @@ Making them is most of what reading a range costs, and they are most of what it 
 from array import array
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain
+from io import BytesIO
+from itertools import chain
 from typing import Self
 
 
@@ -38,12 +39,11 @@ class PathColumns:
     def paths(self) -> list[bytes]:
         """The paths themselves."""
         previous = shared = b""
-        suffixes = self.suffixes
-        ends = list(accumulate(self.suffix_lengths))
+        suffixes = map(BytesIO(self.suffixes).read, self.suffix_lengths)
         return [
             # Most paths share as much as the one before them does, so it need not be cut out again.
-            previous := (shared if length == len(shared) else (shared := previous[:length])) + suffixes[start:end]
-            for length, start, end in zip(self.shared, chain((0,), ends), ends, strict=False)
+            previous := (shared if length == len(shared) else (shared := previous[:length])) + suffix
+            for length, suffix in zip(self.shared, suffixes, strict=True)
         ]
 
     @property

@@ -187,8 +187,9 @@ def read_range(data: bytes, *, is_verified: bool = False) -> DecodedRange:
     sizes = reader.read_numbers("Q", count)
     content_ids = reader.read_ids(count)
     blob_counts = reader.read_numbers("I", count)
-    target_bytes = sum(size for kind, size in zip(kinds, sizes, strict=True) if kind) if any(kinds) else 0
-    if max(kinds) > 1 or target_bytes > MAX_RANGE_NAME_BYTES or sum(blob_counts) != header.blobs:
+    has_links = kinds.count(0) < count
+    target_bytes = sum(size for kind, size in zip(kinds, sizes, strict=True) if kind) if has_links else 0
+    if (has_links and max(kinds) > 1) or target_bytes > MAX_RANGE_NAME_BYTES or sum(blob_counts) != header.blobs:
         raise BadManifest("The entries of this range contradict its header.")
     targets = reader.read(target_bytes, is_compressed=True)
     chunk_ids = reader.read_ids(header.chunks)
@@ -200,7 +201,8 @@ def read_range(data: bytes, *, is_verified: bool = False) -> DecodedRange:
     times = reader.read_numbers("q", count)
     reader.finish()
 
-    if (sum(blobs for blobs in blob_counts if blobs > 1) if max(blob_counts) > 1 else 0) != header.chunks:
+    has_one_each = blob_counts.count(1) == count
+    if (0 if has_one_each else sum(blobs for blobs in blob_counts if blobs > 1)) != header.chunks:
         raise BadManifest("The chunks of this range contradict its header.")
     packs = [raw_packs[start : start + ID_BYTES] for start in range(0, len(raw_packs), ID_BYTES)]
     if list(dict.fromkeys(pack_ordinals)) != list(range(header.packs)) or len(set(packs)) != header.packs:

@@ -139,20 +139,23 @@ def _apply(whole_id: str, base: RangeEntries, data: bytes) -> RangeEntries:
     rest = reader.rest()
     # It is as short as what was changed, so it is always checked: what follows relies on it.
     added = read_range(rest).entries if rest else None
-    for path in added.paths if added is not None else ():
-        index = bisect_left(base.paths, path)
-        if base.paths[index : index + 1] == [path]:
+    changed: dict[int, Entry] = {}
+    paths = base.paths
+    for entry in added or ():
+        index = bisect_left(paths, entry.path)
+        if paths[index : index + 1] == [entry.path]:
             if index in dropped:
                 raise BadManifest("This delta leaves out an entry that it has too.")
-            dropped.add(index)
+            changed[index] = entry
+    dropped |= changed.keys()
     length = len(base) - len(dropped) + (len(added) if added is not None else 0)
     if not 0 < length <= MAX_RANGE_ENTRIES:
         raise BadManifest(f"A manifest range has 1 to {MAX_RANGE_ENTRIES} entries, not {length}.")
     if base.is_plain and added is not None and added.is_plain:
-        if not removed and len(dropped) == len(added):
-            changed = base.with_changed({bisect_left(base.paths, entry.path): entry for entry in added})
-            changed.base_id = whole_id
-            return changed
+        if len(changed) == len(added) and not removed:
+            merged = base.with_changed(changed)
+            merged.base_id = whole_id
+            return merged
         return base.merge_plain(dropped, added, base_id=whole_id)
     entries = [entry for index, entry in enumerate(base) if index not in dropped]
     entries += added or ()

@@ -60,7 +60,7 @@ class RangeEntries(Sequence[Entry]):
         self._is_sound = is_sound
         # The range whose entries the store's object of this one changes; None where it holds all of them.
         self.base_id = base_id
-        self.is_plain = columns.blob_counts.count(1) == len(columns.kinds) and not any(columns.kinds)
+        self.is_plain = columns.blob_counts.count(1) == columns.kinds.count(0) == len(columns.kinds)
         self._made = None if self.is_plain else _make_all(columns)
 
     @property
@@ -102,21 +102,24 @@ class RangeEntries(Sequence[Entry]):
         columns = self._columns
         modes, sizes, times = columns.modes[:], columns.sizes[:], columns.times[:]
         content_ids, offsets = bytearray(columns.content_ids), columns.offsets[:]
-        packs = list(map(columns.packs.__getitem__, columns.pack_ordinals))
+        ordinals, packs = columns.pack_ordinals[:], dict(zip(columns.packs, count()))
         for index, entry in changed.items():
             modes[index], sizes[index], times[index] = entry.mode, entry.size, entry.mtime_ns
             content_ids[index * ID_BYTES : (index + 1) * ID_BYTES] = entry.content_id
-            packs[index], offsets[index] = entry.blobs[0].pack, entry.blobs[0].offset
-        ordinals = {pack: ordinal for ordinal, pack in enumerate(dict.fromkeys(packs))}
+            ordinals[index], offsets[index] = packs.setdefault(entry.blobs[0].pack, len(packs)), entry.blobs[0].offset
+        # Packs are listed in the order of their first use.
+        places = dict(zip(dict.fromkeys(ordinals), count()))
+        if any(map(ne, places, count())):
+            ordinals = array("I", map(places.__getitem__, ordinals))
         return type(self)(
             columns._replace(
                 modes=modes,
                 sizes=sizes,
                 times=times,
                 content_ids=bytes(content_ids),
-                pack_ordinals=array("I", map(ordinals.__getitem__, packs)),
+                pack_ordinals=ordinals,
                 offsets=offsets,
-                packs=list(ordinals),
+                packs=list(map(list(packs).__getitem__, places)),
             ),
             is_sound=self._is_sound,
         )
