@@ -1,7 +1,8 @@
 """Looking into a tree: folders page by page, files by pattern, one file's bytes, and what differs between commits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
+from types import MappingProxyType
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -103,10 +104,20 @@ def open_file(actor: Actor, tree: FileTree, *, path: bytes) -> FileContent:
     return FileContent(entry, open_dataset_store(tree.dataset))
 
 
-def count_changes(base: Sequence[RootRange], other: Sequence[RootRange], load_range: LoadRange) -> tuple[int, int, int]:
-    """Return how many files were added, removed and changed from `base` to `other`."""
-    counts = {"added": 0, "removed": 0, "changed": 0}
-    for change in diff_roots(base, other, load_range):
+def count_changes(
+    base: Sequence[RootRange],
+    other: Sequence[RootRange],
+    load_range: LoadRange,
+    known: Mapping[tuple[str, str], int] = MappingProxyType({}),
+) -> tuple[int, int, int]:
+    """Return how many files were added, removed and changed from `base` to `other`.
+
+    `known` says of pairs of their ranges, each with the same paths, how many files differ; these are not read.
+    """
+    counts = {"added": 0, "removed": 0, "changed": sum(known.values())}
+    counted = set(chain.from_iterable(known))
+    before, after = ([row for row in tree if row.range_id not in counted] for tree in (base, other))
+    for change in diff_roots(before, after, load_range):
         counts[kind_of(change)] += 1
     return counts["added"], counts["removed"], counts["changed"]
 

@@ -226,7 +226,8 @@ def _describe(
     added, removed, changed = tree.files, 0, 0
     if parent is not None:
         reader = TreeReader(dataset)
-        added, removed, changed = files.count_changes(reader.read_root(parent.root), tree.ranges, reader.load_range)
+        before = reader.read_root(parent.root)
+        added, removed, changed = files.count_changes(before, tree.ranges, reader.load_range, tree.changed)
     # The store keeps a copy of every record, so that the history outlives the database.
     open_dataset_store(dataset).put(commit_key(record.commit_id), record.canonical_json())
     return Commit(

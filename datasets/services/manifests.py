@@ -4,9 +4,9 @@ A range is read once in its life: what was found is kept in `ManifestRange`, so 
 ranges with others costs only the new ones.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from django.db import transaction
@@ -43,9 +43,14 @@ _KEPT_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class CheckedTree:
-    """A tree that may be committed: what its root says, and its totals."""
+    """A tree that may be committed: what its root says, and its totals.
+
+    `changed` says of ranges that were read, each with the range of the parent that has the same paths, how many files
+    differ.
+    """
 
     ranges: Sequence[RootRange]
+    changed: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def files(self) -> int:
@@ -60,11 +65,16 @@ class CheckedTree:
 
 @dataclass(frozen=True)
 class ReadRange:
-    """What one new range says: its names, and how far into each pack its blobs reach."""
+    """What one new range says: its names, and how far into each pack its blobs reach.
+
+    `twin` is the range of the parent that has the same paths, if there is one; then `changed` files differ.
+    """
 
     row: RootRange
     names: bytes
     reach: dict[str, int]
+    twin: str | None = None
+    changed: int = 0
 
 
 def check_tree(dataset: Dataset, root: str, *, parent: Commit | None = None) -> CheckedTree:
@@ -78,10 +88,12 @@ def check_tree(dataset: Dataset, root: str, *, parent: Commit | None = None) -> 
     ranges = _read_root(store, root)
     known = _known_ranges(dataset, ranges)
     missing: set[str] = set()
+    changed: dict[tuple[str, str], int] = {}
     before = TreeReader(dataset).read_root(parent.root) if parent else []
     reading = _read_ranges(dataset, store, [row for row in ranges if row.range_id not in known], before)
     # What is right is kept part by part: a client that gave up waiting and asks again finds that much done.
     while read := list(islice(reading, _KEPT_AT_ONCE)):
+        changed.update({(one.twin, one.row.range_id): one.changed for one in read if one.twin})
         reach = _reach_of(read)
         found = find_packs(dataset, reach)
         missing |= set(reach) - set(found)
@@ -89,7 +101,7 @@ def check_tree(dataset: Dataset, root: str, *, parent: Commit | None = None) -> 
             keep_ranges(dataset, read, found)
     if missing:
         raise PackMissing(f"{len(missing)} packs of this commit are not in the store.", packs=sorted(missing))
-    return CheckedTree(ranges)
+    return CheckedTree(ranges, changed)
 
 
 def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, allow_collisions: bool) -> None:
@@ -203,11 +215,12 @@ def _read_ranges(
             twin = twins.get(_span(row))
             twin_entries = reader.load_range(twin) if twin else None
             entries = _read_range(dataset, store, reader, row, future, before=twin_entries)
-            names = b""
-            if twin and twin_entries and twin_entries.has_paths_of(entries):
-                names = _read_names(dataset, [twin]).get(twin, b"")
             reach = {pack.hex(): end for pack, end in entries.pack_ends().items()}
-            yield ReadRange(row, names or collisions.fingerprints(entries), reach)
+            if twin and twin_entries and twin_entries.has_paths_of(entries):
+                names = _read_names(dataset, [twin]).get(twin) or collisions.fingerprints(entries)
+                yield ReadRange(row, names, reach, twin, len(twin_entries.find_differing(entries)))
+            else:
+                yield ReadRange(row, collisions.fingerprints(entries), reach)
 
 
 def _span(row: RootRange) -> tuple[bytes, bytes, int]:

@@ -23,7 +23,7 @@ from datasets.errors import (
 from datasets.models import Branch, Commit, CommitSource, ManifestRange, UploadSession
 from datasets.selectors import trees
 from datasets.selectors.trees import TreeReader, list_entries
-from datasets.services import branches, commits, tree_edits, uploads
+from datasets.services import branches, commits, manifests, tree_edits, uploads
 from datasets.services import trees as stored_trees
 from nearline.content.manifest import decode_root, encode_root, root_id
 from nearline.content.range_deltas import find_base
@@ -69,6 +69,31 @@ def test_a_second_commit_counts_against_its_parent(dataset, member):
 
     assert second.parent_id == first.id
     assert (second.added, second.removed, second.changed) == (2, 1, 1)
+
+
+def test_changes_are_counted_in_ranges_that_keep_their_paths_and_in_those_that_do_not(dataset, member):
+    many = {f"{number:05}": b"" for number in range(40_000)}
+    first = commit_files(member, dataset, many)
+    edits = {"00001": b"edited", "00002": "link", "20000": b"edited", "39998": b"edited", "39999a": b"new"}
+    later = {**many, **edits}
+    del later["39999"]
+    tree = PackedTree(later)
+    upload = upload_tree(member, dataset, tree)
+
+    checked = manifests.check_tree(dataset, tree.root_id, parent=first)
+    second = record(member, upload, tree.root_id, expected_head=first.id)
+    trees.forget()
+    counted_anew = commit_files(member, dataset, many), commit_files(member, dataset, later)
+
+    before, now = (TreeReader(dataset).read_root(commit.root) for commit in (first, second))
+    pairs = {(old.range_id, new.range_id) for old, new in zip(before, now, strict=True)}
+    assert checked.changed.keys() < pairs
+    assert sorted(checked.changed.values()) == [1, 2]
+    assert [(commit.added, commit.removed, commit.changed) for commit in (second, *counted_anew)] == [
+        (1, 1, 4),
+        (1, 1, 4),
+        (1, 1, 4),
+    ]
 
 
 def test_the_id_is_the_hash_of_the_record_that_the_store_keeps(dataset, member):
