@@ -463,7 +463,7 @@ class JobEvent(BaseModel):
 
     id_prefix = "jev"
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.PositiveIntegerField()
     state = models.CharField(max_length=20)
     message = models.TextField()
@@ -533,7 +533,7 @@ class StoredLogChunk(BaseModel):
 
     id_prefix = "logc"
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="log_chunks")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="log_chunks", db_index=False)
     offset = models.PositiveBigIntegerField()
     size_bytes = models.PositiveIntegerField()
     dataset_id = models.CharField(max_length=32)

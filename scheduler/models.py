@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from django.db import models
 
+from core import clock
 from core.orm import BaseModel
 from scheduler.engine.calibration import LATE, LIKELY
 from scheduler.engine.sharing import PROMPT
@@ -283,7 +284,7 @@ class Placement(BaseModel):
 
     id_prefix = "place"
 
-    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="placements")
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="placements", db_index=False)
     pod = models.CharField(max_length=80, default=FIRST_POD)
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
     cpu_millicores = models.PositiveBigIntegerField(default=0)
@@ -394,6 +395,7 @@ class CycleDump(BaseModel):
 
     id_prefix = "cycle"
 
+    created_at = models.DateTimeField(default=clock.now, editable=False, db_index=True)
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="+")
     data = models.BinaryField()
 

@@ -26,7 +26,10 @@ class Experiment(BaseModel):
 
     id_prefix = "exp"
 
-    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="experiments")
+    created_at = models.DateTimeField(default=clock.now, editable=False, db_index=True)
+    project = models.ForeignKey(
+        "accounts.Project", on_delete=models.CASCADE, related_name="experiments", db_index=False
+    )
     job = models.OneToOneField("compute.Job", on_delete=models.SET_NULL, null=True, related_name="+")
     job_name = models.CharField(max_length=200, blank=True)
     source_kind = models.CharField(max_length=20, blank=True)
@@ -90,7 +93,7 @@ class MetricPoint(models.Model):
     """One measurement. `value` None stands for NaN, which SQLite cannot hold. Insert only."""
 
     id = models.BigAutoField(primary_key=True)
-    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="points")
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="points", db_index=False)
     key = models.CharField(max_length=200)
     step = models.BigIntegerField()
     value = models.FloatField(null=True)
@@ -126,7 +129,7 @@ class MetricLast(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="metrics")
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="metrics", db_index=False)
     key = models.CharField(max_length=200)
     step = models.BigIntegerField()
     value = models.FloatField(null=True)
@@ -148,7 +151,7 @@ class Artifact(BaseModel):
 
     id_prefix = "art"
 
-    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="artifacts")
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="artifacts", db_index=False)
     path = models.CharField(max_length=1000)
     size_bytes = models.PositiveBigIntegerField()
     content_hash = models.CharField(max_length=64, db_index=True)

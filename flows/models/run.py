@@ -29,8 +29,8 @@ class Run(Leased, BaseModel):
 
     id_prefix = "run"
 
-    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="runs")
-    flow = models.ForeignKey("flows.Flow", on_delete=models.CASCADE, related_name="runs")
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="runs", db_index=False)
+    flow = models.ForeignKey("flows.Flow", on_delete=models.CASCADE, related_name="runs", db_index=False)
     version = models.ForeignKey("flows.FlowVersion", on_delete=models.PROTECT, related_name="runs")
     number = models.PositiveIntegerField()
     state = models.CharField(
@@ -76,7 +76,7 @@ class Step(BaseModel):
 
     id_prefix = "step"
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps", db_index=False)
     key = models.CharField(max_length=63)
     index = models.PositiveIntegerField()
     label = models.CharField(max_length=names.LONGEST_LABEL)
@@ -121,7 +121,7 @@ class Attempt(BaseModel):
     id_prefix = "att"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
-    step = models.ForeignKey(Step, on_delete=models.CASCADE, related_name="attempts")
+    step = models.ForeignKey(Step, on_delete=models.CASCADE, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField()
     choice = models.PositiveIntegerField(default=0)
     template = models.CharField(max_length=127)
@@ -176,7 +176,7 @@ class AttemptInput(Leased, BaseModel):
 
     id_prefix = "inp"
 
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="inputs")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="inputs", db_index=False)
     name = models.CharField(max_length=100)
     reference = models.CharField(max_length=300)
     commit_id = models.CharField(max_length=64)
@@ -203,7 +203,7 @@ class RunEvent(PlainModel):
     """One thing that happened in a run. Append only; `seq` counts from 1 without gaps."""
 
     id = models.BigAutoField(primary_key=True)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.PositiveIntegerField()
     kind = models.CharField(max_length=40)
     step_key = models.CharField(max_length=63, blank=True)

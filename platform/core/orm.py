@@ -69,7 +69,7 @@ class BaseModel(PlainModel):
     id_prefix = "row"
 
     id = models.CharField(primary_key=True, max_length=32, editable=False)
-    created_at = models.DateTimeField(default=clock.now, editable=False, db_index=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
         abstract = True
