@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,8 @@ from nearline.transfer.local.kept_ranges import load_kept_range
 from nearline.transfer.local.scan import Sharing, scan_folder
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.walk import walk
+from nearline.transfer.progress import Meter, ignore_progress
+from nearline.transfer.sync.local_changes import find_changes
 
 OTHER_ID = file_id(b"other")
 
@@ -170,3 +173,20 @@ def test_what_changes_between_two_parts_of_a_scan_is_looked_at_as_it_is_then(tmp
     assert [suspect.found.path for suspect in found.suspects] == [b"a", b"b/a", b"d"]
     assert [entry.path for entry in found.removed] == [b"b/b"]
     assert [skip.path for skip in found.skipped] == [b"c"]
+
+
+@pytest.mark.parametrize("change", [os.unlink, lambda path: Path(path).write_bytes(b"later")], ids=["left", "edited"])
+def test_what_changes_between_scan_and_reading_leaves_the_digest_of_its_range_untold(tmp_path, cache, change):
+    root, ranges = tmp_path / "folder", tmp_path / "ranges"
+    make(root, dict.fromkeys(["a", "b", "c", "d"], "file"))
+    for name in "abcd":
+        os.utime(root / name, ns=(1, 1))
+    tree = write_ranges(ranges, [entry(name, b"before") for name in (b"a", b"b", b"c", b"d")], [2])
+    load = functools.partial(load_kept_range, ranges)
+    found = scan_folder(os.fsencode(root), read_rules(os.fsencode(root)), cache, tree, load)
+    change(root / "b")
+
+    find_changes(os.fsencode(root), found, cache, threads=1, meter=Meter(ignore_progress, ""))
+
+    assert found.unsettled == {b"b"}
+    assert list(found.digests_of(tree)) == [tree[1].range_id]

@@ -13,6 +13,7 @@ from nearline.content.manifest import build_tree
 from nearline.errors import Conflict, Failed
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.workspace import State
+from nearline.transfer.remote.manifests import check_root
 from nearline.transfer.remote.server import ObjectKind
 
 ODD_NAMES = {
@@ -48,6 +49,68 @@ def test_a_sync_without_changes_makes_no_commit_and_opens_no_session(folder, ser
     assert outcome.is_up_to_date
     assert len(server.commits) == 1
     assert dict(server.calls) == {"list_branches": 1, "list_damaged_packs": 1}
+
+
+def digests(folder):
+    """Return what the cache knows of ranges, and whether all ranges of the synced tree are among them."""
+    with contextlib.closing(StatCache(folder.workspace.cache_path)) as cache:
+        known = cache.list_digests()
+    tree = check_root(root := folder.workspace.state.root, (folder.workspace.manifests / root).read_bytes())
+    return known, {row.range_id for row in tree} == set(known)
+
+
+FEW_FILES = {"a": b"1", "b/c": b"2", "b/d": b"3", "link": b"4", "z": b"5"}
+
+
+@pytest.mark.parametrize(
+    ("write", "remove"),
+    [({"b/c": b"edited"}, ()), ({"b/cc": b"added", "empty": b""}, ()), ({}, ("a", "b/d")), ({"b/d": b"x"}, ("a",))],
+    ids=["edited", "added", "removed", "edited and removed"],
+)
+def test_after_a_commit_the_next_scan_compares_no_range_again(folder, write, remove):
+    folder.write(FEW_FILES).sync()
+    folder.sync()
+    folder.write(write).remove(*remove)
+
+    assert folder.sync().commit is not None
+
+    known, is_complete = digests(folder)
+    assert is_complete
+    assert folder.sync().is_up_to_date
+    assert digests(folder) == (known, True)
+
+
+def test_what_a_file_is_now_is_not_relied_on_when_it_may_change_without_a_trace(folder):
+    folder.write(FEW_FILES).sync()
+    folder.sync()
+    folder.write({"b/c": b"fresh"}, mtime_ns=time.time_ns() + 10**12)
+
+    assert folder.sync().commit is not None
+
+    assert digests(folder) == ({}, False)
+
+
+def test_a_range_with_a_file_that_is_ignored_here_has_to_be_compared(folder, server):
+    folder.write(FEW_FILES).sync()
+    folder.write({"z": b"edited", ".nearlineignore": b"a\n"})
+
+    assert folder.sync().commit is not None
+
+    assert b"a" in server.tree()
+    assert digests(folder) == ({}, False)
+
+
+def test_what_others_committed_is_compared_after_it_was_fetched(make_folder):
+    one, other = make_folder("one"), make_folder("other")
+    one.write(FEW_FILES).sync()
+    other.sync()
+    other.write({"a": b"theirs"}).sync()
+    one.write({"z": b"ours"})
+
+    assert one.sync().files_downloaded == 1
+
+    assert digests(one) == ({}, False)
+    assert one.sync().is_up_to_date
 
 
 def test_files_that_did_not_change_are_never_read_again(folder, monkeypatch):

@@ -1,6 +1,7 @@
 """A local folder against a tree: what is certainly the same is passed over, the rest is listed. Reads no content."""
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -38,14 +39,47 @@ class Suspect(NamedTuple):
     content_id: bytes | None
 
 
-class Scan(NamedTuple):
-    """What a walk found. `removed` are entries of the tree that are neither here nor ignored."""
+class Stretch(NamedTuple):
+    """The files behind the path `after`, up to `last_path`: how many there are, and the digest of their stats."""
+
+    after: bytes
+    last_path: bytes
+    files: int
+    digest: bytes
+
+
+@dataclass
+class Scan:
+    """What a walk found. `removed` are entries of the tree that are neither here nor ignored.
+
+    `stretches` are the files of each range of the tree. Who reads the suspects adds to `unsettled` the paths of those
+    whose stats do not tell what was read: they left, changed meanwhile, or may change without a trace.
+    """
 
     files: int
     size_bytes: int
     suspects: list[Suspect]
     removed: list[Entry]
     skipped: list[Skipped]
+    stretches: list[Stretch] = field(default_factory=list)
+    unsettled: set[bytes] = field(default_factory=set)
+
+    def digests_of(self, tree: Sequence[RootRange]) -> dict[str, bytes]:
+        """Return the digests of ranges whose files are as they list them, of a tree to which all changes went.
+
+        No range has one that was cut anew, or holds what was not looked for.
+        """
+        unsettled = sorted(self.unsettled)
+        stretches = {(stretch.after, stretch.last_path): stretch for stretch in self.stretches}
+        digests: dict[str, bytes] = {}
+        after = b""
+        for row in tree:
+            stretch = stretches.get((after, row.last_path))
+            is_settled = bisect_right(unsettled, after) == bisect_right(unsettled, row.last_path)
+            if stretch is not None and stretch.files == row.files and is_settled:
+                digests[row.range_id] = stretch.digest
+            after = row.last_path
+        return digests
 
 
 class Part(NamedTuple):
@@ -64,6 +98,7 @@ class Findings(NamedTuple):
     suspects: list[Suspect]
     removed: list[Entry]
     skipped: list[Skipped]
+    stretches: list[Stretch]
     digests: dict[str, bytes]
     stale_paths: list[bytes]
 
@@ -102,7 +137,7 @@ def scan_folder(
     else:
         elsewhere = _ScannerElsewhere(root, rules, cache.path, digests, sharing.ranges)
         found = sharing.share(_cut(tree, sharing.processes), here.scan, elsewhere.scan, sharing.processes)
-    all_files, sizes, suspects, removed, skipped, kept, stale_paths = zip(*found, strict=True)
+    all_files, sizes, suspects, removed, skipped, stretches, kept, stale_paths = zip(*found, strict=True)
     files = sum(all_files)
     if meter is not None:
         meter.show(files=files, size_bytes=0)
@@ -122,6 +157,7 @@ def scan_folder(
             if entry.path not in not_carried and not rules.covers(entry.path)
         ],
         all_skipped,
+        list(chain.from_iterable(stretches)),
     )
 
 
@@ -158,12 +194,13 @@ class _Scanner:
             self._walk = Walk(self.root, self.rules)
         cache, walk = self.cache, self._walk
         count = _Count(self.meter)
-        found = Findings(0, 0, [], [], [], {}, [])
-        _, _, suspects, removed, skipped, digests, stale_paths = found
+        found = Findings(0, 0, [], [], [], [], {}, [])
+        _, _, suspects, removed, skipped, stretches, digests, stale_paths = found
         after = part.after
         for row in part.ranges:
             files = list(count.each_of(walk.between(after, row.last_path, skipped)))
             digest = _digest(files)
+            stretches.append(Stretch(after, row.last_path, len(files), digest))
             differing = len(suspects) + len(removed)
             if digest != self.digests.get(row.range_id):
                 cached: Sequence[CachedRow] = cache.list_rows(after, row.last_path) if cache else ()

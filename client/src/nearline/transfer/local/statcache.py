@@ -89,10 +89,14 @@ class StatCache:
             row = self._database.execute("SELECT * FROM files WHERE path = ?", (path,)).fetchone()
         return CachedFile._make(row) if row else None
 
-    def remember(self, hashed: Iterable[tuple[LocalFile, bytes]], *, at_ns: int | None = None) -> None:
-        """Note content ids that were just computed; files that are too fresh to be trusted are forgotten instead."""
+    def remember(self, hashed: Iterable[tuple[LocalFile, bytes]], *, at_ns: int | None = None) -> list[bytes]:
+        """Note content ids that were just computed.
+
+        Files that are too fresh to be trusted are forgotten instead; their paths are returned.
+        """
         safe_before = (time.time_ns() if at_ns is None else at_ns) - RACY_NS
         hashed = list(hashed)
+        fresh = [found.path for found, _ in hashed if found.mtime_ns >= safe_before]
         with self._lock, self._database:
             self._database.executemany(
                 "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)",
@@ -102,10 +106,8 @@ class StatCache:
                     if found.mtime_ns < safe_before
                 ],
             )
-            self._database.executemany(
-                "DELETE FROM files WHERE path = ?",
-                [(found.path,) for found, _ in hashed if found.mtime_ns >= safe_before],
-            )
+            self._database.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in fresh])
+        return fresh
 
     def forget(self, paths: Iterable[bytes]) -> None:
         """Drop what is known about files that are gone."""

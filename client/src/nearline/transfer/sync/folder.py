@@ -136,8 +136,13 @@ class LinkedFolder:
                 details=collision_details(collisions),
             )
 
-    def finish(self, state: State) -> None:
-        """Note the version that the folder has now, and keep its manifests only."""
+    def finish(self, state: State, scan: Scan | None = None) -> None:
+        """Note the version that the folder has now, and keep its manifests only.
+
+        With `scan`, that version is the scanned tree with all that the scan found, and the next scan relies on that.
+        """
         if state != self.workspace.state:
             self.workspace.write_state(state)
             self.manifests.keep_only([state.root] if state.root else [])
+        if scan is not None:
+            self.cache.keep_digests(scan.digests_of(self.manifests.load_root(state.root)))

@@ -59,7 +59,7 @@ def find_changes(
     """
     drafts: deque[_Draft] = deque()
     removed = [Change(entry.path, entry, None) for entry in scan.removed]
-    reader = _Reader(root, cache, threads, meter, sending)
+    reader = _Reader(root, cache, threads, meter, sending=sending, unsettled=scan.unsettled)
     for suspect, found, content_id, blob_ids in reader.read(scan.suspects):
         if found is None:
             # It left after it was seen.
@@ -96,13 +96,21 @@ def _take_all(suspects: list[Suspect]) -> Iterator[Suspect]:
 
 class _Reader:
     def __init__(
-        self, root: bytes, cache: StatCache | None, threads: int, meter: Meter, sending: Sending | None
+        self,
+        root: bytes,
+        cache: StatCache | None,
+        threads: int,
+        meter: Meter,
+        *,
+        sending: Sending | None,
+        unsettled: set[bytes],
     ) -> None:
         self._root = root
         self._cache = cache
         self._threads = threads
         self._meter = meter
         self._sending = sending
+        self._unsettled = unsettled
         self._hashed: list[tuple[LocalFile, bytes]] = []
 
     def read(self, suspects: list[Suspect]) -> Iterator[tuple[Suspect, LocalFile | None, bytes, Sequence[bytes]]]:
@@ -142,10 +150,13 @@ class _Reader:
         elif content is not None and content.data:
             self._take_blob(content.content_id, content.data)
         if content is None:
+            self._unsettled.add(suspect.found.path)
             return suspect, None, b"", ()
         self._meter.add(files=1)
         # The one that was seen, where it is still the same: a second one would stay in memory for each file.
         found = suspect.found if content.found == suspect.found else content.found
+        if found is not suspect.found:
+            self._unsettled.add(found.path)
         self._hashed.append((found, content.content_id))
         self._remember(at_least=_REMEMBERED_AT_ONCE)
         return suspect, found, content.content_id, blob_ids
@@ -158,5 +169,5 @@ class _Reader:
 
     def _remember(self, *, at_least: int) -> None:
         if self._cache is not None and len(self._hashed) >= at_least:
-            self._cache.remember(self._hashed)
+            self._unsettled.update(self._cache.remember(self._hashed))
             self._hashed = []

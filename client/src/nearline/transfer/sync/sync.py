@@ -115,7 +115,7 @@ class _Sync:
         head = find_head(folder.server, self._branch, Head(state.commit, state.root))
         base = head if self._force else Head(state.commit, state.root)
         base_tree, head_tree = folder.load_trees(base.root, head.root)
-        scan = folder.scan(base_tree)
+        scanned, scan = base, folder.scan(base_tree)
         # Before anything is sent: it would be a pity to learn of it afterwards.
         self._check_names(
             head_tree,
@@ -147,7 +147,7 @@ class _Sync:
                 self._check_names(head_tree, *names_of(ours))
                 continue
             if base == head:
-                folder.finish(State(commit.id, commit.root))
+                folder.finish(State(commit.id, commit.root), scan if base == scanned else None)
             folder.cache.forget_stored()
             return self._outcome(scan, commit, mine)
         raise Conflict("Others commit faster than this sync can follow.", code="client.overtaken", hint="Try again.")
