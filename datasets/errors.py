@@ -445,7 +445,7 @@ class ArrayNotFound(NotFound):
     """No storage array was named for a cache site."""
 
     code = "datasets.array_not_found"
-    hint = "A site admin names one on Settings, Cache policy, or by PUT /cache/sites/NAME/array."
+    hint = "A site admin names one on Settings, Cache policy, or by `nearline cache array NAME --url URL`."
 
 
 class ArrayUnreadable(PlatformError):

@@ -44,6 +44,11 @@ class ConfigForm(forms.Form):
         """Return the fields that hold credentials, by name."""
         return {name: field for name, field in cls.base_fields.items() if isinstance(field, SecretField)}
 
+    @classmethod
+    def of_secrets(cls) -> "type[ConfigForm]":
+        """Return the form that asks for the credentials alone."""
+        return type("SecretsForm", (ConfigForm,), dict(cls.secrets()))
+
 
 @dataclass(frozen=True)
 class OwnSite:

@@ -64,9 +64,9 @@ def attach_resource(request: ApiRequest, body: schemas.ResourceIn) -> Status[Res
 
 @router.patch("/compute/resources/{name}", response=schemas.ResourceOut, operation_id="compute_change_resource")
 def change_resource(request: ApiRequest, name: str, body: schemas.ResourceChangeIn) -> Resource:
-    """Set the cache sites whose copies jobs of a resource can read, the nearest first. For site admins."""
+    """Replace a resource's credentials or cache sites, drain its nodes or open them again. For site admins."""
     resource = resource_selectors.get_resource(actor=request.actor, name=name)
-    return resources.set_sites(actor=request.actor, resource=resource, sites=body.sites)
+    return resources.change_resource(actor=request.actor, resource=resource, **body.model_dump(exclude_unset=True))
 
 
 @router.delete("/compute/resources/{name}", response={204: None}, operation_id="compute_detach_resource")

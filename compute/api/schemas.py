@@ -148,9 +148,15 @@ class ResourceIn(BodySchema):
 
 
 class ResourceChangeIn(BodySchema):
-    """What to change of a resource: the cache sites that its jobs read, the nearest first."""
+    """What to change of a resource; what is left out stays."""
 
-    sites: list[bounds.Name] = Field(max_length=100)
+    sites: list[bounds.Name] = Field(
+        [], max_length=100, description="The cache sites that its jobs read, the nearest first."
+    )
+    credentials: Annotated[dict[bounds.Name, bounds.FileText], Field(max_length=100)] = Field(
+        {}, description="All that the form of its kind keeps secret, by the names of its fields. Never shown again."
+    )
+    is_drained: bool = Field(default=False, description="Whether the nodes that it has now take nothing new.")
 
 
 class TemplateIn(BodySchema):

@@ -70,7 +70,8 @@ def keep_this_cluster(*, actor: Actor, fields: Mapping[str, str]) -> None:
     InvalidResource where the settings cannot be taken.
     """
     require_attach(actor=actor)
-    form = _read_fields("kubernetes", {**fields, "own_account": "true"})
+    kind = drivers.get_kind("kubernetes")
+    form = _read_fields(kind.name, kind.form, {**fields, "own_account": "true"})
     config = form.read_config(THIS_CLUSTER)
     with transaction.atomic():
         known = Resource.objects.filter(name=THIS_CLUSTER).order_by("pk").last()
@@ -170,7 +171,7 @@ def attach_by_fields(
 ) -> Resource:
     """Add a resource as the form of its kind asks for it. Raises what `attach_resource` raises."""
     require_attach(actor=actor)
-    form = _read_fields(kind, fields)
+    form = _read_fields(kind, drivers.get_kind(kind).form, fields)
     return attach_resource(
         actor=actor,
         name=name,
@@ -214,6 +215,32 @@ def replace_credentials(*, actor: Actor, resource: Resource, credentials: Creden
         audit.record(actor, "compute.replace_credentials", resource)
 
 
+def change_resource(
+    *,
+    actor: Actor,
+    resource: Resource,
+    credentials: Mapping[str, str] | None = None,
+    sites: Sequence[str] | None = None,
+    is_drained: bool | None = None,
+) -> Resource:
+    """Change what is given, in this order; `credentials` by the names of the form's fields.
+
+    Raises what `replace_credentials` and `set_sites` raise; what comes before stays changed.
+    """
+    require_site_admin(actor, "change compute resources")
+    if credentials is not None:
+        asked = drivers.get_kind(resource.kind).form.of_secrets()
+        if not asked.base_fields:
+            raise InvalidResource(f"A resource of kind {resource.kind} has no credentials.")
+        form = _read_fields(resource.kind, asked, credentials)
+        replace_credentials(actor=actor, resource=resource, credentials=form.read_credentials())
+    if sites is not None:
+        resource = set_sites(actor=actor, resource=resource, sites=sites)
+    if is_drained is not None:
+        drain_resource(actor=actor, resource=resource, is_drained=is_drained)
+    return resource
+
+
 @transaction.atomic
 def drain_resource(*, actor: Actor, resource: Resource, is_drained: bool) -> int:
     """Let the nodes that a resource has now take nothing new, or open them again; return how many they are."""
@@ -244,9 +271,9 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     audit.record(actor, "compute.detach_resource", resource)
 
 
-def _read_fields(kind: str, fields: Mapping[str, str]) -> ConfigForm:
-    """Return the valid form of a kind. Raises InvalidResource."""
-    form = drivers.get_kind(kind).form(fields)
+def _read_fields(kind: str, asked: type[ConfigForm], fields: Mapping[str, str]) -> ConfigForm:
+    """Return the valid form. Raises InvalidResource."""
+    form = asked(fields)
     if unknown := sorted(fields.keys() - form.fields.keys()):
         raise InvalidResource(
             f"A resource of kind {kind} has no setting '{unknown[0]}'. There are: {', '.join(form.fields) or 'none'}."

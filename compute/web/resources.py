@@ -1,6 +1,5 @@
 """Compute resources, their nodes and their templates; attaching and detaching them, and draining nodes."""
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -121,16 +120,6 @@ class AttachForm(forms.Form):
         return cleaned
 
 
-class CredentialsForm(forms.Form):
-    """The credentials of one resource, to be replaced as a whole."""
-
-    def __init__(self, resource: Resource, data: QueryDict | None = None) -> None:
-        """Ask for what the resource's kind keeps secret."""
-        super().__init__(data)
-        kinds = {kind.name: kind for kind in selectors.list_kinds()}
-        self.fields.update(copy.deepcopy(dict(kinds[resource.kind].form.secrets())))
-
-
 class TemplateForm(forms.Form):
     """A named shape that jobs may have on a resource."""
 
@@ -237,10 +226,11 @@ def credentials_page(request: PageRequest, name: str) -> HttpResponse:
     """Show the form that replaces a resource's credentials; a POST stores those with which the resource answers."""
     resources.require_attach(actor=request.actor)
     resource = selectors.get_resource(actor=request.actor, name=name)
-    form = CredentialsForm(resource, request.POST if request.method == "POST" else None)
+    [kind] = [kind for kind in selectors.list_kinds() if kind.name == resource.kind]
+    form = kind.form.of_secrets()(request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
-            resources.replace_credentials(actor=request.actor, resource=resource, credentials=form.cleaned_data)
+            resources.replace_credentials(actor=request.actor, resource=resource, credentials=form.read_credentials())
         except (InvalidResource, ResourceUnreachable) as error:
             form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
         else:

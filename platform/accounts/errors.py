@@ -108,4 +108,4 @@ class SecretNotFound(NotFound):
     """The project has no secret of that name."""
 
     code = "accounts.secret_not_found"
-    hint = "Add it on the project's settings page."
+    hint = "Set it on the project's settings page, or by `nearline secret set NAME`."

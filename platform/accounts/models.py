@@ -70,7 +70,7 @@ class Membership(BaseModel):
         constraints = [models.UniqueConstraint(fields=["project", "user"], name="one_role_per_member")]
 
     def __str__(self) -> str:
-        return f"{self.user_id} as {self.role} of {self.project_id}"
+        return f"{self.user.username} as {self.role} of {self.project.name}"
 
 
 class ApiToken(BaseModel):
@@ -100,7 +100,7 @@ class SignInLink(BaseModel):
     used_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
-        return f"sign-in link of {self.user_id}"
+        return f"sign-in link of {self.user.username}"
 
 
 class Secret(BaseModel):

@@ -13,10 +13,12 @@ from nearline.resources.compute import Compute
 from nearline.resources.experiments import Experiments
 from nearline.resources.flows import Flows
 from nearline.resources.jobs import Jobs
+from nearline.resources.members import Members
 from nearline.resources.pools import Pools
 from nearline.resources.projects import Projects
 from nearline.resources.queues import Queues
 from nearline.resources.runs import Runs
+from nearline.resources.secrets import Secrets
 from nearline.resources.sources import Sources
 from nearline.resources.tokens import Tokens
 from nearline.resources.users import Users
@@ -122,6 +124,16 @@ class Client:
     def projects(self) -> Projects:
         """Teams."""
         return Projects(self._http)
+
+    @cached_property
+    def members(self) -> Members:
+        """Who may do what in a project."""
+        return Members(self._http)
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        """Values that jobs of a project get as variables."""
+        return Secrets(self._http)
 
     @cached_property
     def sources(self) -> Sources:

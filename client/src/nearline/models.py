@@ -233,6 +233,29 @@ class CachedCommit(Record):
     error: str | None
 
 
+class SiteArray(Record):
+    """The storage array behind a cache site. `space` is what it told at `read_at`; `error`: why it tells nothing."""
+
+    site: str
+    url: str
+    svm: str
+    volumes: str
+    space: tuple[Mapping[str, Any], ...]
+    read_at: datetime
+    unknown_since: str | None
+    error: str | None
+
+
+class CacheEvent(Record):
+    """What happened to a cached commit."""
+
+    at: str
+    kind: str
+    state: str
+    message: str
+    facts: Mapping[str, Any]
+
+
 class Flow(Record):
     """A pipeline and its newest version."""
 
@@ -423,6 +446,34 @@ class User(Record):
     is_site_admin: bool
     is_disabled: bool = False
     work: tuple[Mapping[str, Any], ...] = ()
+
+
+class Member(Record):
+    """A member of a project; `role` is `viewer`, `member` or `admin`."""
+
+    username: str
+    role: str
+    created_at: datetime
+
+
+class Secret(Record):
+    """A secret of a project, without its value."""
+
+    name: str
+    updated_at: datetime
+
+
+class AuditEntry(Record):
+    """Who did what to which thing; `facts` hold what else is known of it."""
+
+    id: str
+    created_at: datetime
+    actor_name: str
+    action: str
+    target_kind: str
+    target_id: str
+    target_name: str
+    facts: Mapping[str, Any]
 
 
 class Token(Record):
@@ -730,9 +781,20 @@ class EvictionWeek(Record):
     lost_gpu_s: float
 
 
+class JobUsage(Record):
+    """What a job used at one moment. None: not measured."""
+
+    at: str
+    cpu_millicores: int | None
+    memory_bytes: int | None
+    gpu_percent: float | None
+    gpu_memory_used_bytes: int | None
+
+
 class Node(Record):
     """A machine of a compute resource. Each of `gpus` has `index`, `model`, `memory_bytes` and `held_milli`."""
 
+    id: str
     name: str
     resource: str | None
     is_ready: bool = True

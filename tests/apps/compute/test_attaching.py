@@ -170,6 +170,21 @@ def test_credentials_are_replaced_by_those_with_which_the_resource_answers(brows
     assert AuditEntry.objects.filter(action="compute.replace_credentials").count() == 1
 
 
+def test_credentials_are_replaced_over_the_api_by_the_names_of_the_form(browser, vault, site_admin):
+    browser.post("/compute/attach/", VAULT)
+    vault.keys = {"key-2"}
+    route = "/compute/resources/vault-1"
+
+    refused = [
+        call(site_admin, "PATCH", route, {"credentials": credentials})
+        for credentials in ({}, {"key": "k"}, {"key": "key-3"}, {"key": "key-2", "region": "south"})
+    ]
+    status, _ = call(site_admin, "PATCH", route, {"credentials": {"key": "key-2"}})
+
+    assert [(code, "key-" in str(problem)) for code, problem in refused] == [(400, False)] * 4
+    assert (status, key_of("vault-1")) == (200, {"key": "key-2"})
+
+
 @pytest.mark.parametrize(
     ("key", "field", "words"),
     [("key-3", "__all__", "The scripted resource is away."), ("k", "key", "A key has five characters.")],

@@ -79,12 +79,26 @@ def test_a_site_admin_adds_a_template(call, site_admin, resource):
     assert (status, created["full_name"], created["gpu_milli"]) == (201, "scripted.half", 500)
 
 
+def test_a_site_admin_drains_a_resource_and_opens_it_again(call, site_admin, home):
+    call(site_admin, "POST", "/compute/resources", {"name": "dgx", "kind": "simulated", "nodes": [NODE]})
+
+    states = []
+    for is_drained in (True, False):
+        status, _ = call(site_admin, "PATCH", "/compute/resources/dgx", {"is_drained": is_drained})
+        [node] = call(site_admin, "GET", "/scheduler/nodes?resource=dgx")[1]["items"]
+        states.append((status, node["is_drained"]))
+
+    assert states == [(200, True), (200, False)]
+
+
 @pytest.mark.usefixtures("resource")
 @pytest.mark.parametrize(
     ("request_line", "body"),
     [
         ("POST /compute/resources", {"name": "dgx", "kind": "simulated", "nodes": [NODE]}),
         ("DELETE /compute/resources/scripted", None),
+        ("PATCH /compute/resources/scripted", {"is_drained": True}),
+        ("PATCH /compute/resources/scripted", {"credentials": {}}),
         ("POST /compute/templates", {"resource": "scripted", "name": "x", "cpu_millicores": 1, "memory_bytes": 1}),
     ],
 )

@@ -23,7 +23,11 @@ def _coerce(value: Any, *, param: Any, ctx: "Context") -> Any:
     """Return what the program gets for a value that was given, or for None."""
     if (value is None and param.nargs == 1 and not param.multiple) or type(value) is param.type_descriptor.annotation:
         return value
-    return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
+    try:
+        return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
+    except typer.BadParameter as error:
+        error.message = error.message.removeprefix("Value error, ")
+        raise
 
 
 class _QuickParameters:

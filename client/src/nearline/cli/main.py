@@ -33,9 +33,11 @@ class RootGroup(NearlineGroup):
         "pool": (f"{_COMMANDS}.pools", "Pools of nodes: list, create, move, delete."),
         "queue": (f"{_COMMANDS}.queues", "Quotas, limits and rules: list, show, set, try, departments."),
         "project": (f"{_COMMANDS}.projects", "Teams and what they own."),
+        "member": (f"{_COMMANDS}.members", "Members of a project and their roles: list, set, remove."),
+        "secret": (f"{_COMMANDS}.secrets", "Secrets of a project, which jobs ask for by name: list, set, delete."),
         "demo": (f"{_COMMANDS}.demo.app", "Walks through what the scheduler does, on simulated GPUs."),
         "source": (f"{_COMMANDS}.sources", "Where files are imported from in place: list, set, remove."),
-        "user": (f"{_COMMANDS}.users", "People, for site admins: list, disable, enable, sign out."),
+        "user": (f"{_COMMANDS}.users", "People, for site admins: list, create, disable, enable, sign out."),
         "token": (f"{_COMMANDS}.tokens", "Personal access tokens."),
         "dataset": (f"{_CNVRG}.dataset", "Datasets as cnvrg's second program names what `nearline data` does."),
     }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from nearline._http import Http, Json, quoted
 from nearline.errors import Failed, Unavailable
-from nearline.models import CachedCommit, CacheSite
+from nearline.models import CachedCommit, CacheEvent, CacheSite, SiteArray
 
 _LONGEST_POLL_S = 2.0
 
@@ -28,6 +28,38 @@ class Caches:
         body = {"name": name, "kind": kind, "root": settings.pop("root", ""), "host": settings.pop("host", "")}
         body |= {"config": settings, "capacity_bytes": capacity_bytes}
         return CacheSite.read(self._http.post("/cache/sites", body))
+
+    def change_site(self, name: str, **changes: float | None) -> CacheSite:
+        """Change `capacity_bytes` or `idle_days` of a site; what is None stays. For site admins. Raises NotFound."""
+        return CacheSite.read(self._http.patch("/cache/sites" + quoted(name), changes))
+
+    def get_array(self, site: str) -> SiteArray:
+        """Return what the storage array behind a site says of its space. Raises NotFound where there is none."""
+        return SiteArray.read(self._http.get("/cache/sites" + quoted(site) + "/array"))
+
+    def set_array(
+        self,
+        site: str,
+        *,
+        url: str,
+        svm: str,
+        user: str,
+        password: str,
+        volumes: str = "",
+        certificate: str = "",
+    ) -> SiteArray:
+        """Have the space of a storage array read from now on, once it has told it. For site admins.
+
+        `volumes` is the pattern of the volumes that count, such as `trident_*`; empty: all of the SVM. Raises NotFound,
+        InvalidRequest and Unavailable.
+        """
+        account = {"url": url, "svm": svm, "user": user, "password": password}
+        body = {**account, "volumes": volumes, "certificate": certificate}
+        return SiteArray.read(self._http.put("/cache/sites" + quoted(site) + "/array", body))
+
+    def remove_array(self, site: str) -> None:
+        """Read the array behind a site no more, and forget its account. For site admins. Raises NotFound."""
+        self._http.delete("/cache/sites" + quoted(site) + "/array")
 
     def list(self, *, site: str | None = None) -> Iterator[CachedCommit]:
         """Yield the cached commits."""
@@ -93,3 +125,12 @@ class Caches:
         """Keep a cached commit from eviction, or let it go again."""
         path = "/cache/commits" + quoted(cached_commit_id) + "/pin"
         return CachedCommit.read(self._http.post(path, {"pinned": pinned}, may_repeat=True))
+
+    def scrub(self, cached_commit_id: str) -> CachedCommit:
+        """Have every file of a copy read and compared, and healed where it is damaged. Raises NotFound and Conflict."""
+        path = "/cache/commits" + quoted(cached_commit_id) + "/scrub"
+        return CachedCommit.read(self._http.post(path, may_repeat=True))
+
+    def list_events(self, cached_commit_id: str) -> Iterator[CacheEvent]:
+        """Yield what happened to a cached commit, oldest first; damage that scrubs found is among it."""
+        return map(CacheEvent.read, self._http.list_items("/cache/commits" + quoted(cached_commit_id) + "/events"))

@@ -34,6 +34,27 @@ class Compute:
         path = "/compute/resources" + quoted(name)
         return Resource.read(self._http.patch(path, {"sites": [*sites]}))
 
+    def replace_credentials(self, name: str, credentials: Mapping[str, str]) -> Resource:
+        """Store other credentials of a resource once it has answered with them; jobs that run go on. For site admins.
+
+        They are named as when it was attached: `kubeconfig`, `private_key`, `docker_certificate` and `docker_key`.
+        Raises InvalidRequest, NotFound and Unavailable; then the old ones stay.
+        """
+        path = "/compute/resources" + quoted(name)
+        return Resource.read(self._http.patch(path, {"credentials": dict(credentials)}))
+
+    def drain(self, name: str, *, is_drained: bool = True) -> Resource:
+        """Let the nodes of a resource take nothing new, or open them again. For site admins. Raises NotFound."""
+        return Resource.read(self._http.patch("/compute/resources" + quoted(name), {"is_drained": is_drained}))
+
+    def detach(self, name: str) -> None:
+        """Take a resource away on which no job waits or runs. For site admins. Raises NotFound and Conflict."""
+        self._http.delete("/compute/resources" + quoted(name))
+
+    def drain_node(self, node_id: str, *, is_drained: bool = True) -> Node:
+        """Let one node take nothing new, or open it again. For site admins. Raises NotFound."""
+        return Node.read(self._http.patch("/scheduler/nodes" + quoted(node_id), {"is_drained": is_drained}))
+
     def list_nodes(self, *, resource: str | None = None) -> Iterator[Node]:
         """Yield the nodes of all resources, or of one, and what is held on them."""
         return map(Node.read, self._http.list_items("/scheduler/nodes", resource=resource))
@@ -50,3 +71,11 @@ class Compute:
     def list_templates(self, *, project: str | None = None) -> Iterator[Template]:
         """Yield the shapes in which steps can run."""
         return map(Template.read, self._http.list_items("/compute/templates", project=project))
+
+    def change_template(self, full_name: str, **changes: Any) -> Template:
+        """Change what is given of a template; its jobs keep their shape. For site admins. Raises NotFound."""
+        return Template.read(self._http.patch("/compute/templates" + quoted(full_name), changes))
+
+    def delete_template(self, full_name: str) -> None:
+        """Delete a template; jobs that are there keep their shape. For site admins. Raises NotFound."""
+        self._http.delete("/compute/templates" + quoted(full_name))

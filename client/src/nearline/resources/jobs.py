@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from nearline._http import Http, Json, quoted
-from nearline.models import Job
+from nearline.models import Job, JobUsage
 from nearline.resources.connections import Connection, Ticket
 from nearline.resources.log_pieces import PIECE_BYTES, Piece, follow
 
@@ -148,6 +148,10 @@ class Jobs:
     def resume(self, name: str) -> Job:
         """Queue a suspended job again; it starts anew. Raises NotFound, and Conflict for one that is not suspended."""
         return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/resume", {}))
+
+    def list_usage(self, name: str) -> Iterator[JobUsage]:
+        """Yield what a job used, about once a second, oldest first; on a cluster its GPUs alone. Raises NotFound."""
+        return map(JobUsage.read, self._http.list_items("/compute/jobs" + quoted(name) + "/usage"))
 
     def keep(self, name: str) -> Job:
         """Count a job as used now, so that its idle time begins anew.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nearline._http import Http, quoted
-from nearline.models import DeletedProject, DeletionForecast, Project, ProjectStorage
+from nearline.models import AuditEntry, DeletedProject, DeletionForecast, Project, ProjectStorage
 
 
 class Projects:
@@ -39,6 +39,15 @@ class Projects:
     def delete_for_good(self, name: str) -> None:
         """Delete a project for good that could still be restored. Raises NotFound."""
         self._http.delete("/deleted-projects" + quoted(name))
+
+    def list_audit_entries(self, name: str | None = None, *, limit: int | None = None) -> Iterator[AuditEntry]:
+        """Yield who did what, newest first: in one project, or wherever the caller is an admin. Raises Forbidden."""
+        path = "/audit" if name is None else "/projects" + quoted(name) + "/audit"
+        return map(AuditEntry.read, self._http.list_items(path, limit=limit))
+
+    def set_secret_users(self, name: str, role: str) -> Project:
+        """Say which role a person needs to start what uses the project's secrets: `member` or `admin`."""
+        return Project.read(self._http.patch("/projects" + quoted(name), {"secret_users": role}))
 
     def storage(self, name: str) -> ProjectStorage:
         """Return what a project stores, its limit, and what takes most. Raises NotFound."""

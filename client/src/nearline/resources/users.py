@@ -16,6 +16,15 @@ class Users:
         """Yield everybody, oldest first."""
         return map(User.read, self._http.list_items("/users"))
 
+    def create(self, username: str, *, password: str | None = None, is_site_admin: bool = False) -> User:
+        """Add a person; without a password they get in by a sign-in link alone. Raises InvalidRequest."""
+        body = {"username": username, "password": password, "is_site_admin": is_site_admin}
+        return User.read(self._http.post("/users", body))
+
+    def make_sign_in_link(self, username: str) -> str:
+        """Return a link that signs a person in once within 30 minutes. Raises NotFound, and Conflict if disabled."""
+        return str(self._http.post("/users" + quoted(username) + "/sign-in-links", {})["url"])
+
     def disable(self, username: str, *, stop_work: bool = False) -> User:
         """Sign a person out everywhere for good; `work` of the answer is what runs for them. Raises NotFound."""
         return User.read(self._http.post("/users" + quoted(username) + "/disable", {"stop_work": stop_work}))

@@ -1,16 +1,25 @@
 """Cached commits near compute."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nearline.cli import formats
+from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Site
 from nearline.cli.output import align, printable
 from nearline.cli.quantities import read_bytes, read_setting
-from nearline.cli.session import session_of
+from nearline.cli.secret_input import read_file, read_hidden
+from nearline.cli.session import Session, session_of
+from nearline.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from nearline.models import CachedCommit
+
+SiteName = Annotated[str, typer.Argument(metavar="SITE", help="As `nearline cache list` shows it.")]
 
 app = CommandGroup(help="Cached commits near compute, and what is evicted next.")
 
@@ -101,6 +110,128 @@ def plan_eviction(
     session.out.note(
         f"{free} are free; {freed} more would be." + (f" {formats.size(missing)} are missing." if missing else "")
     )
+
+
+@app.command("set")
+def change_site(
+    context: typer.Context,
+    name: SiteName,
+    capacity: Annotated[str | None, typer.Option("--capacity", help="How much of it may be filled, as 2TB.")] = None,
+    idle_days: Annotated[
+        float | None, typer.Option("--idle-days", min=0, help="Days without use after which a copy goes; 0: it stays.")
+    ] = None,
+) -> None:
+    """Change the capacity of a site, or how long copies stay idle.
+
+    What is not named stays. For site admins.
+    """
+    if capacity is None and idle_days is None:
+        raise InvalidRequest("Nothing is to be changed.", hint="Give --capacity or --idle-days.")
+    session = session_of(context)
+    capacity_bytes = read_bytes(capacity) if capacity is not None else None
+    site = session.client().caches.change_site(name, capacity_bytes=capacity_bytes, idle_days=idle_days)
+    days = f"{site.raw['idle_days']:g}" if site.raw["idle_days"] else "never"
+    session.out.record(
+        site, [("Site", site.name), ("Capacity", formats.size(site.capacity_bytes)), ("Idle days", days)]
+    )
+
+
+@app.command("array")
+def set_array(  # noqa: PLR0917 (each is an option of the command line)
+    context: typer.Context,
+    name: SiteName,
+    url: Annotated[str, typer.Option("--url", help="Of its management interface.")] = "",
+    svm: Annotated[str, typer.Option("--svm", help="The SVM that the site lies on.")] = "",
+    user: Annotated[str, typer.Option("--user", help="An account that may only read.")] = "",
+    volumes: Annotated[str, typer.Option("--volumes", help="Which volumes count, as trident_*.")] = "",
+    authority: Annotated[Path | None, typer.Option("--ca", help="Its certificate, or that of who signed it.")] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Read it no more, and forget the account.")] = False,
+) -> None:
+    """Show what the storage array behind a site says of its space.
+
+    With --url it is read from now on; its password is asked for, or read from stdin.
+    """
+    session = session_of(context)
+    caches = session.client().caches
+    if remove:
+        caches.remove_array(name)
+        done = {"site": name, "array": None}
+        session.out.json(done) if session.out.is_json else session.out.done(f"No array is read for {name} now.")
+        return
+    if url:
+        certificate = read_file(authority) if authority else ""
+        account = {"url": url, "svm": svm, "user": user, "password": read_hidden("Password")}
+        array = caches.set_array(name, **account, volumes=volumes, certificate=certificate)
+    else:
+        array = caches.get_array(name)
+    if session.out.is_json:
+        session.out.json(array)
+        return
+    if array.error:
+        session.out.note(f"It does not answer since {array.unknown_since}: {printable(array.error)}")
+    rows = [
+        (
+            space["what"],
+            *(formats.size(space[f"{kind}_bytes"]) for kind in ("size", "used", "available")),
+            space["source"],
+        )
+        for space in array.space
+    ]
+    for row in align([("WHAT", "SIZE", "USED", "FREE", "SOURCE"), *rows]):
+        session.out.line(printable(row))
+
+
+@app.command("pin")
+def pin(
+    context: typer.Context,
+    reference: Ref,
+    site: Site = None,
+    *,
+    undo: Annotated[bool, typer.Option("--undo", help="Let it go again.")] = False,
+) -> None:
+    """Keep the cached copy of a commit from eviction."""
+    session = session_of(context)
+    cached = session.client().caches.pin(_find(session, reference, site).id, pinned=not undo)
+    session.out.record(cached, [*_copy(cached), ("Pinned", "yes" if cached.pinned else "no")])
+
+
+@app.command("scrub")
+def scrub(context: typer.Context, reference: Ref, site: Site = None) -> None:
+    """Have every file of a copy compared, and healed where damaged."""
+    session = session_of(context)
+    cached = session.client().caches.scrub(_find(session, reference, site).id)
+    session.out.record(cached, _copy(cached))
+    session.out.note(f"What it finds is shown by `nearline cache events {cached.dataset}@{cached.commit[:8]}`.")
+
+
+@app.command("events")
+def list_events(context: typer.Context, reference: Ref, site: Site = None) -> None:
+    """List what happened to the copy of a commit, oldest first."""
+    session = session_of(context)
+    events = list(session.client().caches.list_events(_find(session, reference, site).id))
+    rows = [(event.at, event.kind, event.state, event.message) for event in events]
+    session.out.table(events, ("AT", "KIND", "STATE", "WHAT"), rows, empty="Nothing has happened yet.")
+
+
+def _find(session: Session, reference: str, site: str | None) -> "CachedCommit":
+    """Return the copy of a commit on a site. Raises NotFound, and InvalidRequest where it is on several."""
+    client = session.client()
+    target = target_of(session, reference)
+    commit = client.datasets.get_commit(target)
+    name = f"{target.project}/{target.name}"
+    copies = [each for each in client.caches.list(site=site) if (each.dataset, each.commit) == (name, commit.id)]
+    if not copies:
+        raise NotFound(f"{target} is not cached{f' on {site}' if site else ''}.", hint="See `nearline cache list`.")
+    if len(copies) > 1:
+        names = ", ".join(sorted(each.site for each in copies))
+        raise InvalidRequest(f"{target} is cached on several sites: {names}.", hint="Add --site NAME.")
+    return copies[0]
+
+
+def _copy(cached: "CachedCommit") -> list[tuple[str, object]]:
+    name = f"{cached.dataset}@{cached.commit[:8]}"
+    return [("Commit", name), ("Site", cached.site), ("State", formats.state(cached.state))]
 
 
 def _state(state: str, percent: float | None) -> str:

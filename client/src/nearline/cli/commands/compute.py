@@ -10,13 +10,15 @@ import typer
 from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
-from nearline.cli.options import Project
+from nearline.cli.options import Project, Yes
 from nearline.cli.quantities import read_bytes, read_milli, read_setting
+from nearline.cli.secret_input import read_file
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Resource
 
-_MOST_FILE_BYTES = 64 * 1024
+Attached = Annotated[str, typer.Argument(metavar="RESOURCE", help="As `nearline compute list` shows it.")]
+TemplateName = Annotated[str, typer.Argument(metavar="RESOURCE.NAME", help="As `nearline compute list` shows it.")]
 
 _SIMULATED_NODE = {
     "cpu": "40",
@@ -109,7 +111,7 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
         _attach(context, name, "simulated", {**_SIMULATED_NODE, **given, "nodes": str(simulated)})
         return
     if kubeconfig is not None:
-        given |= {"kubeconfig": _read_file(kubeconfig), "context": context_name, "namespace": namespace}
+        given |= {"kubeconfig": read_file(kubeconfig), "context": context_name, "namespace": namespace}
         given |= {"agent_image": agent_image, "default_image": image}
         given |= {"storage_class": storage_class, "cache_bytes": cache_size}
         given |= {"skip_storage_probe": "true" if no_probe else ""}
@@ -117,14 +119,14 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
         return
     if docker:
         files = {"docker_ca": authority, "docker_certificate": certificate, "docker_key": key}
-        given |= {name: _read_file(path) for name, path in files.items() if path is not None}
+        given |= {name: read_file(path) for name, path in files.items() if path is not None}
         _attach(context, name, "docker", {**given, "docker_url": docker, "docker_image": image})
         return
     if key is None:
         raise InvalidRequest("A host lets nobody in without a key.", hint="Give --key FILE.")
-    given |= {"address": ssh, "private_key": _read_file(key), "cache_folder": cache_folder}
+    given |= {"address": ssh, "private_key": read_file(key), "cache_folder": cache_folder}
     if known_host is not None:
-        given["known_host"] = _read_file(known_host)
+        given["known_host"] = read_file(known_host)
     try:
         _attach(context, name, "ssh", given)
     except InvalidRequest as error:
@@ -146,6 +148,138 @@ def _attach(context: typer.Context, name: str, kind: str, settings: Mapping[str,
         steps = ", ".join(f"{step['name']} in {step['seconds']:g} s" for step in probe["steps"])
         session.out.done(f"{probe['storage_class']} works: a claim of 1 GiB was {steps}.")
     session.out.done(f"{resource.name} answers and is attached. Give it a template to send jobs there.")
+
+
+@app.command("nodes")
+def list_nodes(
+    context: typer.Context,
+    resource: Annotated[str | None, typer.Argument(help="A compute resource; else all.")] = None,
+) -> None:
+    """List the nodes, and what is held on them."""
+    session = session_of(context)
+    found = session.client().compute.list_nodes(resource=resource)
+    nodes = sorted(found, key=lambda node: (node.resource or "", node.name))
+    rows = [
+        (
+            node.name,
+            node.resource,
+            "drained" if node.is_drained else "ready" if node.is_ready else "not ready",
+            f"{node.cpu_held_millicores / 1000:g} of {formats.cpus(node.cpu_millicores)}",
+            f"{formats.memory(node.memory_held_bytes)} of {formats.memory(node.memory_bytes)}",
+            f"{sum(gpu['held_milli'] for gpu in node.gpus) / 1000:g} of {len(node.gpus)}",
+            "simulated" if node.is_simulated else "",
+        )
+        for node in nodes
+    ]
+    columns = ("NODE", "RESOURCE", "STATE", "CPU HELD", "MEMORY HELD", "GPUS HELD", "")
+    session.out.table(nodes, columns, rows, empty="There is no node.")
+
+
+@app.command("drain")
+def drain_resource(
+    context: typer.Context,
+    resource: Attached,
+    node: Annotated[str | None, typer.Option("--node", help="This node alone.")] = None,
+    *,
+    undo: Annotated[bool, typer.Option("--undo", help="Let them take new jobs again.")] = False,
+) -> None:
+    """Let the nodes of a resource take no new jobs.
+
+    Running jobs continue. For site admins.
+    """
+    session = session_of(context)
+    compute = session.client().compute
+    if node is None:
+        compute.drain(resource, is_drained=not undo)
+    else:
+        found = next((each for each in compute.list_nodes(resource=resource) if each.name == node), None)
+        if found is None:
+            raise NotFound(f"{resource} has no node called '{node}'.")
+        compute.drain_node(found.id, is_drained=not undo)
+    done = {"resource": resource, "node": node, "is_drained": not undo}
+    words = "takes new jobs again" if undo else "takes no new jobs; running jobs continue"
+    session.out.json(done) if session.out.is_json else session.out.done(f"{node or resource} {words}.")
+
+
+@app.command("rotate")
+def replace_credentials(
+    context: typer.Context,
+    resource: Attached,
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Of a cluster.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="The private key of a host or daemon.")] = None,
+    certificate: Annotated[Path | None, typer.Option("--cert", help="The certificate of a daemon's key.")] = None,
+) -> None:
+    """Replace the credentials of a resource once it answers with them.
+
+    Jobs that run go on. For site admins.
+    """
+    session = session_of(context)
+    key_name = "private_key" if certificate is None else "docker_key"
+    files = {"kubeconfig": kubeconfig, key_name: key, "docker_certificate": certificate}
+    given = {name: read_file(path) for name, path in files.items() if path is not None}
+    if not given:
+        raise InvalidRequest(
+            "No credentials are given.", hint="Give --kubeconfig FILE, --key FILE, or --key and --cert."
+        )
+    answered = session.client().compute.replace_credentials(resource, given)
+    session.out.record(answered, [("Resource", answered.name), ("State", answered.state)])
+    session.out.done(f"{resource} answers with the new credentials.")
+
+
+@app.command("detach")
+def detach_resource(context: typer.Context, resource: Attached, *, yes: Yes = False) -> None:
+    """Take a resource away on which no job waits or runs.
+
+    The history of its jobs stays. For site admins.
+    """
+    session = session_of(context)
+    client = session.client()
+    confirm(f"Detach {resource}? Jobs and flows can no longer ask for it.", yes=yes)
+    client.compute.detach(resource)
+    session.out.json({"detached": resource}) if session.out.is_json else session.out.done(f"{resource} is detached.")
+
+
+@app.command("set-template")
+def change_template(  # noqa: PLR0917 (each is an option of the command line)
+    context: typer.Context,
+    name: TemplateName,
+    cpu: Annotated[str | None, typer.Option("--cpu", help="CPU cores of a job.")] = None,
+    memory: Annotated[str | None, typer.Option("--memory", help="Its memory, as 16GiB.")] = None,
+    gpus: Annotated[str | None, typer.Option("--gpus", help="Its GPUs; 0.5 is half of one.")] = None,
+    price: Annotated[str | None, typer.Option("--price", help="Of an hour, or none.")] = None,
+) -> None:
+    """Change a template. What is not named stays, and so do jobs that are there. For site admins."""
+    session = session_of(context)
+    changes: dict[str, object] = {}
+    if cpu is not None:
+        changes["cpu_millicores"] = read_milli(cpu)
+    if memory is not None:
+        changes["memory_bytes"] = read_bytes(memory)
+    if gpus is not None:
+        changes["gpu_milli"] = read_milli(gpus)
+    if price is not None:
+        changes["price_per_hour"] = None if price == "none" else price
+    if not changes:
+        raise InvalidRequest("Nothing is to be changed.", hint="Give --cpu, --memory, --gpus or --price.")
+    template = session.client().compute.change_template(name, **changes)
+    fields = [
+        ("Template", template.full_name),
+        ("CPU", formats.cpus(template.cpu_millicores)),
+        ("Memory", formats.memory(template.memory_bytes)),
+        ("GPUs", formats.gpus(template.gpu_milli)),
+        ("Price", template.raw.get("price_per_hour")),
+    ]
+    session.out.record(template, fields)
+
+
+@app.command("delete-template")
+def delete_template(context: typer.Context, name: TemplateName, *, yes: Yes = False) -> None:
+    """Delete a template; jobs that are there keep their shape. For site admins."""
+    session = session_of(context)
+    client = session.client()
+    confirm(f"Delete the template {name}?", yes=yes)
+    client.compute.delete_template(name)
+    session.out.json({"deleted": name}) if session.out.is_json else session.out.done(f"{name} is deleted.")
 
 
 @app.command("add-template")
@@ -184,23 +318,6 @@ def add_template(  # noqa: PLR0917 (each is an option of the command line)
         session.out.json(template.to_json())
         return
     session.out.done(f"Jobs can ask for {template.full_name} from now on.")
-
-
-def _read_file(path: Path) -> str:
-    """Return the text of a small file. Raises InvalidRequest for what is none, also for what never ends."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_FILE_BYTES + 1)
-        text = data.decode()
-    except OSError as error:
-        raise InvalidRequest(f"'{path}' cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"'{path}' is no text file.") from error
-    if len(data) > _MOST_FILE_BYTES:
-        raise InvalidRequest(f"'{path}' is larger than {_MOST_FILE_BYTES >> 10} KiB, which no key or kubeconfig is.")
-    if not text.strip():
-        raise InvalidRequest(f"'{path}' is empty.")
-    return text
 
 
 @app.command("sites")

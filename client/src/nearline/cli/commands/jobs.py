@@ -257,6 +257,28 @@ def _gpu_part(job: "Job") -> str:
     return ", ".join(filter(None, (part, limit, cap)))
 
 
+@app.command("usage")
+def list_usage(context: typer.Context, name: Name, limit: Limit = 20) -> None:
+    """Print what a job used about once a second, oldest first.
+
+    On a cluster its GPUs alone are measured.
+    """
+    session = session_of(context)
+    samples = list(session.client().jobs.list_usage(name))[-limit:]
+    rows = [
+        (
+            sample.at,
+            formats.cpus(sample.cpu_millicores),
+            formats.memory(sample.memory_bytes),
+            "-" if sample.gpu_percent is None else f"{sample.gpu_percent:g} %",
+            formats.memory(sample.gpu_memory_used_bytes),
+        )
+        for sample in samples
+    ]
+    columns = ("AT", "CPU", "MEMORY", "GPU", "GPU MEMORY")
+    session.out.table(samples, columns, rows, empty="Nothing was measured.")
+
+
 @app.command("show")
 def show(context: typer.Context, name: Name) -> None:
     """Show one job, and its replicas or parts with node and state."""

@@ -10,7 +10,7 @@ import typer
 from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
-from nearline.cli.options import Yes
+from nearline.cli.options import Limit, Yes
 from nearline.cli.quantities import read_bytes
 from nearline.cli.session import Session, session_of
 from nearline.errors import NotFound
@@ -47,6 +47,24 @@ def create_project(
     session = session_of(context)
     project = session.client().projects.create(name, description=description)
     session.out.record(project, [("Project", project.name)])
+
+
+@app.command("audit")
+def list_audit_entries(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A project; else all that you are an admin of.")
+    ] = None,
+    limit: Limit = 50,
+) -> None:
+    """List who did what, newest first. For admins."""
+    session = session_of(context)
+    entries = list(session.client().projects.list_audit_entries(name, limit=limit))
+    rows = [
+        (formats.ago(entry.created_at), entry.actor_name, entry.action, f"{entry.target_kind} {entry.target_name}")
+        for entry in entries
+    ]
+    session.out.table(entries, ("WHEN", "WHO", "DID", "TO"), rows, empty="Nothing has been done yet.")
 
 
 @app.command("delete")

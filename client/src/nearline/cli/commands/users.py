@@ -26,6 +26,29 @@ def list_users(context: typer.Context) -> None:
     session.out.table(users, ("NAME", "ROLE", "STATE"), rows, empty="There is nobody.")
 
 
+@app.command("create")
+def create_user(
+    context: typer.Context,
+    username: Annotated[str, typer.Argument(metavar="NAME", help="With which the person signs in.")],
+    *,
+    site_admin: Annotated[bool, typer.Option("--site-admin", help="May do everything.")] = False,
+) -> None:
+    """Add a person, and print a link that signs them in once within 30 minutes."""
+    session = session_of(context)
+    users = session.client().users
+    user = users.create(username, is_site_admin=site_admin)
+    link = users.make_sign_in_link(username)
+    session.out.record({**user.to_json(), "sign_in_link": link}, [("Person", user.username), ("Sign-in link", link)])
+
+
+@app.command("sign-in-link")
+def make_sign_in_link(context: typer.Context, username: Username) -> None:
+    """Print a link that signs a person in once within 30 minutes."""
+    session = session_of(context)
+    link = session.client().users.make_sign_in_link(username)
+    session.out.record({"username": username, "url": link}, [("Sign-in link", link)])
+
+
 @app.command("disable")
 def disable_user(
     context: typer.Context,

@@ -1,0 +1,89 @@
+"""`nearline cache` for one copy of a commit, and for a site."""
+
+from client.tests.cli.answers import page
+
+COMMIT = "c" * 64
+COPY = {
+    **dict.fromkeys(("path", "rate_bytes_s", "eta_s", "last_used_at", "last_used_by", "evicts_at", "error")),
+    **dict.fromkeys(("files_done", "files_total", "bytes_done", "bytes_total", "bytes_moved", "bytes_shared"), 0),
+    "id": "copy_1",
+    "dataset": "team-a/digits",
+    "commit": COMMIT,
+    "site": "near",
+    "state": "ready",
+    "percent": 100.0,
+    "pinned": True,
+}
+SITE = {"name": "near", "kind": "folder", "capacity_bytes": 2 * 10**12, "idle_days": 0.0}
+
+
+def asked_for_one(server, *copies):
+    server.on("GET", "/datasets/team-a/digits/commits/main", {"id": COMMIT, "message": ""})
+    server.on("GET", "/cache/commits", page(*copies))
+
+
+def test_a_copy_is_pinned_and_let_go(cli, server):
+    asked_for_one(server, COPY)
+    server.on("POST", "/cache/commits/copy_1/pin", COPY)
+
+    done = cli("cache", "pin", "team-a/digits@main")
+    cli("cache", "pin", "team-a/digits@main", "--undo")
+
+    assert server.bodies("POST", "/cache/commits/copy_1/pin") == [{"pinned": True}, {"pinned": False}]
+    assert done.stdout.splitlines()[-1] == "Pinned:  yes"
+
+
+def test_a_copy_is_scrubbed_and_tells_what_happened(cli, server):
+    asked_for_one(server, COPY)
+    event = {"id": "1", "at": "2026-11-26T10:00:00.000Z", "kind": "damage", "state": "ready", "facts": {}}
+    server.on("POST", "/cache/commits/copy_1/scrub", COPY)
+    server.on("GET", "/cache/commits/copy_1/events", page(event | {"message": "One file was healed."}))
+
+    assert cli("cache", "scrub", "team-a/digits@main").exit_code == 0
+    assert cli("cache", "events", "team-a/digits@main").stdout.endswith("One file was healed.\n")
+
+
+def test_a_copy_that_there_is_not_or_on_several_sites_is_told(cli, server):
+    asked_for_one(server)
+    none = cli("cache", "pin", "team-a/digits@main")
+    asked_for_one(server, COPY, COPY | {"id": "copy_2", "site": "far"})
+    several = cli("cache", "pin", "team-a/digits@main")
+
+    assert (none.exit_code, none.stderr.splitlines()[0]) == (3, "✗ team-a/digits@main is not cached.")
+    assert (several.exit_code, several.stderr.splitlines()[0]) == (
+        2,
+        "✗ team-a/digits@main is cached on several sites: far, near.",
+    )
+
+
+def test_a_site_is_changed(cli, server):
+    server.on("PATCH", "/cache/sites/near", SITE)
+
+    done = cli("cache", "set", "near", "--capacity", "2TB")
+
+    assert server.bodies("PATCH", "/cache/sites/near") == [{"capacity_bytes": 2 * 10**12, "idle_days": None}]
+    assert done.stdout.splitlines() == ["Site:       near", "Capacity:   2.0 TB", "Idle days:  never"]
+
+
+def test_an_array_is_read_with_a_password_from_stdin_and_forgotten(cli, server):
+    route = "/cache/sites/near/array"
+    space = {
+        "what": "svm1",
+        "source": "/api/svm/svms",
+        "size_bytes": 10**12,
+        "used_bytes": 10**11,
+        "available_bytes": None,
+    }
+    told = {"site": "near", "url": "https://array", "svm": "svm1", "volumes": "", "space": [space]}
+    moment = {"read_at": "2026-11-26T10:00:00.000Z", "unknown_since": None, "error": None}
+    server.on("PUT", route, told | moment)
+    server.on("DELETE", route, None)
+
+    words = ("--url", "https://array", "--svm", "svm1", "--user", "reader")
+    done = cli("cache", "array", "near", *words, stdin="secret\n")
+    gone = cli("cache", "array", "near", "--remove")
+
+    account = {"url": "https://array", "svm": "svm1", "user": "reader", "password": "secret"}
+    assert server.bodies("PUT", route) == [account | {"volumes": "", "certificate": ""}]
+    assert done.stdout.splitlines()[1].split() == ["svm1", "1.0", "TB", "100", "GB", "-", "/api/svm/svms"]
+    assert gone.stderr == "✔ No array is read for near now.\n"

@@ -1,0 +1,96 @@
+"""`nearline compute` after a resource was attached: nodes, draining, new credentials, templates, detaching."""
+
+import pytest
+
+from client.tests.cli.answers import page
+
+NODE = {
+    "id": "node_1",
+    "name": "dgx-1",
+    "resource": "dgx",
+    "is_ready": True,
+    "is_drained": False,
+    "is_simulated": False,
+    "cpu_millicores": 40_000,
+    "cpu_held_millicores": 4000,
+    "memory_bytes": 512 * 2**30,
+    "memory_held_bytes": 0,
+    "gpus": [{"held_milli": 500}, {"held_milli": 1000}],
+}
+RESOURCE = {"name": "dgx", "kind": "kubernetes", "state": "ready"}
+TEMPLATE = {"name": "big", "resource": "dgx", "cpu_millicores": 8000, "memory_bytes": 2**34, "gpu_milli": 1000}
+
+
+def test_nodes_are_listed_with_what_is_held_on_them(cli, server):
+    server.on("GET", "/scheduler/nodes", page(NODE, NODE | {"name": "dgx-0", "is_drained": True}))
+
+    assert cli("compute", "nodes").stdout.splitlines() == [
+        "NODE   RESOURCE  STATE    CPU HELD  MEMORY HELD     GPUS HELD",
+        "dgx-0  dgx       drained  4 of 40   0 B of 512 GiB  1.5 of 2",
+        "dgx-1  dgx       ready    4 of 40   0 B of 512 GiB  1.5 of 2",
+    ]
+
+
+def test_a_resource_or_one_node_is_drained_and_opened_again(cli, server):
+    server.on("GET", "/scheduler/nodes", page(NODE))
+    server.on("PATCH", "/scheduler/nodes/node_1", NODE)
+    server.on("PATCH", "/compute/resources/dgx", RESOURCE)
+
+    drained = cli("compute", "drain", "dgx")
+    opened = cli("compute", "drain", "dgx", "--node", "dgx-1", "--undo")
+
+    assert server.bodies("PATCH", "/compute/resources/dgx") == [{"is_drained": True}]
+    assert server.bodies("PATCH", "/scheduler/nodes/node_1") == [{"is_drained": False}]
+    assert (drained.stderr, opened.stderr) == (
+        "✔ dgx takes no new jobs; running jobs continue.\n",
+        "✔ dgx-1 takes new jobs again.\n",
+    )
+
+
+def test_a_node_that_there_is_not_is_not_drained(cli, server):
+    server.on("GET", "/scheduler/nodes", page(NODE))
+
+    done = cli("compute", "drain", "dgx", "--node", "dgx-7")
+
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (3, "✗ dgx has no node called 'dgx-7'.")
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (("--kubeconfig",), ["kubeconfig"]),
+        (("--key",), ["private_key"]),
+        (("--key", "--cert"), ["docker_key", "docker_certificate"]),
+    ],
+)
+def test_new_credentials_are_sent_by_the_names_of_their_kind(cli, server, here, options, names):
+    server.on("PATCH", "/compute/resources/dgx", RESOURCE)
+    (here / "file").write_text("secret")
+
+    done = cli("compute", "rotate", "dgx", *[word for option in options for word in (option, "file")])
+
+    assert server.bodies("PATCH", "/compute/resources/dgx") == [{"credentials": dict.fromkeys(names, "secret")}]
+    assert done.stderr == "✔ dgx answers with the new credentials.\n"
+
+
+def test_nothing_is_asked_without_credentials_or_changes(cli, server):
+    assert [cli("compute", *words).exit_code for words in (("rotate", "dgx"), ("set-template", "dgx.big"))] == [2, 2]
+    assert server.asked == []
+
+
+def test_a_template_is_changed_and_deleted(cli, server):
+    server.on("PATCH", "/compute/templates/dgx.big", TEMPLATE | {"price_per_hour": "2.50"})
+    server.on("DELETE", "/compute/templates/dgx.big", None)
+
+    done = cli("compute", "set-template", "dgx.big", "--gpus", "1", "--price", "none")
+    gone = cli("compute", "delete-template", "dgx.big", "--yes")
+
+    assert server.bodies("PATCH", "/compute/templates/dgx.big") == [{"gpu_milli": 1000, "price_per_hour": None}]
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["dgx.big", "8", "16", "1", "2.50"]
+    assert gone.stderr == "✔ dgx.big is deleted.\n"
+
+
+def test_a_resource_is_detached(cli, server):
+    server.on("DELETE", "/compute/resources/dgx", None)
+
+    assert cli("compute", "detach", "dgx", "--yes").stderr == "✔ dgx is detached.\n"
