@@ -33,7 +33,7 @@ def create_user(
     *,
     site_admin: Annotated[bool, typer.Option("--site-admin", help="May do everything.")] = False,
 ) -> None:
-    """Add a person, and print a link that signs them in once within 30 minutes."""
+    """Add a person, and print a link that signs them in once."""
     session = session_of(context)
     users = session.client().users
     user = users.create(username, is_site_admin=site_admin)
