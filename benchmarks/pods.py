@@ -37,15 +37,23 @@ _MIB = 1 << 20
 _AT_ONCE = 16
 _OF_CEILING, _THREADS_OF_LAUNCHES = 400, 8
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
-# An ended pod is forgotten soon; its Secret, which owns it, is deleted an hour later.
-_FORGOTTEN_AFTER_S, _LATER = 20, 1
 
 # Asked of the database by a process of its own, so that telling does not cost the platform anything.
 _WAIT = """
 import time
 from compute.models import Job
-while (count := Job.objects.filter(state="{state}").count()) < {pods}:
+while Job.objects.filter({condition}).count() < {pods}:
     time.sleep(1)
+"""
+# As the platform does an hour after the run has ended; at most a thousand at once.
+_DELETE = """
+import time
+from datetime import timedelta
+from compute.workers import cleaning
+from flows.models import Run
+while Run.objects.filter(is_live=True).exists():
+    time.sleep(1)
+print(cleaning.delete_old_files(keep=timedelta(0)))
 """
 
 
@@ -55,28 +63,37 @@ def main() -> None:
         _attach(control_plane, product)
         _measure_ceiling(control_plane)
         print(f"{PODS} pods on {NODES} simulated nodes", flush=True)
-        before, spent = len(_calls(control_plane)), _cpu_s(control_plane, _pid_of(product))
+        before, spent = len(_calls(control_plane)), _cpu_s(control_plane, product)
         product.api("POST", "/flows/bench/pods/runs", {})
-        shell(product, _WAIT.format(state="running", pods=PODS))
+        shell(product, _WAIT.format(condition="state='running'", pods=PODS))
         print(
             f"starts            {_rate(_calls(control_plane)[before:]):8.0f} a second asked of the API server",
             flush=True,
         )
-        print(f"CPU of a start    {_per_pod(spent, _cpu_s(control_plane, _pid_of(product)), PODS)}", flush=True)
+        print(f"CPU of a start    {_per_pod(spent, _cpu_s(control_plane, product), PODS)}", flush=True)
         time.sleep(10)
-        resting = len(_calls(control_plane))
+        resting, spent = len(_calls(control_plane)), _cpu_s(control_plane, product)
         time.sleep(IDLE_S)
         idle = len(_calls(control_plane)) - resting
         print(f"all running, idle {idle / IDLE_S * 60:8.0f} calls a minute", flush=True)
         print(f"                           {_by_kind(_calls(control_plane)[resting : resting + idle])}", flush=True)
+        print(f"CPU of a minute   {_per_pod(spent, _cpu_s(control_plane, product), IDLE_S / 60)}", flush=True)
+        spent = _cpu_s(control_plane, product)
         _end_pods(control_plane)
-        shell(product, _WAIT.format(state="succeeded", pods=PODS))
-        time.sleep(_FORGOTTEN_AFTER_S)
+        shell(product, _WAIT.format(condition="state='succeeded',log_stored_at__isnull=False", pods=PODS))
+        while sum(call["verb"] == "patch" for call in _calls(control_plane)) < PODS:  # each pod is marked
+            time.sleep(5)
+        print(f"CPU of an end     {_per_pod(spent, _cpu_s(control_plane, product), PODS)}", flush=True)
         calls = _calls(control_plane)
         life = [*calls[before:resting], *calls[resting + idle :]]
-        print(f"whole life        {len(life) / PODS + _LATER:8.2f} calls a pod, of them {_LATER} an hour later")
+        deleted = int(shell(product, _DELETE))
+        deletion = _calls(control_plane)[len(calls) :]
+        calls_of_life = len(life) / PODS + len(deletion) / deleted
+        print(f"whole life        {calls_of_life:8.2f} calls a pod")
         print(f"                           {_by_kind(life)}")
-        print(f"memory            {_peak_bytes(product) / _MIB:8.0f} MiB at most, the platform's processes together")
+        print(f"                           an hour later, of {deleted}: {_by_kind(deletion)}")
+        for name, peak_bytes in _peak_bytes(product).items():
+            print(f"memory            {peak_bytes / _MIB:8.0f} MiB at most of the process `{name}`")
 
 
 def _attach(control_plane: ControlPlane, product: Product) -> None:
@@ -125,29 +142,26 @@ def _measure_ceiling(control_plane: ControlPlane) -> None:
         gateway.create(f"{core}/secrets", manifests.build_secret(launch, settings, "token" * 20))
         gateway.create(f"{core}/pods", pod)
 
-    spent, started_at = _cpu_s(control_plane, os.getpid()), time.monotonic()
+    spent, started_at = _cpu_s(control_plane), time.monotonic()
     with ThreadPoolExecutor(_THREADS_OF_LAUNCHES) as pool:
         list(pool.map(start, range(_OF_CEILING)))
         rate = _OF_CEILING / (time.monotonic() - started_at)
-        cpu = _per_pod(spent, _cpu_s(control_plane, os.getpid()), _OF_CEILING)
+        cpu = _per_pod(spent, _cpu_s(control_plane), _OF_CEILING)
         paths = [f"{core}/pods/{meta['name']}" for meta in gateway.list_metadata(f"{core}/pods", manifests.RESOURCE)]
         list(pool.map(partial(gateway.delete, grace_s=0), paths))
     print(f"ceiling           {rate:8.0f} a second by a bare loop")
     print(f"CPU of a start    {cpu}", flush=True)
 
 
-def _pid_of(product: Product) -> int:
-    return product.processes["up"].pid
-
-
-def _cpu_s(control_plane: ControlPlane, pid: int) -> dict[str, float]:
-    """Return the CPU time so far of a process that asks, and of the programs of the cluster."""
-    pids = {"asking": pid, **{name: control_plane.programs.pid(name) for name in _PROGRAMS}}
+def _cpu_s(control_plane: ControlPlane, product: Product | None = None) -> dict[str, float]:
+    """Return the CPU time so far of each process of the platform, or else of this one, and of the cluster's programs."""
+    asking = {name: process.pid for name, process in product.processes.items()} if product else {"loop": os.getpid()}
+    pids = asking | {name: control_plane.programs.pid(name) for name in _PROGRAMS}
     times = {name: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for name, pid in pids.items()}
     return {name: (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK") for name, parts in times.items()}
 
 
-def _per_pod(before: dict[str, float], after: dict[str, float], pods: int) -> str:
+def _per_pod(before: dict[str, float], after: dict[str, float], pods: float) -> str:
     return ", ".join(f"{name} {(after[name] - spent) / pods * 1000:.1f} ms" for name, spent in before.items())
 
 
@@ -197,14 +211,14 @@ def _end_pod(control_plane: ControlPlane, path: str, pod: dict) -> None:
     control_plane.api.patch(f"{path}/{pod['metadata']['name']}/status", {"status": status})
 
 
-def _peak_bytes(product: Product) -> int:
-    """Return the most memory that each process of the platform has held, all together."""
-    total = 0
-    for process in product.processes.values():
+def _peak_bytes(product: Product) -> dict[str, int]:
+    """Return the most memory that each process of the platform has held."""
+    peaks = {}
+    for name, process in product.processes.items():
         lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
         (peak,) = (line for line in lines if line.startswith("VmHWM:"))
-        total += int(peak.split()[1]) * 1024
-    return total
+        peaks[name] = int(peak.split()[1]) * 1024
+    return peaks
 
 
 if __name__ == "__main__":

@@ -169,6 +169,11 @@ def name_of_run(job_name: str, evictions: int) -> str:
     return f"{job_name}~{evictions + 1}" if evictions else job_name
 
 
+def job_of_run(name: str) -> str:
+    """Return the name of the job that a run is of."""
+    return name.partition("~")[0]
+
+
 def is_safe_name(name: str) -> bool:
     """Whether `name` can be a folder of its own: letters, digits, `.`, `_`, `-`, not hidden, not too long."""
     plain = name.replace("-", "").replace("_", "").replace(".", "")

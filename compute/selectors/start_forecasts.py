@@ -75,6 +75,12 @@ def list_live_jobs() -> list[JobFacts]:
     return list(Job.objects.filter(is_live=True).exclude(gate=Gate.PARTS).order_by("pk").values(*_COLUMNS))
 
 
+def without_placed(jobs: Sequence[JobFacts]) -> list[JobFacts]:
+    """Return the jobs less those that have got their place: they start next, and are in no line any more."""
+    pending = workloads.list_pending([job["workload_id"] for job in jobs if job["workload_id"]])
+    return [job for job in jobs if job["workload_id"] is None or job["workload_id"] in pending]
+
+
 @dataclass(frozen=True)
 class ChangedStart:
     """When a job would start after a change, and `stops`, as JSON, whom it would stop. `raw_s`: without correction."""
@@ -117,12 +123,6 @@ class Forecaster:
     @cached_property
     def _known(self) -> Mapping[str, Outlook]:
         return {outlook.workload_id: outlook for outlook in self._outlooks.of_waiting(self._asked)}
-
-    def without_placed(self, jobs: Sequence[JobFacts]) -> list[JobFacts]:
-        """Return the jobs less those that have got their place: they start next, and are in no line any more."""
-        unknown = [job["workload_id"] for job in jobs if job["workload_id"] and job["workload_id"] not in self._known]
-        placed = set(unknown) - workloads.list_pending(unknown)
-        return [job for job in jobs if job["workload_id"] not in placed]
 
     def _arrivals(self, jobs: Sequence[JobFacts]) -> list[Probe]:
         """Return the jobs that join the queue, with their place in line, at the known time when their data is ready."""

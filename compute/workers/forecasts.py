@@ -64,10 +64,9 @@ def forecast_all(*, only: Collection[str] | None = None) -> None:
     score_started()
     jobs = start_forecasts.list_live_jobs()
     waiting = [job for job in jobs if job["state"] == JobState.PENDING]
-    asked = [job for job in waiting if only is None or job["name"] in only]
+    asked = start_forecasts.without_placed([job for job in waiting if only is None or job["name"] in only])
     if asked:
         forecaster = Forecaster(jobs, asked)
-        asked = forecaster.without_placed(asked)
 
         def make(job: JobFacts) -> NewForecast:
             told = forecaster.forecast(job)

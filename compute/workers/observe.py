@@ -15,14 +15,14 @@ from typing import Any
 
 import structlog
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from compute.adapters import drivers
 from compute.engine.checkpoints import find_last_told
 from compute.engine.failures import with_cause
-from compute.engine.job_spec import name_of_run
+from compute.engine.job_spec import job_of_run, name_of_run
 from compute.engine.log_excerpt import find_excerpt
-from compute.engine.ports import ComputeDriver, JobReport
+from compute.engine.ports import ComputeDriver, JobReport, ReportState
 from compute.engine.reconcile import JobRecord, Record, Repairs, compare
 from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
@@ -44,6 +44,8 @@ _BOOKED = (
     *("checkpoint_id", "started_at", "reason_code"),
 )
 _LOG_END_BYTES = 32 * 1024
+_MANY = 500
+"""Of so many reported jobs those are left out of a look that run and need nothing."""
 _RUN_OVER = JOB_STATES.final | IDLE
 _RUN_BROKEN = _RUN_OVER - {JobState.SUCCEEDED}
 _NO_RUN = {
@@ -83,8 +85,8 @@ def observe_resource(*, resource_id: str) -> None:
         # First the reports, then the database: a job is in the database before it can be reported.
         reports = driver.list_jobs()
         now = clock.now()
-        known = _read_records(resource, reports)
-        repairs = compare(known, reports, now=now, renew_before=now + _RENEW_BELOW)
+        known, unsettled = _read_records(resource, reports, now + _RENEW_BELOW)
+        repairs = compare(known, unsettled, now=now, renew_before=now + _RENEW_BELOW)
         names = {report.token: report.name for report in reports}
         explained = isolation.for_each(
             failures.EXPLAIN,
@@ -125,16 +127,54 @@ def _forget(resource: Resource, driver: ComputeDriver, names: Sequence[str]) -> 
 
 @prepared
 def _started_on(resource_id: str) -> QuerySet[Job, tuple[Any, ...]]:
-    started = Job.objects.filter(resource=resource_id, is_live=True).exclude(state__in=sorted(IDLE))
-    return started.values_list(*_BOOKED)
+    return _started(resource_id).values_list(*_BOOKED)
 
 
-def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobRecord]:
-    known = {record.name: record for record in map(_record_of, _started_on(resource.pk))}
-    for names in orm.in_batches([report.name for report in reports if report.name not in known]):
+@prepared
+def _unsettled_on(resource_id: str, renew_before: datetime) -> QuerySet[Job, tuple[Any, ...]]:
+    return _started(resource_id).exclude(_is_settled(renew_before)).values_list(*_BOOKED)
+
+
+@prepared
+def _settled_on(resource_id: str, renew_before: datetime) -> QuerySet[Job, tuple[str, int, str]]:
+    return _started(resource_id).filter(_is_settled(renew_before)).values_list("name", "evictions", "token")
+
+
+def _is_settled(renew_before: datetime) -> Q:
+    return Q(state=JobState.RUNNING, reason="", lease_expires_at__gt=renew_before)
+
+
+def _started(resource_id: str) -> QuerySet[Job]:
+    return Job.objects.filter(resource=resource_id, is_live=True).exclude(state__in=sorted(IDLE))
+
+
+def _read_records(
+    resource: Resource, reports: Sequence[JobReport], renew_before: datetime
+) -> tuple[list[JobRecord], Sequence[JobReport]]:
+    """Return what the database says, and the reports that may differ from it.
+
+    Of many jobs most run, as their reports say, and have leases that need no renewal yet: of these little is read.
+    """
+    is_many = len(reports) >= _MANY
+    started = _unsettled_on(resource.pk, renew_before) if is_many else _started_on(resource.pk)
+    known = {record.name: record for record in map(_record_of, started)}
+    if is_many:
+        settled = {
+            name_of_run(name, evictions): token for name, evictions, token in _settled_on(resource.pk, renew_before)
+        }
+        reports = [
+            report
+            for report in reports
+            if report.state is not ReportState.RUNNING
+            or report.reason
+            or report.name in known  # it was changed between the two queries
+            or settled.get(report.name) != report.token
+        ]
+    missing = [job_of_run(report.name) for report in reports if report.name not in known]
+    for names in orm.in_batches(missing):
         rows = Job.objects.filter(name__in=names).values_list(*_BOOKED)
         known.update((record.name, record) for record in map(_record_of, rows))
-    return list(known.values())
+    return list(known.values()), reports
 
 
 def _record_of(row: tuple[Any, ...]) -> JobRecord:

@@ -94,7 +94,8 @@ def _database(settings: env.Settings) -> dict[str, object]:
                 "transaction_mode": "IMMEDIATE",
                 "timeout": 20,
                 "init_command": (
-                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;"
+                    # 4 MB of pages for each of some 20 threads. What is not among them the system has in memory.
+                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-4000;"
                     # 16 MB of log: whoever commits then moves it to the database and waits for the disk.
                     "PRAGMA wal_autocheckpoint=4000;"
                 ),

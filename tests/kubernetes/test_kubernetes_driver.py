@@ -160,6 +160,7 @@ def test_a_job_takes_five_calls_from_its_start_to_its_deletion(place):
     place.wait_for_end("quick")
     place.driver.forget("quick")
     assert read_log(place, "quick") == "***\n"
+    place.driver.forget("quick")  # as who deletes it does
     place.driver.delete("quick")
 
     # Secret, pod; forget; log; Secret.

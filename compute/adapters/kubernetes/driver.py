@@ -106,7 +106,10 @@ class KubernetesDriver:
         # What saves calls to the process that starts and follows a job: it asks for both again where it does not know.
         self._secret_forms: dict[str, list[bytes]] = {}
         self._forgotten: dict[str, int] = {}
+        self._telling = threading.Lock()
+        self._pods: dict[str, Json] = {}  # those of which the last report was made, by name
         self._told: dict[str, _Told] = {}  # by run
+        self._sharing: list[Json] = []  # the pods that share a GPU, or reserve one
         self._kept: dict[str, tuple[str, str]] = {}  # the job and the root of an output, which is opened often
 
     @property
@@ -231,23 +234,31 @@ class KubernetesDriver:
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what all pods say that are not forgotten. Those that should not go on are ended."""
         now = clock.now()
+        self._read_changes()
         waits = self._settle_shares(now)
-        runs: dict[str, list[Json]] = {}
-        for pod in self._list_pods():
-            runs.setdefault(states.name_of(pod), []).append(pod)
-        told = {name: self._tell(pods, self._told.get(name)) for name, pods in runs.items()}
-        self._told = told
-        for each in told.values():
+        told = self._read_changes()
+        for each in told:
             for pod, verdict in () if each.is_settled else states.judge_run(each.pods, now):
                 self._end(pod, verdict, states.grace_period_of(pod))
-        reports = (each.report for each in told.values() if each.report is not None)
+        reports = (each.report for each in told if each.report is not None)
         return sorted((gpu_shares.explain(each, waits) for each in reports), key=lambda report: report.name)
 
-    def _tell(self, pods: list[Json], before: _Told | None) -> _Told:
-        """Return what the pods of a run say: what they said before, unless one has changed."""
-        if before is not None and before.pods == pods:  # quick, as what has not changed is the same object
-            return before
-        return _Told(pods, states.report_of_run(pods), states.is_settled(pods))
+    def _read_changes(self) -> Collection[_Told]:
+        """Return what the pods of each run say. Only those are read that have changed: there may be thousands."""
+        with self._telling:
+            pods = {pod["metadata"]["name"]: pod for pod in self._ask(self._cache.list)}
+            changed = [pod for name, pod in pods.items() if self._pods.get(name) is not pod]
+            changed += [pod for name, pod in self._pods.items() if name not in pods]
+            if changed:
+                runs: dict[str, list[Json]] = {states.name_of(pod): [] for pod in changed}
+                for pod in pods.values():
+                    if (run := states.name_of(pod)) in runs and not gpu_shares.is_reservation(pod):
+                        runs[run].append(pod)
+                told = {run: each for run, each in self._told.items() if run not in runs}
+                told |= {run: _tell(members) for run, members in runs.items() if members}
+                sharing = list(filter(gpu_shares.is_concerned, pods.values()))
+                self._pods, self._told, self._sharing = pods, told, sharing
+            return self._told.values()
 
     def _list_pods(self) -> list[Json]:
         """Return the pods of runs that are not forgotten."""
@@ -255,7 +266,7 @@ class KubernetesDriver:
 
     def _settle_shares(self, now: datetime) -> Mapping[str, str]:
         """Reserve the GPUs that jobs share, and give back those that none does; return what runs wait for."""
-        found = gpu_shares.settle(self._ask(self._cache.list), self._settings, now)
+        found = gpu_shares.settle(self._sharing, self._settings, now)
         for pod, verdict in found.end:
             self._end(pod, verdict, states.grace_period_of(pod))
         for manifest, sharers in found.missing:
@@ -417,7 +428,9 @@ class KubernetesDriver:
         pod_name = object_name(self._settings, name)
         known = self._cache.find(pod_name)
         pods = [known] if known is not None else self._list_run(name)
-        count = max(map(states.most_replicas_of, pods), default=1)
+        if not pods:
+            return  # a pod that this process has yet to hear of is listed then, and forgotten by whoever lists it
+        count = max(map(states.most_replicas_of, pods))
         for pod in pods:
             self._note_output(pod)  # it is opened later, when the pod is not known any more
         # That of replica 0 is the last one: whoever is interrupted finds by it that there were several.
@@ -620,6 +633,10 @@ class KubernetesDriver:
                 return question()
             except Refusal as error:
                 raise ResourceUnreachable(f"The cluster refuses: {error.message}") from error
+
+
+def _tell(pods: list[Json]) -> _Told:
+    return _Told(pods, states.report_of_run(pods), states.is_settled(pods))
 
 
 def _is_at(pod: Json, place: Replica) -> bool:

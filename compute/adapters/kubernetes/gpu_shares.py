@@ -49,6 +49,11 @@ def reservation_of(pod: Json) -> str:
     return str((pod["metadata"].get("labels") or {}).get(SHARES, ""))
 
 
+def is_concerned(pod: Json) -> bool:
+    """Whether `settle` has to know of a pod."""
+    return is_reservation(pod) or bool(reservation_of(pod))
+
+
 def build_reservation(settings: PodSettings, name: str, sharer: Json) -> Json:
     """Return the pod that reserves a device on the node of one that shares it, and tolerates what that one does.
 
@@ -110,7 +115,7 @@ def told_device(pod: Mapping[str, Any]) -> str:
 
 
 def settle(pods: Collection[Json], settings: PodSettings, now: datetime) -> Settlement:
-    """Return what is to be done about the GPUs that these pods share: all of ours that are not forgotten."""
+    """Return what is to be done about the GPUs that pods share: these are all it concerns that are not forgotten."""
     found = Settlement()
     reservations = {pod["metadata"]["name"]: pod for pod in pods if is_reservation(pod)}
     sharers = [pod for pod in pods if reservation_of(pod) and not states.has_ended(pod)]

@@ -101,6 +101,31 @@ def test_a_failure_is_recorded_with_its_reason(running, driver, end, reason_code
     assert (running.reason_code, running.reason) == (reason_code, reason)
 
 
+def test_a_look_at_hundreds_finds_each_that_differs_and_leaves_all_others_alone(project, template, resource, driver):
+    submitted = make.submit(project, template, *(f"job-{number}" for number in range(500)))
+    make.start(submitted)
+    look(resource)
+    ended, foreign, unleased, overdue, stopping, noted, evicted, *others = submitted
+    driver.finish(ended.name)
+    driver.jobs.change(foreign.name, token="of an older job")
+    Job.objects.filter(pk=unleased.pk).update(lease_expires_at=None)
+    Job.objects.filter(pk=overdue.pk).update(lease_expires_at=clock.now())
+    Job.objects.filter(pk=stopping.pk).update(state=JobState.STOPPING)
+    Job.objects.filter(pk=noted.pk).update(reason="Its node does not answer.")
+    Job.objects.filter(pk=evicted.pk).update(evictions=1)
+    untouched = Job.objects.filter(pk__in=[job.pk for job in others]).order_by("pk").values()
+    before = list(untouched)
+
+    look(resource)
+
+    assert list(untouched.all()) == before
+    assert make.state_of(ended) == JobState.SUCCEEDED
+    assert driver.jobs.graces_s.keys() == {foreign.name, stopping.name, evicted.name}
+    assert [make.state_of(job) for job in (foreign, stopping, evicted)] == ["running", "stopping", "running"]
+    assert all(Job.objects.get(pk=job.pk).lease_expires_at > clock.now() for job in (unleased, overdue))
+    assert Job.objects.get(pk=noted.pk).reason == ""
+
+
 def test_a_report_with_another_token_is_not_believed(running, resource, driver):
     driver.jobs.change("train", token="of an older job")
     driver.finish("train")
