@@ -22,9 +22,7 @@ import psycopg
 
 from benchmarks import handover_peers
 from benchmarks.counted import read_counts
-from benchmarks.product import shell
-from tests import services
-from tests.folders import open_folder
+from benchmarks.product import servers, shell
 from tests.journeys.product import Product, is_full
 
 STEPS = int(os.environ.get("BENCH_STEPS", "40"))
@@ -104,7 +102,7 @@ class Counted(Product):
 
 
 def main() -> None:
-    with _services():
+    with servers():
         print(
             "ended runs    of a step: statements  CPU ms  kernel ms  database   hand-over ms p50   p99    idle/s: statements  CPU %  database"
         )
@@ -113,20 +111,6 @@ def main() -> None:
                 _measure(product, count)
     if "BENCH_PEERS" in os.environ:
         handover_peers.main()
-
-
-@contextlib.contextmanager
-def _services() -> Iterator[None]:
-    """Start the servers of a full installation, where one is asked for and none is there."""
-    if not os.environ.get("BENCH_FULL") or is_full():
-        yield
-        return
-    tools = services.find_tools()
-    if missing := [name for name, path in tools.items() if path is None]:
-        raise SystemExit(f"A full installation needs {', '.join(missing)}; see CONTRIBUTING.md.")
-    with open_folder() as base, services.started(tools, base) as names:
-        os.environ.update(names)
-        yield
 
 
 def _measure(product: Counted, count: int) -> None:

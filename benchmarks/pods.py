@@ -4,7 +4,7 @@ kwok says what kubelets would say about 500 nodes and 5,000 pods; API server, et
 are those that the API server has counted for the platform's account. All pods run until every one was started, then the
 cluster is left alone for a minute, then they end. The ceiling is what a bare loop reaches that makes the same objects,
 with as many threads, before all that. `make kube-tools` builds what it takes. `BENCH_PODS`, `BENCH_NODES`
-and `BENCH_IDLE_S` change the size.
+and `BENCH_IDLE_S` change the size; `BENCH_FULL=1` asks for a full installation, whose controller is a process of its own.
 """
 
 import json
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchmarks.product import running, shell
+from benchmarks.product import running, servers, shell
 from compute.adapters.kubernetes import manifests
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import Launch
@@ -59,7 +59,7 @@ print(cleaning.delete_old_files(keep=timedelta(0)))
 
 def main() -> None:
     account = f"system:serviceaccount:{_NAMESPACE}:nearline"
-    with running_control_plane(audited=account) as control_plane, running() as product:
+    with servers(), running_control_plane(audited=account) as control_plane, running() as product:
         _attach(control_plane, product)
         _measure_ceiling(control_plane)
         print(f"{PODS} pods on {NODES} simulated nodes", flush=True)

@@ -1,13 +1,33 @@
-"""An embedded product of its own for a benchmark: started, used through its CLI and API, stopped."""
+"""A product of its own for a benchmark: started, used through its CLI and API, stopped.
+
+It is an embedded one; within `servers` and with `BENCH_FULL=1` a full one, of which each process is one of its own.
+"""
 
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.journeys.product import ROOT, Product
+from tests import services
+from tests.folders import open_folder
+from tests.journeys.product import ROOT, Product, is_full
+
+
+@contextlib.contextmanager
+def servers() -> Iterator[None]:
+    """Start the servers of a full installation, where one is asked for and none is there."""
+    if not os.environ.get("BENCH_FULL") or is_full():
+        yield
+        return
+    tools = services.find_tools()
+    if missing := [name for name, path in tools.items() if path is None]:
+        raise SystemExit(f"A full installation needs {', '.join(missing)}; see CONTRIBUTING.md.")
+    with open_folder() as base, services.started(tools, base) as names:
+        os.environ.update(names)
+        yield
 
 
 @contextlib.contextmanager
