@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -92,7 +93,8 @@ class StampedLogs:
         """Read on in the log at a path of the API. `has_ended`: what it has now is all of it.
 
         With `follow_s` what is printed in the next so many seconds is read too. One that `is_part` of a joined log is
-        kept with its time stamps. Raises what the source raises.
+        kept with its time stamps. `read_secrets` is asked what not to show once there is a line. Raises what the source
+        raises.
         """
         name = _part_of(name) if is_part else name
         # Who follows a log stops soon after its command has.
@@ -107,7 +109,7 @@ class StampedLogs:
                 query["follow"] = "true"
             try:
                 lines = _lines(self._source.stream(path, read_s=10 + follow_s, **query), is_whole=has_ended)
-                position = self._append(name, position, lines, read_secrets(), with_stamps=is_part)
+                position = self._append(name, position, lines, cache(read_secrets), with_stamps=is_part)
             except Refusal as error:  # it has not started yet, or its node has removed it
                 log.debug("log.refused", pod=name, error=error.message)
             self._keep(name, replace(position, is_complete=has_ended))
@@ -156,7 +158,7 @@ class StampedLogs:
         name: str,
         position: _Position,
         lines: Iterator[bytes],
-        needles: list[bytes],
+        read_secrets: Callable[[], list[bytes]],
         *,
         with_stamps: bool,
     ) -> _Position:
@@ -176,7 +178,7 @@ class StampedLogs:
                 before, after = (
                     (stamped[: _STAMP + 1], b"" if line.endswith(b"\n") else b"\n") if with_stamps else _BARE
                 )
-                line = before + mask(line, needles) + after
+                line = before + mask(line, read_secrets()) + after
                 is_cut = position.size + len(line) > DEFAULT_LOG_LIMIT_BYTES
                 file.write(before + _CUT if is_cut else line)
                 file.flush()

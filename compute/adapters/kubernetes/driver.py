@@ -567,10 +567,12 @@ class KubernetesDriver:
         """Read on in the log of a pod, by the name of that, and of the objects of its run."""
 
         def read_secrets() -> list[bytes]:
-            if run in self._secret_forms:
-                return self._secret_forms[run]
-            secret = self._gateway.get(f"{self._secrets_path}/{run}") or {}
-            return forms_of(manifests.read_secret_values(secret))
+            forms = self._secret_forms.get(run)
+            if forms is None:
+                secret = self._gateway.get(f"{self._secrets_path}/{run}") or {}
+                forms = forms_of(manifests.read_secret_values(secret))
+                _remember(self._secret_forms, run, forms)
+            return forms
 
         path = f"{self._pods_path}/{name}/log"
         fetch = partial(self._logs.fetch, name, path, read_secrets, has_ended=has_ended, follow_s=follow_s)

@@ -57,6 +57,24 @@ def test_a_log_is_read_on_where_it_was_left(logs, pods):
     assert pods.since == [None, "2026-11-21T12:00:01Z"]
 
 
+def test_what_is_not_to_be_shown_is_asked_for_once_and_only_where_there_are_lines(logs, pods):
+    asked = []
+
+    def read_secrets():
+        asked.append("secrets")
+        return [b"hunter22"]
+
+    logs.fetch("a", "/log", read_secrets, has_ended=False)
+    assert asked == []
+
+    pods.print(1, b"hunter22\n")
+    pods.print(2, b"again hunter22\n")
+    logs.fetch("a", "/log", read_secrets, has_ended=True)
+
+    assert logs.read("a", 0, 1000).data == b"***\nagain ***\n"
+    assert asked == ["secrets"]
+
+
 def test_lines_with_the_same_time_stamp_are_each_read_once(logs, pods):
     pods.print(1, b"a\n")
     pods.print(1, b"b\n")
