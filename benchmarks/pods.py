@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _attach(control_plane: ControlPlane, product: Product) -> None:
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda number: add_node(control_plane, gpu_node(f"node-{number}")), range(NODES)))
     control_plane.create_namespace(_NAMESPACE, enforce="restricted")
     objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(_NAMESPACE)}

@@ -75,10 +75,13 @@ def list_live_jobs() -> list[JobFacts]:
     return list(Job.objects.filter(is_live=True).exclude(gate=Gate.PARTS).order_by("pk").values(*_COLUMNS))
 
 
-def without_placed(jobs: Sequence[JobFacts]) -> list[JobFacts]:
-    """Return the jobs less those that have got their place: they start next, and are in no line any more."""
-    pending = workloads.list_pending([job["workload_id"] for job in jobs if job["workload_id"]])
-    return [job for job in jobs if job["workload_id"] is None or job["workload_id"] in pending]
+def list_in_line(jobs: Sequence[JobFacts]) -> list[JobFacts]:
+    """Return those of some pending jobs that wait for data or for a place.
+
+    Those that have got their place start next; for those that no cycle has seen yet there may be one.
+    """
+    waiting = workloads.list_waiting([job["workload_id"] for job in jobs if job["workload_id"]])
+    return [job for job in jobs if job["workload_id"] is None or job["workload_id"] in waiting]
 
 
 @dataclass(frozen=True)

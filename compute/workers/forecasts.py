@@ -59,12 +59,12 @@ def score_started() -> None:
 def forecast_all(*, only: Collection[str] | None = None) -> None:
     """Score the forecasts of jobs that have started, forecast those that wait, and move those that need not wait.
 
-    Where named, it is `only` some of those that wait. One that has its place starts next, so it is not forecast.
+    Where named, it is `only` some of those that wait. What has its place, or may get one now, is not forecast.
     """
     score_started()
     jobs = start_forecasts.list_live_jobs()
     waiting = [job for job in jobs if job["state"] == JobState.PENDING]
-    asked = start_forecasts.without_placed([job for job in waiting if only is None or job["name"] in only])
+    asked = start_forecasts.list_in_line([job for job in waiting if only is None or job["name"] in only])
     if asked:
         forecaster = Forecaster(jobs, asked)
 

@@ -77,10 +77,10 @@ def find_pending_with_data() -> list[QuerySet[Workload]]:
     return [Workload.objects.filter(state=WorkloadState.PENDING, missing_bytes__isnull=False).order_by("pk")]
 
 
-def list_pending(workload_ids: Collection[str]) -> set[str]:
-    """Return those of these workloads that are pending. For the platform itself."""
-    pending = Workload.objects.filter(state=WorkloadState.PENDING).order_by()
-    rows = (pending.filter(pk__in=batch).values_list("pk", flat=True) for batch in in_batches(workload_ids))
+def list_waiting(workload_ids: Collection[str]) -> set[str]:
+    """Return those of these workloads that a cycle has left without a place. For the platform itself."""
+    waiting = Workload.objects.filter(state=WorkloadState.PENDING).exclude(answer=None, reason_code="").order_by()
+    rows = (waiting.filter(pk__in=batch).values_list("pk", flat=True) for batch in in_batches(workload_ids))
     return set(chain.from_iterable(rows))
 
 
