@@ -309,6 +309,18 @@ def test_what_was_told_and_did_not_hold_raises_what_is_aimed_at(project, whole, 
     assert (pool.likely_level, pool.late_level) == (0.525, pytest.approx(0.918))
 
 
+def test_a_job_is_forecast_once_a_cycle_has_left_it_without_a_place(project, whole, at_noon):
+    make.submit(project, whole, "holder", simulated_duration_s=HOUR_S)
+    make.submit(project, whole, "waits", simulated_duration_s=600)
+    forecasts.forecast_all()
+    assert not Forecast.objects.exists()
+
+    cycle.run_once()  # the first one has its place, and has not begun
+    forecasts.forecast_all()
+
+    assert [row.name for row in Forecast.objects.all()] == ["waits"]
+
+
 def test_only_some_of_the_jobs_that_wait_can_be_forecast(project, whole, at_noon):
     make.submit(project, whole, "holder", simulated_duration_s=HOUR_S)
     run_cycle()
