@@ -75,13 +75,14 @@ def list_live_jobs() -> list[JobFacts]:
     return list(Job.objects.filter(is_live=True).exclude(gate=Gate.PARTS).order_by("pk").values(*_COLUMNS))
 
 
-def list_in_line(jobs: Sequence[JobFacts]) -> list[JobFacts]:
-    """Return those of some pending jobs that wait for data or for a place.
+def list_in_line() -> set[str]:
+    """Return the ids of the pending jobs that wait for data or for a place.
 
     Those that have got their place start next; for those that no cycle has seen yet there may be one.
     """
-    waiting = workloads.list_waiting([job["workload_id"] for job in jobs if job["workload_id"]])
-    return [job for job in jobs if job["workload_id"] is None or job["workload_id"] in waiting]
+    pending = list(Job.objects.filter(is_live=True, state=JobState.PENDING).values_list("pk", "workload_id"))
+    waiting = workloads.list_waiting([workload_id for _, workload_id in pending if workload_id is not None])
+    return {job_id for job_id, workload_id in pending if workload_id is None or workload_id in waiting}
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,9 @@ def forecast_all(*, only: Collection[str] | None = None) -> None:
     Where named, it is `only` some of those that wait. What has its place, or may get one now, is not forecast.
     """
     score_started()
-    jobs = start_forecasts.list_live_jobs()
-    waiting = [job for job in jobs if job["state"] == JobState.PENDING]
-    asked = start_forecasts.list_in_line([job for job in waiting if only is None or job["name"] in only])
+    in_line = start_forecasts.list_in_line()
+    jobs = start_forecasts.list_live_jobs() if in_line else []
+    asked = [job for job in jobs if job["pk"] in in_line and (only is None or job["name"] in only)]
     if asked:
         forecaster = Forecaster(jobs, asked)
 

@@ -77,7 +77,9 @@ def test_who_waits_behind_it_is_told_so(member, project, full):
 
     older = Job.objects.get(name="older")
     held = outlooks.find_outlooks(actor=member, jobs=[older])[older.pk].holders
-    assert [(each.job, each.is_ahead, each.has_priority) for each in held if each.is_ahead] == [(urgent.name, True, True)]
+    assert [(each.job, each.is_ahead, each.has_priority) for each in held if each.is_ahead] == [
+        (urgent.name, True, True)
+    ]
 
 
 def test_a_trial_says_whom_it_would_stop(member, project, full):
