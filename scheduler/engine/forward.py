@@ -59,7 +59,7 @@ class Holder:
 class PlannedStop:
     """A job that is stopped in `in_s` seconds to free its resources for another one.
 
-    `goes_on`: it is elastic, gives back some of its replicas, and runs on with the others.
+    `goes_on`: it is elastic, gives back or moves some of its replicas, and runs on with the others.
     """
 
     job_id: str
@@ -502,8 +502,10 @@ class _Pass:
 
 
 def _is_up(job: Job) -> bool:
-    """Return whether as much of a job runs as it needs."""
-    return job.is_whole() and not job.reserved and any(pod.state in ACTIVE for pod in job.pods)
+    """Return whether as much of a job runs as it needs, without what is reserved for more of it or moves."""
+    sets = job.pod_sets.values()
+    is_enough = all(pod_set.active >= pod_set.view.min_available for pod_set in sets if pod_set.reserved)
+    return job.is_whole() and is_enough and any(pod.state in ACTIVE for pod in job.pods)
 
 
 def _after(pod: Pod) -> PodView:

@@ -8,8 +8,6 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import transaction
-from django.db.models import Count
 
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
@@ -30,6 +28,7 @@ from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.transactions import undone
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 CASES = int(os.environ.get("NEARLINE_TEST_TRIALS", "8"))
@@ -314,14 +313,9 @@ class Clusters:
         return min((moment for moment in moments if moment > self.now), default=None)
 
 
-def _held() -> dict[str, tuple[int, int]]:
-    """Return how often each job was evicted, and how many of its replicas hold capacity."""
-    rows = Job.objects.annotate(pods=Count("workload__placements")).values_list("name", "evictions", "pods")
-    return {name: (evictions, pods) for name, evictions, pods in rows}
-
-
-class _Undone(Exception):
-    """What happened is to be as if it had not."""
+def _held() -> dict[str, tuple[int, set[str]]]:
+    """Return how often each job was evicted, and where its replicas hold capacity."""
+    return {job.name: (job.evictions, {str(place) for place in job.places if place[0]}) for job in Job.objects.all()}
 
 
 def find_disagreements(dice: random.Random, at) -> list[str]:
@@ -339,9 +333,8 @@ def find_disagreements(dice: random.Random, at) -> list[str]:
     now, found = world.now, _find_other_decisions()
     for _ in range(TRIALS_OF_STATE):
         team, wanted = world.any_submission("tried", dice.randint(60, 600))
-        with suppress(_Undone, NoResourceFits), transaction.atomic():
+        with suppress(NoResourceFits), undone():
             found.append(_disagreement(world, team, wanted))
-            raise _Undone
         world.now = now
         at(now)
         cycle._sessions.forget()
@@ -372,7 +365,9 @@ def _disagreement(world: Clusters, team: Project, wanted: Submission) -> str:
     after = _held()
     stopped = {(name, False) for name, (evictions, _) in held.items() if after[name][0] > evictions}
     stopped |= {
-        (name, True) for name, each in held.items() if after[name][0] == each[0] and 0 < after[name][1] < each[1]
+        (name, True)
+        for name, (evictions, places) in held.items()
+        if after[name][0] == evictions and after[name][1] and not places <= after[name][1]
     }
     named = {(stop.job, stop.goes_on) for stop in told.stops if stop.at == now}
     if named != (stopped if Job.objects.get(name="tried").state == "running" else set()):

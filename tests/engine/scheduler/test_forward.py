@@ -161,6 +161,21 @@ def test_a_job_for_which_running_work_may_be_moved_later_starts_then():
     assert told.likely_s == 300
 
 
+def test_a_job_of_which_one_replica_is_moved_goes_on_until_its_end():
+    pods = [held(f"e-{name}", "team", name, {0: 1}).pods[0] for name in ("n1", "n2")]
+    elastic = replace(gang("e", "team", 1, 2, least=1), pods=tuple(pods))
+
+    told = forecast(
+        [elastic, wait("c", "team", 2), wait("d", "team", 2, minute=1)],
+        {"e": HOUR, "c": 2 * HOUR, "d": 60.0},
+        nodes=[node("n1", 2), node("n2", 2)],
+        queues=[queue("team", 4)],
+    )
+
+    assert (told["c"].likely_s, told["c"].stops) == (0, (PlannedStop("e", 0.0, StopCode.MOVED, goes_on=True),))
+    assert told["d"].likely_s == HOUR
+
+
 def test_the_wait_of_a_job_whose_data_comes_counts_from_its_submission():
     jobs = [held("a", "team", "n1", {0: 1})]
     snapshot = Snapshot([node("n1", 2)], [queue("team", 2)], jobs)
