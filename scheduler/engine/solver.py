@@ -29,6 +29,8 @@ from scheduler.engine.victims import Unit, VictimQueue
 from scheduler.engine.waiting import line_up
 
 _GROWTH, _PARITY_GROWTH = 8, 2
+_COMPARED = 256
+"""How many sets of victims of one node are compared at once: on large clusters not all, which would take long."""
 
 Wanted = Mapping[Job, list[Pod]]
 """The pods to place, by their jobs."""
@@ -123,8 +125,11 @@ def _scenarios(
 ) -> Iterator[list[Unit]]:
     """Yield sets of victims worth a simulation: none if what others leave is enough, those of one node, larger ones.
 
-    The units that were looked at are added to `seen`.
+    To move work, of those of one node come first which add up to the fewest stops. The units that were looked at are
+    added to `seen`.
     """
+    is_for_moves = session.cause.code is StopCode.MOVED and session.policy.honors_reservations
+    compared = _COMPARED if is_for_moves else 1
     known = {pod for unit in recorded for pod in unit}
     may_help = _filter_of(session, pods)
     capacity = Forecast(session, pods, recorded)
@@ -132,6 +137,7 @@ def _scenarios(
         yield recorded
     pool: list[Unit] = []
     on_node: dict[NodeLedger, list[Unit]] = {}
+    of_one_node: list[list[Unit]] = []
     enough: list[int] = []
     while (unit := candidates.pop()) is not None:
         fresh = [pod for pod in unit if pod not in known]
@@ -149,9 +155,18 @@ def _scenarios(
         for node in nodes:
             on_node.setdefault(node, []).append(fresh)
             if capacity.is_enough_on(node):
-                yield [*recorded, *on_node[node]]
+                of_one_node.append([*recorded, *on_node[node]])
+                if len(of_one_node) == compared:
+                    yield from sorted(of_one_node, key=_count_stops)
+                    of_one_node.clear()
+    yield from sorted(of_one_node, key=_count_stops)
     for count in _doubling(enough) if session.policy.honors_reservations else enough:
         yield [*recorded, *pool[:count]]
+
+
+def _count_stops(units: Sequence[Unit]) -> int:
+    """Return how often the jobs of some units will have been stopped if they are: each bears only so many stops."""
+    return sum(1 + unit[0].job.view.evictions for unit in units)
 
 
 def _doubling(counts: Sequence[int]) -> list[int]:

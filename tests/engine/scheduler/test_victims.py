@@ -140,6 +140,22 @@ def test_a_job_that_was_stopped_as_often_as_allowed_is_not_moved_either(eviction
     } == moved
 
 
+@pytest.mark.parametrize(("evictions", "moved"), [(0, {"alone"}), (1, {"left", "right"})])
+def test_the_work_of_that_node_moves_whose_stops_add_up_to_least(evictions, moved):
+    jobs = [
+        runs("left", [0, 1], 100, on="n1", minute=1),
+        runs("right", [2, 3], 100, on="n1", minute=2),
+        runs("alone", [0], 100, on="n2", minute=3, evictions=2 * evictions),
+        runs("stays", [0], 100, on="n3", minute=4, evictions=5),
+        wait("wide", "guest", 4, minute=5),
+    ]
+    rows = [node(name, 4) for name in ("n1", "n2", "n3")]
+
+    decisions = run_cycle(Snapshot(rows, [queue("guest", 12)], jobs), NEARLINE)
+
+    assert {decision.job_id for decision in decisions if isinstance(decision, Stop)} == moved
+
+
 @pytest.mark.parametrize(("nodes", "tried"), [(4, 9), (8, 14), (16, 23)])
 def test_where_moves_cannot_help_a_set_a_node_is_tried_and_others_of_doubled_size(nodes, tried, monkeypatch):
     rows = [node(f"n{index}", 4) for index in range(nodes)]
