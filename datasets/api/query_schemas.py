@@ -23,7 +23,8 @@ class QueryIn(BodySchema):
     """A new query. A file is selected when it meets all that is asked: one of `globs`, one of `types`, all `file_tags`.
 
     `ref`: the branch, tag or commit that is asked where none is named; empty: the default branch. `types` are endings
-    such as `png`. `tags_file`: the CSV or YAML file of the commit with the tags; empty: `tags.csv` or `tags.yaml`.
+    such as `png`. `tags_file`: the CSV, YAML or Parquet file of the commit with the tags; empty: `tags.csv`, `.yaml` or
+    `.parquet`.
     """
 
     name: Label

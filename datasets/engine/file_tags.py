@@ -1,14 +1,14 @@
 """Tags of files, as a file of the same commit lists them: which files have all of some tags.
 
 CSV: a header, the column `path` (else the first one) names a file, and each other column is a tag `column=value`; a
-value with `|` is several. YAML: a mapping of files to their tags: a text, a list, or a mapping, which is `key=value`.
-A file is named by its path, or by its name alone where no slash is in it. Lists come from strangers: both are
-bounded, and YAML has no aliases here.
+value with `|` is several. Parquet: the same, and a list is several values too. YAML: a mapping of files to their tags:
+a text, a list, or a mapping, which is `key=value`. A file is named by its path, or by its name alone where no slash is
+in it. Lists come from strangers: all are bounded, and YAML has no aliases here.
 """
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ruamel.yaml import YAML
@@ -24,12 +24,17 @@ from ruamel.yaml.events import (
     StreamStartEvent,
 )
 
+from datasets.engine.parquet_columns import ParquetTable
+from datasets.engine.parquet_pages import UnreadableTable
 from nearline.content.paths import to_bytes, to_text
 
-USUAL_PLACES: Final = (b"tags.csv", b"tags.yaml", b"tags.yml")
-MAX_CSV_BYTES: Final = 64 * 2**20
+USUAL_PLACES: Final = (b"tags.csv", b"tags.yaml", b"tags.yml", b"tags.parquet")
+MAX_TABLE_BYTES: Final = 64 * 2**20
 MAX_YAML_BYTES: Final = 256 * 2**10
-"""Reading YAML takes about ten seconds a MiB; longer lists are written by programs, as CSV."""
+"""Reading YAML takes about ten seconds a MiB; longer lists are written by programs, as CSV or Parquet."""
+
+
+_CSV, _PARQUET = _TABLES = (b".csv", b".parquet")
 
 
 class BadTagList(ValueError):
@@ -37,19 +42,23 @@ class BadTagList(ValueError):
 
 
 def check_size(path: bytes, size_bytes: int) -> None:
-    """Raise BadTagList for what is neither CSV nor YAML, or too large to be read."""
+    """Raise BadTagList for what is neither a table nor YAML, or too large to be read."""
     name = path.lower()
-    if not name.endswith((b".csv", b".yaml", b".yml")):
-        raise BadTagList("Its name ends in none of .csv, .yaml and .yml.")
-    most = MAX_CSV_BYTES if name.endswith(b".csv") else MAX_YAML_BYTES
+    if not name.endswith((*_TABLES, b".yaml", b".yml")):
+        raise BadTagList("Its name ends in none of .csv, .parquet, .yaml and .yml.")
+    most = MAX_TABLE_BYTES if name.endswith(_TABLES) else MAX_YAML_BYTES
     if size_bytes > most:
-        raise BadTagList(f"It has more than {most:,} bytes; as CSV it may have {MAX_CSV_BYTES:,}.")
+        raise BadTagList(f"It has more than {most:,} bytes; as CSV or Parquet it may have {MAX_TABLE_BYTES:,}.")
 
 
 def find_tagged(path: bytes, data: bytes, tags: Sequence[str]) -> frozenset[bytes]:
     """Return the files that have all of the tags, as the list at `path` names them. Raises BadTagList."""
-    text, wanted = to_text(data.removeprefix(b"\xef\xbb\xbf")), frozenset(tags)
-    rows = _read_csv(text) if path.lower().endswith(b".csv") else _read_yaml(text)
+    wanted = frozenset(tags)
+    if path.lower().endswith(_PARQUET):
+        rows = _read_parquet(data, wanted)
+    else:
+        text = to_text(data.removeprefix(b"\xef\xbb\xbf"))
+        rows = _read_csv(text) if path.lower().endswith(_CSV) else _read_yaml(text)
     return frozenset(to_bytes(name) for name, found in rows if wanted <= found)
 
 
@@ -67,6 +76,21 @@ def _read_csv(text: str) -> Iterator[tuple[str, set[str]]]:
                 yield row[names], {key + value for key, cell in cells for value in cell.split("|")}
     except csv.Error as error:
         raise BadTagList(f"Line {rows.line_num} is not CSV: {error}.") from error
+
+
+def _read_parquet(data: bytes, wanted: Collection[str]) -> Iterator[tuple[str, set[str]]]:
+    """Read the names of files and those columns that one of the wanted tags may stand in."""
+    try:
+        table = ParquetTable(data)
+        first = "path" if "path" in table.names else table.names[0]
+        keys = [key for key in table.names if key != first and any(tag.startswith(f"{key}=") for tag in wanted)]
+        for names, *cells in table.read_rows([first, *keys]):
+            columns = ((key, value) for key, values in zip(keys, cells, strict=True) for value in values if value)
+            tags = {f"{key}={part}" for key, value in columns for part in value.split("|")}
+            for name in names:
+                yield name, tags
+    except UnreadableTable as error:
+        raise BadTagList(str(error)) from error
 
 
 def _read_yaml(text: str) -> Iterator[tuple[str, set[str]]]:

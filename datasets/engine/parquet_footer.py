@@ -60,7 +60,7 @@ def read_footer(data: bytes) -> Footer:
     """Return what a footer says. Raises NotParquet."""
     try:
         # What follows describes every piece of the data, and can be long.
-        fields = _Reader(data).read_struct(0, last=_ROWS)
+        fields = ThriftReader(data).read_struct(0, last=_ROWS)
         elements, rows = fields[_SCHEMA], fields[_ROWS]
         if not isinstance(elements, list) or not isinstance(rows, int):
             raise NotParquet
@@ -88,7 +88,7 @@ def _columns(elements: Sequence[Value]) -> list[Column]:
             # The first element is the table itself, whose name says nothing.
             open_groups.append((name if open_groups else "", children))
         else:
-            columns.append(Column(name, _type_of(element), _KINDS[_number(element.get(3, 0))]))
+            columns.append(Column(name, _type_of(element), _KINDS[as_number(element.get(3, 0))]))
     return columns
 
 
@@ -96,27 +96,46 @@ def _type_of(element: Mapping[int, Value]) -> str:
     meaning = element.get(6)
     if isinstance(meaning, int) and meaning in _MEANINGS:
         return _MEANINGS[meaning]
-    return _TYPES[_number(element.get(1, 0))]
+    return _TYPES[as_number(element.get(1, 0))]
 
 
-def _number(value: Value) -> int:
+def as_number(value: Value) -> int:
+    """Return a number that is not negative. Raises NotParquet."""
     if not isinstance(value, int) or value < 0:
         raise NotParquet
     return value
+
+
+def as_struct(value: Value) -> Mapping[int, Value]:
+    """Return the fields of a struct. Raises NotParquet."""
+    if not isinstance(value, dict):
+        raise NotParquet
+    return value
+
+
+def as_structs(value: Value) -> Sequence[Mapping[int, Value]]:
+    """Return the fields of each struct of a list. Raises NotParquet."""
+    if not isinstance(value, list):
+        raise NotParquet
+    return list(map(as_struct, value))
 
 
 def _text(value: Value) -> str:
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else ""
 
 
-class _Reader:
-    """Reads Thrift's compact protocol: fields by number, values without their meaning."""
+class ThriftReader:
+    """Reads Thrift's compact protocol: fields by number, values without their meaning.
+
+    `position`: how many bytes were read. Raises NotParquet and IndexError.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self.position = 0
 
     def read_struct(self, depth: int, last: int = 0) -> dict[int, Value]:
+        """Return the fields of a struct, up to the one with the number `last`, if it has that."""
         if depth > _DEEPEST:
             raise NotParquet
         fields: dict[int, Value] = {}
@@ -158,14 +177,14 @@ class _Reader:
         return [self._byte() if kind in {1, 2} else self._value(kind, depth + 1) for _ in range(size)]
 
     def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
+        self.position += 1
+        return self._data[self.position - 1]
 
     def _take(self, size: int) -> bytes:
-        taken = self._data[self._at : self._at + size]
+        taken = self._data[self.position : self.position + size]
         if len(taken) != size:
             raise NotParquet
-        self._at += size
+        self.position += size
         return taken
 
     def _varint(self) -> int:

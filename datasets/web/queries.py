@@ -78,14 +78,14 @@ class QueryForm(forms.Form):
         max_length=11_000,
         required=False,
         label="Tags of files, one a line",
-        help_text="All of them, as a CSV or YAML file of the commit lists them.",
+        help_text="All of them, as a CSV, YAML or Parquet file of the commit lists them.",
         widget=_lines("label=Fibrosis"),
     )
     tags_file = forms.CharField(
         max_length=LONGEST_PATTERN,
         required=False,
         label="File with the tags",
-        widget=_text("tags.csv or tags.yaml"),
+        widget=_text("tags.csv, tags.yaml or tags.parquet"),
     )
     ref = forms.CharField(
         max_length=100,

@@ -359,7 +359,7 @@ WORDS = {
     "surplus_min_runtime_s": "Seconds before claims beyond a quota may evict its work; null: as above.",
     "svm": "The storage virtual machine of the array.",
     "tags": "Words that people gave it; of a commit: its tags.",
-    "tags_file": "The CSV or YAML file of the commit with the tags; empty: `tags.csv` or `tags.yaml`.",
+    "tags_file": "The CSV, YAML or Parquet file of the commit with the tags; empty: `tags.csv`, `.yaml` or `.parquet`.",
     "takes_deltas": "Whether a range may be sent as what it changes of another one.",
     "target": "Where a link leads; null for all else.",
     "target_id": "The id of what it was done to.",

@@ -7,6 +7,7 @@ from datasets.engine.file_tags import BadTagList, find_tagged
 from datasets.engine.queries import BadQuery, CompiledQuery, Conditions, check
 from datasets.engine.range_names import join_names
 from nearline.content.manifest import read_range
+from tests.engine.datasets.test_parquet_columns import PLAIN as PARQUET
 from tests.factories.datasets import PackedTree
 
 FILES = {
@@ -117,8 +118,24 @@ def test_a_yaml_maps_files_to_a_text_a_list_or_a_mapping():
 
 
 @pytest.mark.parametrize(
+    ("tags", "paths"),
+    [
+        (["label=Mass"], {b"x/a.png"}),
+        (["view=PA"], {b"x/a.png", b"c.png"}),
+        (["view=PA", "seen=true", "grade=1"], {b"x/a.png"}),
+        (["label=None"], set()),
+        (["nothing=PA"], set()),
+    ],
+)
+def test_a_parquet_file_names_files_in_the_column_of_paths_and_tags_by_the_others(tags, paths):
+    assert find_tagged(b"Tags.Parquet", PARQUET, tags) == paths
+
+
+@pytest.mark.parametrize(
     ("path", "data"),
     [
+        (b"tags.parquet", b""),
+        (b"tags.parquet", PARQUET[:-1]),
         (b"tags.csv", b""),
         (b"tags.csv", b"path,a\n" + b"x" * 200_000),
         (b"tags.yaml", b"- a\n"),

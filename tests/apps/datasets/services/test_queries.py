@@ -12,6 +12,7 @@ from datasets.selectors import files, trees
 from datasets.selectors import queries as reads
 from datasets.services import branches, queries, selections
 from datasets.workers.records import describe
+from tests.engine.datasets.test_parquet_columns import PLAIN as PARQUET
 from tests.factories.datasets import commit_files
 
 FILES = {
@@ -136,6 +137,14 @@ def test_tags_come_from_the_list_of_the_commit_that_is_asked(member, dataset, co
 
     assert paths_of(selections.select(actor=member, query=query, source=commit)) == ["a.png", "notes.txt"]
     assert paths_of(selections.select(actor=member, query=query, source=later)) == ["b.png"]
+
+
+def test_a_list_of_tags_may_be_a_parquet_file_at_its_usual_place(member, dataset):
+    commit = commit_files(member, dataset, {"x/a.png": b"one", "c.png": b"two", "tags.parquet": PARQUET})
+    tagged = Conditions(file_tags=("view=PA", "grade=1"))
+    query = queries.create_query(actor=member, dataset=dataset, name="front", conditions=tagged)
+
+    assert paths_of(selections.select(actor=member, query=query, source=commit)) == ["x/a.png"]
 
 
 @pytest.mark.parametrize("tags_file", ["labels.csv", "notes.txt"])

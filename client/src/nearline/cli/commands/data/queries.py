@@ -43,7 +43,9 @@ def create_query(
     file_tags: Annotated[
         list[str] | None, typer.Option("--file-tag", help="Tag of the file, like label=lung; repeatable.")
     ] = None,
-    tags_file: Annotated[str, typer.Option(help="The CSV or YAML file with the tags; else tags.csv, tags.yaml.")] = "",
+    tags_file: Annotated[
+        str, typer.Option(help="The CSV, YAML or Parquet file with the tags; else tags.csv, tags.yaml, tags.parquet.")
+    ] = "",
 ) -> None:
     """Save a query.
 
