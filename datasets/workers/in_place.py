@@ -21,7 +21,7 @@ from core.tasks import enqueue_reliably
 from datasets.adapters.opening import open_manifests, open_mapped_packs, open_source
 from datasets.adapters.sites.existing.driver import ExistingSite
 from datasets.adapters.sites.volume.kind import connection_of
-from datasets.adapters.sources.listing import list_import
+from datasets.adapters.sources.listing import list_import, list_places
 from datasets.engine.layout import pack_key
 from datasets.errors import (
     CacheSiteUnavailable,
@@ -383,9 +383,9 @@ def _tell(error: PlatformError) -> dict[str, object]:
 
 
 def _list(row: InPlaceImport) -> Sequence[FoundFile]:
-    """Return the files of an import's folder; none where the folder is gone."""
+    """Return what lies where an import has read its files; nothing where the folder is gone."""
     try:
-        return [file for _, file in list_import(open_source(row.source), row.prefix.encode())]
+        return list(list_places(open_source(row.source), row.prefix.encode()))
     except SourceFileMissing:
         return ()
 

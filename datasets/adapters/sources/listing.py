@@ -1,9 +1,18 @@
-"""What an import in place takes of a source: a folder as it is, or the files of a DVC cache that a listing names."""
+"""What an import in place takes of a source: a folder as it is, or what DVC keeps in a cache.
+
+A listing of DVC (`files/md5/ab/cd….dir`) stands for the files that it lists, and the folder `.dvc` of a repository for
+all that its `.dvc` and `dvc.lock` files track. Nothing of a repository is run, and content is looked for by its hash.
+"""
 
 import hashlib
 import json
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from core.errors import InvalidInput
 from datasets.engine.ports import SourceFiles
@@ -12,41 +21,126 @@ from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
 from nearline.content.paths import check_path
 
-_DVC_LISTING = re.compile(rb"(?:(?P<cache>.+)/)?(?P<first>[0-9a-f]{2})/(?P<rest>[0-9a-f]{30})\.dir")
+_REPOSITORY = re.compile(rb"(?:(?P<root>.+)/)?\.dvc")
+_LISTING = re.compile(rb"(?:(?P<cache>.+)/)?(?P<first>[0-9a-f]{2})/(?P<rest>[0-9a-f]{30})\.dir")
 _MD5 = re.compile(r"[0-9a-f]{32}")
+_HASH = re.compile(r"[0-9a-f]{32}(\.dir)?")
+# DVC 3, then DVC 2.
+_CACHES = (b".dvc/cache/files/md5", b".dvc/cache")
 _MOST_LISTING_BYTES = 512 << 20
+# Reading YAML takes about ten seconds a MiB.
+_MOST_YAML_BYTES = 256 << 10
 
 
 def list_import(files: SourceFiles, prefix: bytes) -> Iterator[tuple[bytes, FoundFile]]:
     """Yield what lies at a prefix, each with its path below the folder that it becomes.
 
-    A prefix that names a listing of DVC (`files/md5/ab/cd….dir`) stands for the files that it lists. Raises what the
-    source raises, InvalidInput for what is no listing, and SourceFileMissing where the cache lacks a file of it.
+    Raises what the source raises, InvalidInput for what DVC does not write, and SourceFileMissing where a file is not
+    in its cache.
     """
-    if match := _DVC_LISTING.fullmatch(prefix):
-        yield from _list_cached(files, prefix, match["cache"] or b"", (match["first"] + match["rest"]).decode())
-        return
-    for file in files.list_files(prefix):
-        yield file.path[len(prefix) :].lstrip(b"/"), file
+    if match := _LISTING.fullmatch(prefix):
+        cache = match["cache"] or b""
+        found = _Cache(files, {file.path: file for file in files.list_files(cache)}, [cache])
+        yield from found.list_folder(b"", (match["first"] + match["rest"]).decode() + ".dir")
+    elif match := _REPOSITORY.fullmatch(prefix):
+        yield from _list_repository(files, match["root"] or b"")
+    else:
+        for file in files.list_files(prefix):
+            yield file.path[len(prefix) :].lstrip(b"/"), file
 
 
-def _list_cached(files: SourceFiles, prefix: bytes, cache: bytes, md5: str) -> Iterator[tuple[bytes, FoundFile]]:
-    data = files.read(prefix, 0, _MOST_LISTING_BYTES)
-    if hashlib.md5(data, usedforsecurity=False).hexdigest() != md5:
-        raise InvalidInput(f"'{prefix.decode()}' is damaged: it is not what its name says.")
+def list_places(files: SourceFiles, prefix: bytes) -> Iterator[FoundFile]:
+    """Yield what lies now where an import has read its files, among others. Raises what the source raises."""
+    if match := _LISTING.fullmatch(prefix):
+        prefix = match["cache"] or b""
+    elif match := _REPOSITORY.fullmatch(prefix):
+        prefix = match["root"] or b""
+    return files.list_files(prefix)
+
+
+class _Cache:
+    """Where DVC keeps content: a file named by its MD5 in one of some folders, of which `found` is what lies there."""
+
+    def __init__(self, files: SourceFiles, found: Mapping[bytes, FoundFile], folders: list[bytes]) -> None:
+        self._files = files
+        self._found = found
+        self._folders = folders
+
+    def find(self, path: bytes, md5: str) -> FoundFile:
+        """Return the file with this content, which is that of `path`. Raises SourceFileMissing."""
+        for folder in self._folders:
+            file = self._found.get(_join(folder, md5[:2].encode(), md5[2:].encode()))
+            if file is not None and not file.why and not file.target:
+                return file
+        shown = _show(path) or md5
+        raise SourceFileMissing(
+            f"'{shown}' is not in the cache of DVC: run `dvc fetch`, then import again.", path=shown
+        )
+
+    def list_folder(self, folder: bytes, md5: str) -> Iterator[tuple[bytes, FoundFile]]:
+        """Yield the files of a folder whose listing has this MD5. Raises InvalidInput, SourceFileMissing."""
+        place = self.find(folder, md5).path
+        data = self._files.read(place, 0, _MOST_LISTING_BYTES)
+        if hashlib.md5(data, usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
+            raise InvalidInput(f"'{_show(place)}' is damaged: it is not what its name says.")
+        try:
+            listed = _read_listing(data)
+        except (BadPath, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InvalidInput(f"'{_show(place)}' is no list of files as DVC writes it: {error}") from error
+        for path, content in listed:
+            yield _join(folder, path), self.find(path, content)
+
+
+def _list_repository(files: SourceFiles, root: bytes) -> Iterator[tuple[bytes, FoundFile]]:
+    """Yield all that a repository tracks, under its path there."""
+    found = {file.path: file for file in files.list_files(root)}
+    cache = _Cache(files, found, [_join(root, place) for place in _CACHES])
+    for file in found.values():
+        inner = file.path[len(root) :].lstrip(b"/")
+        folder, _, name = inner.rpartition(b"/")
+        if b".dvc" in folder.split(b"/") or not (name == b"dvc.lock" or name.endswith(b".dvc")):
+            continue
+        for path, md5, is_cached in _read_outputs(files, file, folder.decode(), is_lock=name == b"dvc.lock"):
+            if md5.endswith(".dir"):
+                yield from cache.list_folder(path, md5)
+            elif is_cached or _join(root, path) not in found:
+                yield path, cache.find(path, md5)
+            else:
+                yield path, found[_join(root, path)]
+
+
+def _read_outputs(
+    files: SourceFiles, file: FoundFile, folder: str, *, is_lock: bool
+) -> Iterator[tuple[bytes, str, bool]]:
+    """Yield of each output that a file of DVC tracks its path in the repository, its MD5, and whether it is cached."""
+    said = _read_yaml(files, file)
+    stages = said.get("stages") if is_lock else {"": said}
+    for stage in stages.values() if isinstance(stages, dict) else ():
+        outs = stage.get("outs") if isinstance(stage, dict) else None
+        for out in outs if isinstance(outs, list) else ():
+            if not isinstance(out, dict) or not isinstance(out.get("path"), str):
+                continue
+            base = posixpath.join(folder, said["wdir"]) if isinstance(said.get("wdir"), str) else folder
+            path, md5 = posixpath.normpath(posixpath.join(base, out["path"])), out.get("md5")
+            try:
+                check_path(path.encode())
+            except (BadPath, UnicodeEncodeError) as error:
+                raise InvalidInput(f"'{_show(file.path)}' tracks '{out['path']}', which is no path in it.") from error
+            if not isinstance(md5, str) or not _HASH.fullmatch(md5):
+                raise InvalidInput(
+                    f"'{_show(file.path)}' says no MD5 of '{path}': run `dvc commit`, then import again."
+                )
+            yield path.encode(), md5, out.get("cache") is not False
+
+
+def _read_yaml(files: SourceFiles, file: FoundFile) -> dict[str, Any]:
+    if file.why or file.target or file.size_bytes > _MOST_YAML_BYTES:
+        raise InvalidInput(f"'{_show(file.path)}' is no file, or one of more than {_MOST_YAML_BYTES:,} bytes.")
     try:
-        listed = _read_listing(data)
-    except (BadPath, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidInput(f"'{prefix.decode()}' is no list of files as DVC writes it: {error}") from error
-    found = {file.path: file for file in files.list_files(cache)}
-    for path, content in listed:
-        place = b"/".join(part for part in (cache, content[:2].encode(), content[2:].encode()) if part)
-        file = found.get(place)
-        if file is None or file.why or file.target:
-            raise SourceFileMissing(
-                f"'{path.decode()}' is not in the cache of DVC: run `dvc fetch`, then import again.", path=path.decode()
-            )
-        yield path, file
+        said = YAML(typ="safe", pure=True).load(files.read(file.path, 0, file.size_bytes).decode())
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"'{_show(file.path)}' is no file of DVC: it is not YAML.") from error
+    return said if isinstance(said, dict) else {}
 
 
 def _read_listing(data: bytes) -> list[tuple[bytes, str]]:
@@ -56,3 +150,11 @@ def _read_listing(data: bytes) -> list[tuple[bytes, str]]:
         if not _MD5.fullmatch(md5):
             raise ValueError(f"'{md5}' is no MD5.")
     return listed
+
+
+def _join(*parts: bytes) -> bytes:
+    return b"/".join(filter(None, parts))
+
+
+def _show(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

@@ -177,6 +177,60 @@ def test_a_listing_of_dvc_whose_files_are_not_there_or_lead_out_is_refused(sourc
     assert refused.error.startswith(f"'{outside}' is no list of files as DVC writes it: '../out' ")
 
 
+def test_a_repository_of_dvc_is_imported_out_of_its_cache_under_the_paths_that_it_tracks(
+    source, folder, dataset, member, tmp_path
+):
+    """Files of DVC 3 and 2, a folder, the output of a stage, and one that lies in the working tree alone."""
+    one, two, old = b"one" * 1000, b"two" * 1000, b"old" * 1000
+    md5 = put_into_cache(folder / "repo", one)
+    listed = put_listing(folder / "repo", {"x/1": one, "2": two}).rsplit("/", 2)
+    old_md5, plain_md5 = (hashlib.md5(data, usedforsecurity=False).hexdigest() for data in (old, b"plain"))
+    tracked = {
+        ".dvc/config": "",
+        f".dvc/cache/{old_md5[:2]}/{old_md5[2:]}": old,
+        "one.bin.dvc": f"outs:\n- md5: {md5}\n  hash: md5\n  path: one.bin\n",
+        "data/all.dvc": f"wdir: ..\nouts:\n- md5: {listed[1]}{listed[2]}\n  hash: md5\n  path: all\n",
+        "stages/dvc.lock": (
+            f"schema: '2.0'\nstages:\n  train:\n    cmd: none\n    deps:\n    - path: code\n    outs:\n"
+            f"    - path: ../old.bin\n      md5: {old_md5}\n    - path: plain\n      md5: {plain_md5}\n      cache: false\n"
+        ),
+        "stages/plain": "plain",
+        "readme.txt": "not tracked",
+    }
+    write(folder / "repo", {name: text.encode() if isinstance(text, str) else text for name, text in tracked.items()})
+
+    row = import_files(member, dataset, prefix="repo/.dvc")
+
+    assert (row.state, row.error) == ("referenced", "")
+    expected = {"all/2": two, "all/x/1": one, "old.bin": old, "one.bin": one, "stages/plain": b"plain"}
+    assert clone(dataset, row.commit, tmp_path / "clone") == expected
+    assert list(open_manifests(dataset).list_blobs("packs/")) == []
+    # What the repository tracks by now does not matter: the content is still in its cache.
+    (folder / "repo/data/all.dvc").unlink()
+    assert check(member, row).changed_files == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("outs:\n- path: a\n", "'a.dvc' says no MD5 of 'a': run `dvc commit`, then import again."),
+        (f"outs:\n- path: ../a\n  md5: {'a' * 32}\n", "'a.dvc' tracks '../a', which is no path in it."),
+        (
+            f"outs:\n- path: a\n  md5: {'a' * 32}\n",
+            "'a' is not in the cache of DVC: run `dvc fetch`, then import again.",
+        ),
+        ("outs: [", "'a.dvc' is no file of DVC: it is not YAML."),
+        ("outs: {a: b}", "'nfs:.dvc' holds no file that a dataset can carry."),
+        ("#" * 300_000, "'a.dvc' is no file, or one of more than 262,144 bytes."),
+    ],
+)
+@pytest.mark.usefixtures("source")
+def test_a_repository_of_dvc_that_cannot_be_imported_whole_is_refused(folder, dataset, member, text, error):
+    write(folder, {".dvc/config": b"", "a.dvc": text.encode()})
+
+    assert import_files(member, dataset, prefix=".dvc").error == error
+
+
 BREAK = {
     "changed": (lambda path: path.write_bytes(b"bad" * 1000), SourceFileChanged, "is not what it was"),
     "truncated": (lambda path: path.write_bytes(b"two" * 10), SourceFileChanged, "is shorter than"),
