@@ -2,7 +2,8 @@
 
 `BENCH_GROWTH` are the numbers of files, which are small: their bytes are not what is measured. The store is the folder of
 an embedded product. TMPDIR is where all lies. Bytes are content that was sent or copied, or those of an answer. The
-system counts a client's memory as no less than that of the benchmark, which starts it: some 84 MB.
+system counts a client's memory as no less than that of the benchmark, which starts it: some 84 MB. Of
+a client that shares its work among processes, it is the memory of the largest one; their CPU is counted together.
 """
 
 import json
