@@ -155,7 +155,7 @@ class CloneBase:
 class Donor:
     """A copy of the same commit on another site that the driver can read: ready, or being filled while `is_coming`.
 
-    One that is being filled is only given where its site has a folder.
+    One that is being filled is only given where the kind of its site lets others read it then.
     """
 
     site: "CacheSiteDriver"

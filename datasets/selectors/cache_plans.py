@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from core import clock
-from datasets.adapters.sites.registry import open_site
+from datasets.adapters.sites.registry import KINDS, get_kind, open_site
 from datasets.engine import hydration_plan
 from datasets.engine.cache_ports import Sharing
 from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
@@ -45,13 +45,19 @@ def find_donor(commit: Commit, site: CacheSite) -> CachedCommit | None:
     """Return the copy of `commit` on another site from which it comes to `site`; None: the store must give it.
 
     That is the oldest ready one that `site` can read, on its own host rather than on another, else the oldest one that
-    a worker fills there in a folder: of several sites that are filled at once, one reads the store.
+    is being filled and can be read meanwhile: of several sites that are filled at once, one reads the store.
     """
     own = CachedCommit.objects.filter(commit=commit, site=site, state__in=UNFINISHED).values("pk")[:1]
     others = CachedCommit.objects.filter(commit=commit).exclude(site=site)
-    at_work = others.filter(state__in=WORKING, lease_expires_at__gt=clock.now(), pk__lt=own)
     ready = _first_readable(site, others.filter(state=CacheState.READY))
-    return ready or _first_readable(site, at_work, in_folder=True)
+    return ready or _first_readable(site, others.filter(being_filled(), pk__lt=own), is_early=True)
+
+
+def being_filled() -> Q:
+    """Return the condition that a worker fills a copy, or a site that works alone and is not held up."""
+    works_alone = Q(site__kind__in=[kind.name for kind in KINDS.values() if kind.works_alone])
+    is_at_work = Q(works_alone, waits_for="") | Q(~works_alone, lease_expires_at__gt=clock.now())
+    return Q(is_at_work, state__in=WORKING)
 
 
 def find_leader(row: CachedCommit) -> CachedCommit | None:
@@ -63,15 +69,16 @@ def find_leader(row: CachedCommit) -> CachedCommit | None:
         created_at__gt=clock.now() - _LEADER_BEGINS_WITHIN,
         pk__lt=row.pk,
     ).exclude(site=row.site)
-    return _first_readable(row.site, about_to_begin, in_folder=True)
+    return _first_readable(row.site, about_to_begin, is_early=True)
 
 
-def _first_readable(site: CacheSite, rows: "QuerySet[CachedCommit]", *, in_folder: bool = False) -> CachedCommit | None:
+def _first_readable(site: CacheSite, rows: "QuerySet[CachedCommit]", *, is_early: bool = False) -> CachedCommit | None:
     found = sorted(rows.select_related("site").order_by("pk"), key=lambda row: row.site.cluster != site.cluster)
     for row in found:
+        if is_early and not get_kind(row.site.kind).is_read_early:
+            continue
         try:
-            driver, other = open_site(site), open_site(row.site)
-            if driver.can_read(other) and not (in_folder and (driver.folder is None or other.folder is None)):
+            if open_site(site).can_read(open_site(row.site)):
                 return row
         except CacheSiteUnavailable:
             continue  # the next site, or the store, gives it

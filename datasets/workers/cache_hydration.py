@@ -344,8 +344,7 @@ class _Hydration:
 
 def _coming(donor: CachedCommit) -> Callable[[], bool]:
     """Return what says whether more files of a donor will appear."""
-    at_work = CachedCommit.objects.filter(pk=donor.pk, state__in=UNFINISHED)
-    return lambda: at_work.filter(lease_expires_at__gt=clock.now()).exists()
+    return lambda: CachedCommit.objects.filter(cache_plans.being_filled(), pk=donor.pk).exists()
 
 
 def _describe(plan: HydrationPlan, donor: CachedCommit | None) -> str:

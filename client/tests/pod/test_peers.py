@@ -21,17 +21,22 @@ _LARGE = 64 * 2**20
 
 @pytest.fixture
 def host(tmp_path):
-    """Return a folder of files, and what starts to serve it and returns the process and the peer."""
+    """Return a folder of files, and what starts to serve it and returns the process and the peer.
+
+    The folder `draft` beside it has the files while it is not there.
+    """
     files = tmp_path / "there"
     files.mkdir()
     started = []
 
-    def start() -> tuple[multiprocessing.Process, Peer]:
+    def start(**options: float) -> tuple[multiprocessing.Process, Peer]:
         work = tmp_path / f"work-{len(started)}"
         work.mkdir()
         made = write_certificate(tmp_path / "made", "127.0.0.1").read_text()
         (work / "token").write_text(f"secret\n{made}")
-        process = multiprocessing.get_context("spawn").Process(target=peers.serve, args=(files, work / "token"))
+        process = multiprocessing.get_context("spawn").Process(
+            target=peers.serve, args=(files, tmp_path / "draft", work / "token"), kwargs=options
+        )
         process.start()
         started.append(process)
         give_up_at = time.monotonic() + _PATIENCE_S
@@ -89,6 +94,32 @@ def test_nothing_beside_the_files_of_the_copy_is_read(host, tmp_path):
 
     names = [b"../secret", b"a/../../secret", b"/etc/passwd", b"link", b"way/secret", b"a", b"pipe", b"", b"a//one"]
     assert read_all(peer, *names) == [None] * len(names)
+
+
+def test_a_file_of_a_copy_in_the_making_is_given_once_it_is_whole(host, tmp_path):
+    files, start = host
+    draft = files.rename(tmp_path / "draft")
+    write(draft, {"a": b"1", "b": b"2", "c": b"3"})
+    (draft / "a").chmod(0o444)
+    _, peer = start()
+
+    with contextlib.closing(peer.read([b"a", b"b", b"c", b"gone"])) as given:
+        assert next(given).read(1) == b"1"
+        write(draft, {"b": b"22"})
+        (draft / "b").chmod(0o444)
+        assert next(given).size == 2
+        draft.rename(files)
+        assert [file and file.size for file in given] == [1, None]
+
+
+def test_a_file_that_does_not_come_is_waited_for_only_so_long_and_others_are_not(host, tmp_path):
+    files, start = host
+    draft = files.rename(tmp_path / "draft")
+    write(draft, {"a": b"1"})
+    (draft / "a").chmod(0o444)
+    _, peer = start(patience_s=0.2)
+
+    assert read_all(peer, b"late", b"a", b"later") == [None, b"1", None]
 
 
 def test_who_has_no_token_gets_nothing(host):

@@ -21,6 +21,7 @@ class SiteKind:
     - `open` returns the driver of a site. Raises CacheSiteUnavailable.
     - `default_part` is the part of the free space that a site without a declared capacity takes.
     - A site that `works_alone` goes on between calls: `ensure` returns at once, and is called again to follow it.
+    - What `is_read_early` can be read by other sites of the kind while it is being filled.
     - A site of a kind that `has_host` is filled by the workers of one host.
     - `parallel_copies` is how many copies a site fills at a time; None: any number.
     """
@@ -32,6 +33,7 @@ class SiteKind:
     open: Callable[[CacheSite], CacheSiteDriver]
     default_part: float
     works_alone: bool = False
+    is_read_early: bool = False
     has_host: bool = False
     parallel_copies: int | None = None
     is_simulated: bool = False

@@ -193,6 +193,41 @@ def test_what_another_host_has_lost_is_read_from_the_store(site, attic, place, c
     assert files_in(place.folder("near") / row.pk / "files") == FIRST
 
 
+def test_what_a_host_has_that_is_being_filled_is_read_from_there(site, attic, place, commit):
+    place.waits = False
+    there, row = make_row(attic, commit), make_row(site, commit)
+    work(there, times=1)
+    for pid in place.list_pids(b"fill"):
+        os.kill(pid, signal.SIGSTOP)
+    draft = place.folder("attic") / ".filling" / there.pk / "files"
+    for name, content in FIRST.items():  # as its process would
+        (draft / name).parent.mkdir(parents=True, exist_ok=True)
+        (draft / name).write_bytes(content)
+        (draft / name).chmod(0o444)
+
+    wait_until(lambda: work(row, times=1).state == CacheState.READY)
+
+    there.refresh_from_db()
+    assert (there.state, row.donor) == (CacheState.HYDRATING, there)
+    assert (row.bytes_copied, row.bytes_moved) == (row.bytes_total, 0)
+    assert files_in(place.folder("near") / row.pk / "files") == FIRST
+    for pid in place.list_pids(b"fill"):
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: work(there, times=1).state == CacheState.READY)
+
+
+def test_a_host_waits_for_the_one_that_is_filled_first_until_that_has_failed(site, attic, place, commit):
+    there, row = make_row(attic, commit), make_row(site, commit)
+    CachedCommit.objects.filter(pk=there.pk).update(state=CacheState.HYDRATING)
+
+    waiting = work(row, times=2)
+    assert (waiting.state, waiting.donor, place.list_pids()) == (CacheState.HYDRATING, there, [])
+    assert waiting.waits_for == "the copy from which it is filled"
+    CachedCommit.objects.filter(pk=there.pk).update(state=CacheState.FAILED)
+
+    assert (work(row).state, row.bytes_copied, row.bytes_moved) == (CacheState.READY, 0, row.bytes_total)
+
+
 def test_of_two_hosts_that_have_a_commit_its_own_gives_it(site, other_site, attic, place, commit):
     work(make_row(attic, commit))
     here = work(make_row(other_site, commit))

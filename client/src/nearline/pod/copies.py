@@ -10,8 +10,8 @@ On a volume that many copies share, `--copy ID` names the folder that is laid ou
 one rename publishes it. `--base ID` is another copy there: what both have is linked. `remove /volume --copy ID` takes
 a copy away, also one that is not complete.
 
-`serve /volume --copy ID` lets another host read a complete copy (`nearline.pod.peers`), of which the file in
-NEARLINE_PEER tells there: what it has is not read from the store.
+`serve /volume --copy ID` lets another host read a copy, also one in the making (`nearline.pod.peers`). The file in
+NEARLINE_PEER tells of it there: what it has is not read from the store.
 
 `check /volume` compares files that are not ours with the commit, and changes nothing: the volume is mounted read-only.
 `import /volume` makes the commit of them, and `promote /volume` copies them into the store (`nearline.pod.imports`);
@@ -414,7 +414,8 @@ def main(arguments: list[str] | None = None) -> int:
             pools.remove(given.volume, given.copy)
             _note({"removed": given.copy})
         elif given.duty == "serve":
-            serve(given.volume / given.copy / FILES, Path(os.environ["NEARLINE_COPY_TOKEN_FILE"]))
+            draft = pools.draft_of(given.volume, given.copy)
+            serve(given.volume / given.copy / FILES, draft / FILES, Path(os.environ["NEARLINE_COPY_TOKEN_FILE"]))
         elif given.duty in _IMPORTING:
             _note(_work_on_import(given))
         else:
@@ -463,6 +464,7 @@ def _work(given: argparse.Namespace) -> None:
             is_draft = pool is not None and not folder.exists()
             if pool is not None and is_draft:
                 folder = pools.draft_of(pool, given.copy)
+                folder.mkdir(parents=True, exist_ok=True)
             base = pool / given.base if pool is not None and given.base else None
             peer = Peer.read_from(Path(os.environ[_PEER])) if _PEER in os.environ else None
             totals = Copy(folder, routes, reporter).fill(task, base=base, donor=given.donor, peer=peer)

@@ -2,7 +2,8 @@
 
 The host that has it serves that one copy over TLS to who shows a token. The platform makes key and token for this, and
 gives the reader the token and the certificate. A request names many files, and the answer has one after the other: its
-size in eight bytes, or that there is none, and its content.
+size in eight bytes, or that there is none, and its content. A file that is not there yet, as the copy is in the making,
+is waited for.
 """
 
 import errno
@@ -26,7 +27,9 @@ _CHUNK_BYTES = 2**20
 _MOST_REQUEST_BYTES = 64 * 2**20
 _CONNECT_S, _SILENCE_S = 5.0, 60.0
 _LONGEST_S = 86_400.0
-_POLL_S = 0.5
+_POLL_S, _WAIT_S = 0.5, 0.05
+_PATIENCE_S = 30.0
+"""So long may a file of a copy that is being filled take to appear; then only what is there is given."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG}
@@ -121,23 +124,23 @@ class PeerFile:
             self.read(_CHUNK_BYTES)
 
 
-def serve(files: Path, secret: Path) -> None:
+def serve(files: Path, draft: Path, secret: Path, *, patience_s: float = _PATIENCE_S) -> None:
     """Serve the files of a copy until nobody has asked for them, or touched `peer`, for a while.
 
-    `secret` is a file with the token in its first line, then the key and its certificate; it is deleted. What a reader
-    has to know is written to `peer` beside it.
+    They lie in `files` once it is complete, and in `draft` before. `secret` is a file with the token in its first line,
+    then the key and its certificate; it is deleted. What a reader has to know is written to `peer` beside it.
     """
     token, _, pem = secret.read_text().partition("\n")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(secret)
     secret.unlink()
-    with _Server(files, token, context) as server:
+    with _Server(files, draft, token, context, patience_s) as server:
         certificate = pem[pem.index("-----BEGIN CERTIFICATE-----") :]
         told = {"port": server.server_port, "token": token, "certificate": certificate}
-        draft = secret.with_name("peer.new")
-        draft.touch(0o600)
-        draft.write_text(json.dumps(told))
-        peer = draft.rename(secret.with_name("peer"))
+        unfinished = secret.with_name("peer.new")
+        unfinished.touch(0o600)
+        unfinished.write_text(json.dumps(told))
+        peer = unfinished.rename(secret.with_name("peer"))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         ends_at = time.time() + _LONGEST_S
         while time.time() < min(ends_at, max(server.used_at, peer.stat().st_mtime) + _SILENCE_S):
@@ -151,7 +154,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, files: Path, token: str, context: ssl.SSLContext) -> None:
+    def __init__(self, files: Path, draft: Path, token: str, context: ssl.SSLContext, patience_s: float) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
         self.socket.close()
         is_dual = socket.has_dualstack_ipv6()
@@ -159,8 +162,22 @@ class _Server(ThreadingHTTPServer):
         plain = socket.create_server(("", 0), family=family, dualstack_ipv6=is_dual)
         self.server_port = plain.getsockname()[1]
         self.socket = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
-        self.files, self.token = files, token
+        self.token = token
         self.used_at = time.time()
+        self._files, self._draft = files, draft
+        self._patience_s = patience_s
+
+    def find(self, name: bytes) -> int | None:
+        """Open a file, once it is whole; None: there is none, or none yet."""
+        give_up_at = time.monotonic() + self._patience_s
+        while True:
+            is_complete = self._files.exists()
+            opened = _open_below(self._files, name) if is_complete else _open_sealed(self._draft, name)
+            if opened is not None or is_complete or not self._patience_s:
+                return opened
+            if time.monotonic() > give_up_at:
+                self._patience_s = 0.0  # what else is late is not waited for
+            time.sleep(_WAIT_S)
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing of those who connect and leave."""
@@ -184,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(name)
 
     def _send(self, name: bytes) -> None:
-        descriptor = _open_below(self.server.files, name)
+        descriptor = self.server.find(name)
         if descriptor is None:
             self.wfile.write(_ABSENT.to_bytes(_SIZE_BYTES, "big"))
             return
@@ -203,12 +220,24 @@ class _Handler(BaseHTTPRequestHandler):
         """Write no line for each request."""
 
 
+def _open_sealed(folder: Path, name: bytes) -> int | None:
+    """Open a file of a copy in the making, if all of it is there: then nobody may write to it any more."""
+    descriptor = _open_below(folder, name)
+    if descriptor is not None and os.fstat(descriptor).st_mode & stat.S_IWUSR:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
 def _open_below(folder: Path, name: bytes) -> int | None:
     """Open a file that lies below a folder, by no link; None: there is none."""
     *parents, last = name.split(b"/")
     if not {b"", b".", b".."}.isdisjoint([*parents, last]):
         return None
-    opened = os.open(folder, _FOLDER)
+    try:
+        opened = os.open(folder, _FOLDER)
+    except FileNotFoundError:
+        return None
     try:
         for parent in parents:
             inner = os.open(parent, _FOLDER, dir_fd=opened)

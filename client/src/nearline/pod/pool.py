@@ -16,15 +16,13 @@ _HEALING = b".nearline-healing"
 
 
 def draft_of(pool: Path, copy: str) -> Path:
-    """Return where a copy is made, which is there then."""
-    draft = pool / _FILLING / copy
-    draft.mkdir(parents=True, exist_ok=True)
-    return draft
+    """Return where a copy is made."""
+    return pool / _FILLING / copy
 
 
 def publish(pool: Path, copy: str) -> None:
     """Make a complete copy visible in one step."""
-    (pool / _FILLING / copy).rename(pool / copy)
+    draft_of(pool, copy).rename(pool / copy)
     sync_disk(pool)
 
 
@@ -32,7 +30,7 @@ def remove(pool: Path, copy: str) -> None:
     """Take a copy out of sight in one step and then off the volume. One that was interrupted can be repeated."""
     trash = pool / _TRASH / copy
     trash.parent.mkdir(exist_ok=True)
-    for folder in (pool / copy, pool / _FILLING / copy):
+    for folder in (pool / copy, draft_of(pool, copy)):
         _remove_tree(os.fsencode(trash))
         with contextlib.suppress(FileNotFoundError):
             folder.rename(trash)

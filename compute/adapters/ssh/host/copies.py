@@ -164,12 +164,12 @@ class CopyFolder:
         return {"made": self._read_made(copy) or result}
 
     def serve(self, copy: str, reader: str, caller: Caller) -> Json:
-        """Have a process that lets another host read a complete copy; return what that has to know.
+        """Have a process that lets another host read a copy, complete or not; return what that has to know.
 
-        `reader` is the copy that is made there, and the token of the caller the secret of the process. Empty: the copy
-        is not complete here, or the process is not ready yet.
+        `reader` is the copy that is made there, and the token of the caller the secret of the process. `is_starting`:
+        ask again. Empty: no copy is here, or it cannot be served.
         """
-        if self._read_made(copy) is None:
+        if not (self._root / _RECORDS / copy).exists():
             return {}
         work = self._work(copy, f"{_SERVE}{reader}")
         arguments = ["serve", str(self._root), "--copy", copy]
@@ -274,7 +274,7 @@ class Work:
         return None
 
     def wait_for_address(self) -> Json:
-        """Return by what others reach a process that serves, once it says so; empty: it does not, or has ended."""
+        """Return by what others reach a process that serves; `is_starting`: not yet, and empty: it has ended."""
         give_up_at = time.monotonic() + _LISTENS_S
         while time.monotonic() < give_up_at and self._is_at_work():
             with suppress(FileNotFoundError):
@@ -282,7 +282,7 @@ class Work:
                 os.utime(self.folder / "peer")  # somebody still wants it
                 return address
             time.sleep(_POLL_S)
-        return {}
+        return {"is_starting": True} if self._is_at_work() else {}
 
     def end(self) -> bool:
         """Kill the process, if there is one, and forget it; say whether it has ended."""

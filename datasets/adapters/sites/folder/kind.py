@@ -77,6 +77,7 @@ KIND = SiteKind(
     form=FolderForm,
     check=check,
     open=open_site,
+    is_read_early=True,
     has_host=True,
     default_part=0.8,
 )

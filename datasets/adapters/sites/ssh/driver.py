@@ -2,10 +2,11 @@
 
 The program of ours there fills, verifies and removes copies by processes that outlive the connection. They read from
 the store by signed addresses and tell the platform how far they are. What is known of a copy is in the folder. What
-another host has of a commit is read from there (`nearline.pod.peers`).
+another host has of a commit is read from there, also while it is being filled (`nearline.pod.peers`).
 """
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Sum
@@ -30,6 +31,8 @@ from datasets.errors import CacheSiteUnavailable, RemovalHeldUp
 from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite
 
 _PATIENCE_S = 60.0
+_DONOR_BEGINS_WITHIN = timedelta(minutes=10)
+"""So long is waited for a host to serve a copy; then the store is read."""
 _UNEXPLAINED = "The process that does it ended without saying why."
 
 
@@ -133,14 +136,14 @@ class SshSite:
     def serve(self, copy_id: str, reader: str) -> Mapping[str, Any]:
         """Have the host serve a copy to another one that makes the copy `reader`; return what that has to know.
 
-        Empty: it does not, and the store is read.
+        `is_starting`: ask again. Empty: it does not.
         """
         secret = make_secret(clock.now())
         try:
             served: Mapping[str, Any] = self._ask("serve_copy", copy=copy_id, reader=reader, token=secret)
         except HostUnreachable:
             return {}
-        return {"host": self._host.address, **served} if served else {}
+        return {"host": self._host.address, **served} if "port" in served else served
 
     def files_of(self, copy_id: str) -> str:
         """Return the folder on the host with the files of a copy."""
@@ -150,10 +153,14 @@ class SshSite:
         options: list[str] = []
         peer: Mapping[str, Any] = {}
         if copy.donor is not None and isinstance(copy.donor.site, SshSite):
-            if copy.donor.site.resource == self.resource:
+            is_coming = copy.donor.is_coming()
+            if copy.donor.site.resource == self.resource and not is_coming:
                 options.append(copy.donor.site.files_of(copy.donor.id))
             else:
                 peer = copy.donor.site.serve(copy.donor.id, copy.id)
+                is_early = clock.now() - copy.started_at < _DONOR_BEGINS_WITHIN
+                if is_early and ("is_starting" in peer or (is_coming and not peer)):
+                    return copy_work.read_progress(self._copies, copy.id, "the copy from which it is filled")
         if copy.base is not None and self.sharing is not Sharing.NONE:
             base = self._copies.filter(location=copy.base.location).exclude(pk=copy.id).first()
             options += ["--base", base.pk] if base is not None else []
@@ -163,7 +170,7 @@ class SshSite:
             location=copy.location,
             options=options,
             token=sign_copy(copy.id),
-            peer=peer,
+            peer=peer if "port" in peer else {},
             is_known=self._copies.filter(state=CacheState.READY).exists(),
         )
         if "error" in result:

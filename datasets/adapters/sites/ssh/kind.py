@@ -75,4 +75,5 @@ KIND = SiteKind(
     open=open_driver,
     default_part=0.8,
     works_alone=True,
+    is_read_early=True,
 )
