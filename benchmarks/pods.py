@@ -81,7 +81,7 @@ def main() -> None:
         spent = _cpu_s(control_plane, product)
         _end_pods(control_plane)
         shell(product, _WAIT.format(condition="state='succeeded',log_stored_at__isnull=False", pods=PODS))
-        while sum(call["verb"] == "patch" for call in _calls(control_plane)) < PODS:  # each pod is marked
+        while _count_marked(control_plane) < PODS:
             time.sleep(5)
         print(f"CPU of an end     {_per_pod(spent, _cpu_s(control_plane, product), PODS)}", flush=True)
         calls = _calls(control_plane)
@@ -209,6 +209,11 @@ def _end_pod(control_plane: ControlPlane, path: str, pod: dict) -> None:
         ],
     }
     control_plane.api.patch(f"{path}/{pod['metadata']['name']}/status", {"status": status})
+
+
+def _count_marked(control_plane: ControlPlane) -> int:
+    """Return of how many ended pods the platform has noted on the cluster that their end was recorded."""
+    return len({call["objectRef"]["name"] for call in _calls(control_plane) if call["verb"] == "patch"})
 
 
 def _peak_bytes(product: Product) -> dict[str, int]:

@@ -210,6 +210,11 @@ def in_states(jobs: QuerySet[Job], states: Collection[JobState]) -> QuerySet[Job
     return jobs.filter(pk__in=Job.objects.filter(wanted, is_live=True).order_by().values("pk"))
 
 
+def find_running() -> QuerySet[Job]:
+    """Return the jobs whose command runs. For the platform itself."""
+    return Job.objects.filter(is_live=True, state__in=sorted(HOLDING - {JobState.STARTING}))
+
+
 def list_live_of(usernames: Collection[str], *, kind: str) -> QuerySet[Job]:
     """Return the jobs of one kind that these people submitted and that have not ended. For the platform itself."""
     live = Job.objects.filter(kind=kind, submitted_by__in=usernames, is_live=True, part_of=None)

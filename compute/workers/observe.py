@@ -6,7 +6,8 @@ After a restart of the platform the first look adopts whatever runs.
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -44,6 +45,7 @@ _BOOKED = (
     *("checkpoint_id", "started_at", "reason_code"),
 )
 _LOG_END_BYTES = 32 * 1024
+_FORGOTTEN_AT_ONCE = 8
 _MANY = 500
 """Of so many reported jobs those are left out of a look that run and need nothing."""
 _RUN_OVER = JOB_STATES.final | IDLE
@@ -119,8 +121,14 @@ def observe_resource(*, resource_id: str) -> None:
 
 
 def _forget(resource: Resource, driver: ComputeDriver, names: Sequence[str]) -> None:
+    pool: AbstractContextManager[Executor | None] = nullcontext()
+    if len(names) > 1 and drivers.get_kind(resource.kind).is_remote:
+        pool = ThreadPoolExecutor(_FORGOTTEN_AT_ONCE, thread_name_prefix="forget")
     try:
-        isolation.for_each(failures.FORGET, names, driver.forget, concerns_all=(ResourceUnreachable,))
+        with pool as executor:
+            isolation.for_each(
+                failures.FORGET, names, driver.forget, concerns_all=(ResourceUnreachable,), executor=executor
+            )
     except ResourceUnreachable as error:
         probes.note_unreachable(resource=resource, error=error)
 

@@ -125,8 +125,9 @@ def find_running() -> list[QuerySet[Experiment]]:
 def read_running() -> None:
     """Read on in the logs of all jobs that run, so that pages are live."""
     (running,) = find_running()
-    job_ids = [job_id for job_id in running.values_list("job_id", flat=True) if job_id is not None]
-    job_ids = log_polls.list_due(job_ids, _PURPOSE)
+    # Thousands may have ended whose run has yet to take note of it.
+    running = running.filter(job__in=job_selectors.find_running().values("pk"))
+    job_ids = log_polls.list_due(map(str, running.values_list("job_id", flat=True)), _PURPOSE)
     _harvest([each for each in _logs_of(job_ids) if each.job.state in _RUNNING_JOBS])
 
 

@@ -9,7 +9,9 @@ class ConfigConfig(AppConfig):
     name = "config"
 
     def ready(self) -> None:
-        """Choose the adapters of this process."""
+        """Choose the adapters of this process, and how its threads share memory."""
         from config import wiring
+        from core import allocator
 
+        allocator.share_memory()
         wiring.wire()
