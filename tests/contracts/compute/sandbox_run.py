@@ -4,6 +4,7 @@ python sandbox_run.py FOLDER [unconfined]
 """
 
 import os
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -24,8 +25,11 @@ def main() -> None:
         return
     home = Path(sys.argv[1]) / "home"
     given, data = home / "jobs" / "parent" / "output", home / "sites" / "local" / "commit"
-    for folder in (given, data, home / "jobs" / "other" / "output"):
+    code = home.with_name("code")
+    for folder in (given, data, code, home / "jobs" / "other" / "output"):
         folder.mkdir(parents=True)
+    # Beside the probe lies what tests leave, which not everybody may read.
+    shutil.copy(PROBE, code)
     for path in ("secret.key", "db.sqlite3", "admin.token", "jobs/other/output/model"):
         (home / path).write_text("secret")
     (given / "model.txt").write_text("weights")
@@ -39,7 +43,7 @@ def main() -> None:
         command=[sys.executable, PROBE.name, str(home), str(os.getpid()), str(given)],
         data=[Mount("digits", HostFolder(str(data)))],
         inputs=[Mount("parent", HostFolder(str(given)))],
-        code=Mount("code", HostFolder(str(PROBE.parent))),
+        code=Mount("code", HostFolder(str(code))),
     )
     launch = Launch(spec, "token", "job_1", "job", "demo", "node-1", 1000, 2**30)
     driver = LocalDriver(home / "jobs", None if "unconfined" in sys.argv else Views(hidden=[home]))

@@ -49,14 +49,19 @@ def test_what_ends_another_process_is_done_here(pipe, end):
 
 
 def test_an_error_here_is_raised_and_no_process_stays(pipe):
+    others = []
+
     def wait_and_fail(_):
-        pipe.read_bytes()
+        others.append(int(pipe.read_text()))
         raise ValueError("here")
 
+    code = f"__import__('pathlib').Path({str(pipe)!r}).write_text(str({OS}.getpid()))"
     with pytest.raises(ValueError, match="here"):
-        share([f"open({str(pipe)!r}, 'w').close()"] * 2, wait_and_fail, eval, 2)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        share([code] * 2, wait_and_fail, eval, 2)
+
+    [other] = others
+    with pytest.raises(ProcessLookupError):
+        os.kill(other, 0)
 
 
 def test_little_work_is_not_shared():
