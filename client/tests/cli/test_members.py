@@ -45,6 +45,13 @@ def test_the_value_of_a_secret_comes_from_stdin_without_its_last_line_end(cli, s
     assert done.stdout == "Secret:   HF_TOKEN\nProject:  team-a\n"
 
 
+def test_a_value_that_never_ends_is_refused_before_anything_is_sent(cli, server):
+    done = cli("secret", "set", "HF_TOKEN", "--project", "team-a", stdin="x" * 65_537)
+
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (2, "✗ What came on stdin is longer than 64 KiB.")
+    assert server.asked == []
+
+
 def test_secrets_are_listed_and_deleted(cli, server):
     server.on("GET", "/projects/team-a/secrets", page(TOKEN))
     server.on("DELETE", SECRET, None)

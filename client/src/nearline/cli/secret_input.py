@@ -11,9 +11,19 @@ _MOST_FILE_BYTES = 64 * 1024
 
 
 def read_hidden(what: str) -> str:
-    """Return what is typed unseen where somebody can be asked, else all of stdin; without the last end of line."""
-    text = typer.prompt(what, hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read()
-    return str(text).removesuffix("\n").removesuffix("\r")
+    """Return what is typed unseen where somebody can be asked, else all of stdin; without the last end of line.
+
+    Raises InvalidRequest for what is no text, and for what is longer than any secret.
+    """
+    if sys.stdin.isatty():
+        return str(typer.prompt(what, hide_input=True, err=True))
+    try:
+        text = sys.stdin.read(_MOST_FILE_BYTES + 1)
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("What came on stdin is no text.") from error
+    if len(text) > _MOST_FILE_BYTES:
+        raise InvalidRequest(f"What came on stdin is longer than {_MOST_FILE_BYTES >> 10} KiB.")
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def read_file(path: Path) -> str:
