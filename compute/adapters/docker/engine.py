@@ -95,7 +95,10 @@ class Engine:
             raise
 
     def follow(self, path: str, *, silent_s: float, method: str = "GET", **query: str) -> Iterator[Json]:
-        """Yield the objects that a call tells one after the other; silence of that length ends it. Raises Refusal."""
+        """Yield the objects that a call tells one after the other; silence of that length ends it.
+
+        The time until the answer begins is no such silence. Raises Refusal.
+        """
         rest = b""
         for piece in self._pieces(path, method, query, silent_s=silent_s):
             *lines, rest = (rest + piece).split(b"\n")
@@ -105,7 +108,9 @@ class Engine:
         import httpx  # noqa: PLC0415
 
         body: Json | None = {} if method == "POST" else None
-        with self._send(method, path, query, body=body, read_s=silent_s) as answer, suppress(httpx.ReadTimeout):
+        until_head_s = max(silent_s, _ANSWER_S)
+        with self._send(method, path, query, body=body, read_s=until_head_s) as answer, suppress(httpx.ReadTimeout):
+            answer.request.extensions["timeout"]["read"] = silent_s
             yield from answer.iter_raw()
 
     def stream(self, path: str, read_s: float = _ANSWER_S, **query: str) -> Iterator[bytes]:

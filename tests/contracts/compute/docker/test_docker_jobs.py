@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import socket
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
@@ -203,6 +205,19 @@ def test_a_daemon_that_does_not_answer_says_nothing_about_its_jobs_and_knows_the
 
     assert own_place.report("done") == ended
     assert own_place.wait_for_end("cut").state is ReportState.FAILED
+
+
+def test_a_daemon_that_begins_its_answer_late_is_no_silent_one(tmp_path):
+    with socket.socket(socket.AF_UNIX) as daemon, ThreadPoolExecutor(1) as pool:
+        daemon.bind(str(tmp_path / "late.sock"))
+        daemon.listen()
+        engine = Engine(Address(f"unix://{tmp_path / 'late.sock'}"))
+        told = pool.submit(lambda: list(engine.follow("/events", silent_s=0.01)))
+        connection, _ = daemon.accept()
+        with connection:
+            wait([told], timeout=0.2)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}\n")
+        assert told.result() == [{}]
 
 
 def test_a_dead_daemon_is_asked_less_and_less_often(tmp_path):
