@@ -75,17 +75,17 @@ def main() -> None:
         return
     with ExitStack() as stack:
         base = stack.enter_context(open_folder())
-        found = stack.enter_context(s3(versitygw, base))
-        address = found["NEARLINE_TEST_S3"]
+        store = stack.enter_context(s3(versitygw, base))
+        address = store["NEARLINE_TEST_S3"]
         if LINK:
             port = urlsplit(address).port
             assert port is not None
             address = f"http://127.0.0.1:{stack.enter_context(limited(port, LINK))}"
         product = stack.enter_context(
             running(
-                NEARLINE_STORE_URL=f"s3://{found['NEARLINE_TEST_BUCKET']}/ours?endpoint={address}",
-                NEARLINE_STORE_ACCESS_KEY=found["NEARLINE_TEST_S3_ACCESS_KEY"],
-                NEARLINE_STORE_SECRET_KEY=found["NEARLINE_TEST_S3_SECRET_KEY"],
+                NEARLINE_STORE_URL=f"s3://{store['NEARLINE_TEST_BUCKET']}/ours?endpoint={address}",
+                NEARLINE_STORE_ACCESS_KEY=store["NEARLINE_TEST_S3_ACCESS_KEY"],
+                NEARLINE_STORE_SECRET_KEY=store["NEARLINE_TEST_S3_SECRET_KEY"],
             )
         )
         product.cli("project", "create", "bench", cwd=base)
@@ -117,24 +117,24 @@ def main() -> None:
             command = f"python read.py {name} {way} {BATCH}"
             job = product.cli_json("job", "submit", command, *options, "--project", "bench", cwd=base)
             log = product.cli("job", "logs", job["name"], "--follow", cwd=base).stdout
-            told = json.loads(re.findall(r"^\{.*\}$", log, re.MULTILINE)[-1])
-            share = min(1.0, (told["there"] + told["read"]) / total)
+            sent_at = json.loads(re.findall(r"^\{.*\}$", log, re.MULTILINE)[-1])
+            share = min(1.0, (sent_at["there"] + sent_at["read"]) / total)
             print(
-                f"| {way} | {told['first'] - began:.2f} | {told['first'] - told['began']:.2f} "
-                f"| {told['complete'] - began:.2f} | {share:.1%} | {told['read'] / total:.1%} |"
+                f"| {way} | {sent_at['first'] - began:.2f} | {sent_at['first'] - sent_at['began']:.2f} "
+                f"| {sent_at['complete'] - began:.2f} | {share:.1%} | {sent_at['read'] / total:.1%} |"
             )
-            stages[way] = _stages_of(product, job["name"], began, told)
+            stages[way] = _stages_of(product, job["name"], began, sent_at)
         for way, moments in stages.items():
             print(f"\n| stage, {way} | after s |\n| --- | --- |")
             for stage, after_s in moments.items():
                 print(f"| {stage} | {after_s:.2f} |")
 
 
-def _stages_of(product: Product, job: str, began: float, told: dict[str, float]) -> dict[str, float]:
+def _stages_of(product: Product, job: str, began: float, sent_at: dict[str, float]) -> dict[str, float]:
     """Return when each stage of a job was reached, in seconds after it was submitted."""
     events = product.api("GET", f"/compute/jobs/{job}")["events"]
     moments = {event["message"] or event["state"]: datetime.fromisoformat(event["at"]).timestamp() for event in events}
-    moments |= {"its interpreter runs": told["started"], "nearline is imported": told["began"]}
-    moments |= {"first file": told["first_file"]}
-    moments["first batch"] = told["first"]
+    moments |= {"its interpreter runs": sent_at["started"], "nearline is imported": sent_at["began"]}
+    moments |= {"first file": sent_at["first_file"]}
+    moments["first batch"] = sent_at["first"]
     return {stage: at - began for stage, at in sorted(moments.items(), key=lambda pair: pair[1])}

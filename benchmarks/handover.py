@@ -128,10 +128,10 @@ def _measure(product: Counted, count: int) -> None:
     time.sleep(IDLE_S)
     idle = product.spent().since(resting).each(IDLE_S)
     ran, delays = _run(product, "chain", STEPS)
-    told = product.spent()
+    spent_before = product.spent()
     shell(product, _WAIT_FOR_LOGS)
     time.sleep(_COUNTED_LATE_S)
-    stored = product.spent().since(told)
+    stored = product.spent().since(spent_before)
     step = ran.plus(stored.since(idle.each(1 / stored.at))).each(STEPS)
     p50, p99 = delays[len(delays) // 2] * 1000, delays[int(len(delays) * 0.99)] * 1000
     print(

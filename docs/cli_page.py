@@ -67,8 +67,8 @@ def _section(path: tuple[str, ...], command: Any) -> str:
 def _record(item: Any, context: Any) -> tuple[str, str] | None:
     if item.name in {"is_json", "is_quiet", "help"}:
         return None
-    found: tuple[str, str] | None = item.get_help_record(context)
-    return found
+    record: tuple[str, str] | None = item.get_help_record(context)
+    return record
 
 
 def _cell(text: str) -> str:

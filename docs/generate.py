@@ -57,13 +57,13 @@ def _all_errors() -> "list[type[PlatformError]]":
     from core.errors import PlatformError  # noqa: PLC0415 (its package must be on the path first)
 
     import_everything()
-    found: dict[type[PlatformError], None] = {}
+    classes: dict[type[PlatformError], None] = {}
     waiting = [PlatformError]
     while waiting:
         heirs = [heir for heir in waiting.pop().__subclasses__() if heir.__module__.partition(".")[0] in PACKAGES]
-        waiting += [heir for heir in heirs if heir not in found]
-        found |= dict.fromkeys(heirs)
-    return list(found)
+        waiting += [heir for heir in heirs if heir not in classes]
+        classes |= dict.fromkeys(heirs)
+    return list(classes)
 
 
 def settings() -> str:
@@ -167,9 +167,9 @@ def import_everything() -> list[ModuleType]:
     modules = []
     for name in PACKAGES:
         package = importlib.import_module(name)
-        names = [found.name for found in pkgutil.walk_packages(package.__path__, f"{name}.")]
-        kept = [found for found in names if ".migrations" not in found and not found.endswith(".asgi")]
-        modules += [package, *(importlib.import_module(found) for found in kept)]
+        names = [module.name for module in pkgutil.walk_packages(package.__path__, f"{name}.")]
+        importable = [module for module in names if ".migrations" not in module and not module.endswith(".asgi")]
+        modules += [package, *(importlib.import_module(module) for module in importable)]
     return modules
 
 

@@ -121,14 +121,14 @@ def write_commit(dataset: Path, root: bytes, near: list[Path], folder: Path) -> 
         first, last, files, size, range_id = struct.unpack_from("<HHIQ32s", root, end)
         middle, end = end + 48 + first, end + 48 + first + last
         entries = read_range(dataset / "ranges", range_id.hex())
-        found = entries[0][0], entries[-1][0], len(entries), sum(entry[3] for entry in entries)
-        check(found == (root[middle - first : middle], root[middle:end], files, size), range_id)
+        summary = entries[0][0], entries[-1][0], len(entries), sum(entry[3] for entry in entries)
+        check(summary == (root[middle - first : middle], root[middle:end], files, size), range_id)
         for entry in entries:
             write_entry(folder, entry, read_pack)
     check(root[:8] == b"NLRT\1\1\0\0" and end == len(root), "root")
 
 
-def main(copy: str, wanted: str = "", ref: str = "", folder: str = "") -> None:
+def main(copy: str, dataset_id: str = "", ref: str = "", folder: str = "") -> None:
     records = {}
     for path in sorted(Path(copy, "datasets").iterdir()):
         digest, text = max((path / "records").glob("*")).read_bytes().split(b"\n", 1)
@@ -137,11 +137,11 @@ def main(copy: str, wanted: str = "", ref: str = "", folder: str = "") -> None:
     for dataset, record in records.items():
         name, names = f"{record['project_name']}/{record['name']}", {**record["tags"], **record["branches"]}
         commits = {path.name: json.loads(read_named(path)) for path in sorted((dataset / "commits").glob("*"))}
-        if wanted == name:
+        if dataset_id == name:
             id_ = names.get(ref) or next(id_ for id_ in commits if id_.startswith(ref))
             near = [dataset, *(path for path, other in records.items() if other["is_internal"])]
             write_commit(dataset, read_named(dataset / "roots" / commits[id_]["root"]), near, Path(folder))
-        elif not wanted:
+        elif not dataset_id:
             lines = [f"{id_[:12]} {commit['author']}: {commit['message']!r}" for id_, commit in commits.items()]
             print(name, *(f"{label}={str(id_)[:12]}" for label, id_ in names.items()), *lines, sep="\n    ")
 

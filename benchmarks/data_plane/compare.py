@@ -62,9 +62,9 @@ def main() -> None:
         return
     with ExitStack() as stack:
         base = stack.enter_context(open_folder())
-        found = stack.enter_context(s3(versitygw, base))
-        endpoint, name = found["NEARLINE_TEST_S3"], found["NEARLINE_TEST_BUCKET"]
-        keys = found["NEARLINE_TEST_S3_ACCESS_KEY"], found["NEARLINE_TEST_S3_SECRET_KEY"]
+        store = stack.enter_context(s3(versitygw, base))
+        endpoint, name = store["NEARLINE_TEST_S3"], store["NEARLINE_TEST_BUCKET"]
+        keys = store["NEARLINE_TEST_S3_ACCESS_KEY"], store["NEARLINE_TEST_S3_SECRET_KEY"]
         bucket = Bucket(endpoint, name, *keys)
         peers, missing = find_peers(bucket, PROGRAMS)
         for peer, source in missing.items():
@@ -137,12 +137,12 @@ class _Comparison:
 
     def _run_peer(self, name: str, source: Path, expected: str) -> None:
         peer, prefix, copy = self.peers[name], f"peer-{name}", source.with_name("copy")
-        prepared, found = peer.prepare(source), []
+        prepared, times = peer.prepare(source), []
         copy.mkdir()
         try:
             self.results.measure("send", name, lambda: peer.send(prepared, prefix))
-            self.results.measure("fetch", name, lambda: found.append(peer.fetch(prefix, copy)))
-            _check(found[0], expected)
+            self.results.measure("fetch", name, lambda: times.append(peer.fetch(prefix, copy)))
+            _check(times[0], expected)
         except PeerFailed as error:
             print(f"This does not count: {error}", file=sys.stderr)
         for folder in (copy, self.stored / prefix, *([prepared] if prepared != source else [])):

@@ -29,7 +29,7 @@ class Peer:
 
     program: str
     bucket: Bucket
-    _kept: dict[str, bytes] = field(default_factory=dict)
+    _originals: dict[str, bytes] = field(default_factory=dict)
 
     def prepare(self, source: Path) -> Path:
         """Return the folder to send; what this does is not measured."""
@@ -124,11 +124,11 @@ class _Dvc(Peer):
         self.run("add", "--quiet", "data", cwd=source)
         self.run("push", "--quiet", "--jobs", "32", cwd=source)
         for name in (".dvc/config", "data.dvc"):
-            self._kept[name] = (source / name).read_bytes()
+            self._originals[name] = (source / name).read_bytes()
 
     def fetch(self, _prefix: str, into: Path) -> Path:
         (into / ".dvc").mkdir()
-        for name, content in self._kept.items():
+        for name, content in self._originals.items():
             (into / name).write_bytes(content)
         self.run("pull", "--quiet", "--jobs", "32", cwd=into)
         return into / "data"
@@ -147,9 +147,9 @@ def find_peers(bucket: Bucket, folder: str) -> tuple[dict[str, Peer], dict[str, 
     """Return the peers whose programs are in `folder` or on the path, and how to get each of the others."""
     peers, missing = {}, {}
     for name, (kind, program, source) in _PEERS.items():
-        found = shutil.which(program, path=os.pathsep.join((folder, os.environ["PATH"])))
-        if found and (kind is not _Obstore or _can_import(found, "obstore")):
-            peers[name] = kind(found, bucket)
+        executable = shutil.which(program, path=os.pathsep.join((folder, os.environ["PATH"])))
+        if executable and (kind is not _Obstore or _can_import(executable, "obstore")):
+            peers[name] = kind(executable, bucket)
         else:
             missing[name] = source
     return peers, missing

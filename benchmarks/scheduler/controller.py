@@ -84,8 +84,8 @@ def _measure() -> None:
         ("one more waits", lambda: enqueue(1)),
         ("one has ended", end_one),
     ):
-        kept = _time(cycle.run_once, before)
-        print(f"  {label:22} {1000 * kept:8.1f} ms  {anew / kept:6.1f} x quicker")
+        idle_s = _time(cycle.run_once, before)
+        print(f"  {label:22} {1000 * idle_s:8.1f} ms  {anew / idle_s:6.1f} x quicker")
     print(f"  {'all is read anew':22} {1000 * anew:8.1f} ms")
 
 

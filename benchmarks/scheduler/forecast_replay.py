@@ -86,7 +86,7 @@ class Replay:
         self._resource: Any = None
         self._is_forecast_due = False
         self._seen: set[str] = set()
-        self._told: set[tuple[str, int]] = set()
+        self._stored_waits: set[tuple[str, int]] = set()
         self.submitted = 0
         self.rounds = 0
         self.rounds_s = 0.0
@@ -240,7 +240,7 @@ class Replay:
         from compute.models import Job
 
         waiting = Job.objects.filter(is_live=True, state="pending").values_list("name", "evictions")
-        return {name: wait for name, wait in waiting if (name, wait) not in self._told}
+        return {name: wait for name, wait in waiting if (name, wait) not in self._stored_waits}
 
     def _forecast(self) -> None:
         from compute.workers import forecasts
@@ -249,7 +249,7 @@ class Replay:
             return
         started = time.process_time()
         forecasts.forecast_all(only=waits.keys())
-        self._told.update(waits.items())
+        self._stored_waits.update(waits.items())
         self.rounds += 1
         self.rounds_s += time.process_time() - started
 
@@ -298,20 +298,21 @@ def report(jobs: int, wall_s: float, replay: Replay) -> None:
         f"{jobs} jobs, {wall_s:.0f} s of CPU; {replay.rounds} rounds of forecasts,"
         f" {1000 * replay.rounds_s / max(1, replay.rounds):.0f} ms each; {replay.evictions} evictions"
     )
-    told = _with_peer([row for row in rows if row.made_at and row.likely_at and row.late_at])
-    print(f"{len(rows)} waits were scored, {len(told)} of them with P50 and P90")
+    forecasts = _with_peer([row for row in rows if row.made_at and row.likely_at and row.late_at])
+    print(f"{len(rows)} waits were scored, {len(forecasts)} of them with P50 and P90")
     print(f"  {'':12} {'waits':>6}   " + "   ".join(f"{name:42}" for name in ("as told", "uncorrected", "peer")))
     figures = f"{'P50 held':>10} {'P90 held':>9} {'loss P50':>10} {'loss P90':>10}"
     print(f"  {'':19} {figures} {figures} {figures}")
-    quarters = [told[len(told) * part // 4 : len(told) * (part + 1) // 4] for part in range(4)]
-    parts = [("all", told), ("2nd half", quarters[2] + quarters[3])]
+    quarters = [forecasts[len(forecasts) * part // 4 : len(forecasts) * (part + 1) // 4] for part in range(4)]
+    parts = [("all", forecasts), ("2nd half", quarters[2] + quarters[3])]
     parts += [(f"quarter {number}", quarter) for number, quarter in enumerate(quarters, 1)]
     parts += [
-        ("first wait", [one for one in told if not one.is_again]),
-        ("again", [one for one in told if one.is_again]),
+        ("first wait", [one for one in forecasts if not one.is_again]),
+        ("again", [one for one in forecasts if one.is_again]),
     ]
     parts += [
-        (name, [one for one in told if one.wait_class == name]) for name in sorted({one.wait_class for one in told})
+        (name, [one for one in forecasts if one.wait_class == name])
+        for name in sorted({one.wait_class for one in forecasts})
     ]
     for label, part in parts:
         _print_row(label, part)
@@ -320,12 +321,12 @@ def report(jobs: int, wall_s: float, replay: Replay) -> None:
 def _with_peer(rows: Sequence[Any]) -> list[Told]:
     """Return forecasts with what the last waits that had ended by then would have told."""
     ended = sorted((row.started_at, (row.started_at - row.made_at).total_seconds()) for row in rows)
-    found, at = list[Told](), 0
+    forecasts, at = list[Told](), 0
     for row in rows:
         while at < len(ended) and ended[at][0] <= row.made_at:
             at += 1
         last = sorted(wait_s for _, wait_s in ended[max(0, at - LAST_WAITS) : at]) or [0.0]
-        found.append(
+        forecasts.append(
             Told(
                 likely_s=(row.likely_at - row.made_at).total_seconds(),
                 late_s=(row.late_at - row.made_at).total_seconds(),
@@ -338,26 +339,26 @@ def _with_peer(rows: Sequence[Any]) -> list[Told]:
                 is_again=row.wait > 0,
             )
         )
-    return found
+    return forecasts
 
 
-def _print_row(label: str, told: Sequence[Told]) -> None:
-    if not told:
+def _print_row(label: str, forecasts: Sequence[Told]) -> None:
+    if not forecasts:
         return
-    ours = _figures([(one.waited_s, one.likely_s, one.late_s) for one in told])
-    raw = _figures([(one.waited_s, one.raw_likely_s, one.raw_late_s) for one in told])
-    peer = _figures([(one.waited_s, one.peer_likely_s, one.peer_late_s) for one in told])
-    print(f"  {label:12} {len(told):6} {ours} {raw} {peer}")
+    ours = _figures([(one.waited_s, one.likely_s, one.late_s) for one in forecasts])
+    raw = _figures([(one.waited_s, one.raw_likely_s, one.raw_late_s) for one in forecasts])
+    peer = _figures([(one.waited_s, one.peer_likely_s, one.peer_late_s) for one in forecasts])
+    print(f"  {label:12} {len(forecasts):6} {ours} {raw} {peer}")
 
 
-def _figures(told: Sequence[tuple[float, float, float]]) -> str:
-    likely = 100 * sum(waited_s <= likely_s for waited_s, likely_s, _ in told) / len(told)
-    late = 100 * sum(waited_s <= late_s for waited_s, _, late_s in told) / len(told)
+def _figures(triples: Sequence[tuple[float, float, float]]) -> str:
+    likely = 100 * sum(waited_s <= likely_s for waited_s, likely_s, _ in triples) / len(triples)
+    late = 100 * sum(waited_s <= late_s for waited_s, _, late_s in triples) / len(triples)
     losses = [
         statistics.mean(_pinball(waited_s, forecast_s, part) for waited_s, forecast_s in pairs)
         for part, pairs in (
-            (0.5, [(waited_s, likely_s) for waited_s, likely_s, _ in told]),
-            (0.9, [(waited_s, late_s) for waited_s, _, late_s in told]),
+            (0.5, [(waited_s, likely_s) for waited_s, likely_s, _ in triples]),
+            (0.9, [(waited_s, late_s) for waited_s, _, late_s in triples]),
         )
     ]
     return f"{likely:8.1f} % {late:7.1f} % {losses[0]:8.0f} s {losses[1]:8.0f} s"

@@ -33,7 +33,7 @@ def main() -> None:
     lengths = defaultdict(list)
     for arrival in arrivals[:EARLIER]:
         lengths[arrival.queue].append(arrival.work_s)
-    known = {queue: RunTimes(each_once(*found[-MOST_LENGTHS:])) for queue, found in lengths.items()}
+    known = {queue: RunTimes(each_once(*lengths_s[-MOST_LENGTHS:])) for queue, lengths_s in lengths.items()}
     print(f"{'nodes':>6} {'running':>8} {'waiting':>8} {'ms a round':>11} {'with P50':>9} {'with P90':>9}")
     for size in SIZES.split():
         nodes, waiting = map(int, size.removesuffix("big").split("x"))
@@ -70,8 +70,8 @@ def make_snapshot(
     placed = _placed(replace(snapshot, jobs=jobs))
     if is_big:
         placed = [job for number, job in enumerate(placed) if number % 7]
-    wanted = (make_job(*entry) for entry in left if not is_big or entry[1].gpus >= NODE_GPUS)
-    return replace(snapshot, jobs=[*placed, *islice(wanted, waiting)])
+    entrants = (make_job(*entry) for entry in left if not is_big or entry[1].gpus >= NODE_GPUS)
+    return replace(snapshot, jobs=[*placed, *islice(entrants, waiting)])
 
 
 def _placed(snapshot: Snapshot) -> list[JobView]:

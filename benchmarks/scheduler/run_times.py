@@ -31,13 +31,13 @@ def main() -> None:
     jobs = philly.read_jobs(philly.read_quotas())[: PARTS[-1][1]]
     print(f"{'runs, half-life':16}" + "".join(f"{f'{first} to {end}':>29}" for first, end in PARTS))
     print(f"{'':16}" + f"{'P50 held':>13}{'P90':>5}{'loss P50':>6}{'P90':>5}" * len(PARTS))
-    found = {name: "" for name, *_ in WAYS}
+    rows = {name: "" for name, *_ in WAYS}
     for first, end in PARTS:
-        told = [(jobs[number].work_s, list(_runs(jobs, number))) for number in range(first, end, EVERY)]
+        samples = [(jobs[number].work_s, list(_runs(jobs, number))) for number in range(first, end, EVERY)]
         for name, counts_running, half_life in WAYS:
-            kinds = [(work_s, [run for run in runs if counts_running or not run.goes_on]) for work_s, runs in told]
-            found[name] += _figures([(work_s, learn(runs, half_life)) for work_s, runs in kinds])
-    for name, figures in found.items():
+            kinds = [(work_s, [run for run in runs if counts_running or not run.goes_on]) for work_s, runs in samples]
+            rows[name] += _figures([(work_s, learn(runs, half_life)) for work_s, runs in kinds])
+    for name, figures in rows.items():
         print(f"{name:16}{figures}")
 
 
@@ -54,8 +54,8 @@ def _runs(jobs: Sequence[Arrival], number: int) -> Iterator[Run]:
                 yield Run(one.work_s)
 
 
-def _figures(told: Sequence[tuple[float, Lengths]]) -> str:
-    known = [(work_s, lengths.length_s(0.5, 0.0), lengths.length_s(0.9, 0.0)) for work_s, lengths in told]
+def _figures(samples: Sequence[tuple[float, Lengths]]) -> str:
+    known = [(work_s, lengths.length_s(0.5, 0.0), lengths.length_s(0.9, 0.0)) for work_s, lengths in samples]
     known = [each for each in known if each[1] < math.inf]
     likely, late = (100 * statistics.mean(each[0] <= each[which] for each in known) for which in (1, 2))
     losses = [

@@ -91,9 +91,9 @@ def few_reclaim() -> Iterator[Result]:
     for waiting, kai in ((1, 0.0117), (8, 0.073), (80, 0.605)):
         if LARGEST < 500:
             return
-        kept = Session(Snapshot(_nodes(500), _queues(holder=0, starved=GPUS * 500), _full(500)), Policy())
+        session = Session(Snapshot(_nodes(500), _queues(holder=0, starved=GPUS * 500), _full(500)), Policy())
         jobs = [_job(f"p{i:05}", "starved", rank=10**6 + i) for i in range(waiting)]
-        seconds = _kept_cycle(kept, jobs)
+        seconds = _kept_cycle(session, jobs)
         yield Result(f"reclaim by {waiting} waiting, session kept", 500, seconds, kai)
 
 
@@ -110,8 +110,10 @@ def gang_reclaim() -> Iterator[Result]:
 def impossible_gang() -> Iterator[Result]:
     """Ask for 80 GPUs for a gang where 79 may be reclaimed: the answer is no."""
     for nodes, kai in _up_to({50: 2.1, 100: 11.5, 200: 66.0, 500: None}):
-        kept = Session(Snapshot(_nodes(nodes), _queues(holder=GPUS * nodes - 79, starved=80), _full(nodes)), Policy())
-        seconds = _kept_cycle(kept, [_job("gang", "starved", gpus=GPUS, count=10, rank=10**6)])
+        session = Session(
+            Snapshot(_nodes(nodes), _queues(holder=GPUS * nodes - 79, starved=80), _full(nodes)), Policy()
+        )
+        seconds = _kept_cycle(session, [_job("gang", "starved", gpus=GPUS, count=10, rank=10**6)])
         asked = 0.05 if nodes == 500 else None
         yield Result("impossible gang, answered with its proof", nodes, seconds, kai, asked_seconds=asked)
 
@@ -182,16 +184,16 @@ def single_placements() -> Iterator[Result]:
 def unchanged() -> Iterator[Result]:
     """Everything runs, nothing waits, nothing changed since the cycle before."""
     for nodes, kai in _up_to({500: 0.082, 1000: 0.18, 4000: 0.95}):
-        kept = Session(Snapshot(_nodes(nodes), _queues(holder=GPUS * nodes), _full(nodes)), Policy())
+        session = Session(Snapshot(_nodes(nodes), _queues(holder=GPUS * nodes), _full(nodes)), Policy())
         asked = 0.002 if nodes == 4000 else None
-        yield Result("unchanged cycle", nodes, _kept_cycle(kept, []), kai, asked_seconds=asked)
+        yield Result("unchanged cycle", nodes, _kept_cycle(session, []), kai, asked_seconds=asked)
     if LARGEST >= 4000:
         jobs = _full(4000)[:500] + [
             _job(f"c{i:06}", "holder", gpus=0, node=i % 3900 + 100, rank=10**6 + i) for i in range(139_500)
         ]
         nodes = [node if i < 100 else replace(node, devices=()) for i, node in enumerate(_nodes(4000))]
-        kept = Session(Snapshot(nodes, _queues(holder=800), jobs), Policy())
-        seconds = _kept_cycle(kept, [])
+        session = Session(Snapshot(nodes, _queues(holder=800), jobs), Policy())
+        seconds = _kept_cycle(session, [])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         yield Result("unchanged cycle, 140,000 pods, 500 on GPUs", 4000, seconds, 1.90, f"{peak:.1f} GB at most")
 

@@ -108,17 +108,17 @@ def find_connection(resource: Resource) -> ClusterConnection | None:
 
 def connect_host(resource: str) -> RemoteHost:
     """Return an attached host, by the id or name of its resource. Raises HostNotAttached."""
-    found = _find(resource)
-    if found is None or found.kind != SSH.name:
+    kept_driver = _find(resource)
+    if kept_driver is None or kept_driver.kind != SSH.name:
         attached = Resource.objects.filter(detached_at=None, kind=SSH.name).order_by("name")
         names = ", ".join(attached.values_list("name", flat=True)) or "none"
         raise HostNotAttached(f"No host is attached by SSH as '{resource}'. Attached hosts: {names}.")
     try:
-        driver = driver_of(found)
+        driver = driver_of(kept_driver)
     except (InvalidResource, ResourceUnreachable, CredentialsUnreadable) as error:
-        raise HostNotAttached(f"{found.name} cannot be reached: {error.message}") from error
+        raise HostNotAttached(f"{kept_driver.name} cannot be reached: {error.message}") from error
     assert isinstance(driver, SshDriver)  # noqa: S101 (its kind opens no other)
-    return RemoteHost(found.pk, found.name, driver.address, driver.ask_about_copies)
+    return RemoteHost(kept_driver.pk, kept_driver.name, driver.address, driver.ask_about_copies)
 
 
 def install(resource: Resource, driver: ComputeDriver) -> None:

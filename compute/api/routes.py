@@ -115,8 +115,8 @@ def list_jobs(
     limit: Limit = 50,
 ) -> Page[object]:
     """List jobs, newest first: of one project, in one state, or that failed for one cause."""
-    found = job_selectors.list_jobs(actor=request.actor, **filters.model_dump())
-    page = paginate(found, cursor=cursor, limit=limit)
+    jobs = job_selectors.list_jobs(actor=request.actor, **filters.model_dump())
+    page = paginate(jobs, cursor=cursor, limit=limit)
     idle_states = idleness.find_idle_states(page.items)
     return page.map(lambda job: _job_out(job, idle_states.get(job.pk)))
 
@@ -125,8 +125,8 @@ def list_jobs(
 def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any]]:
     """Submit one job. It is queued, and says why as long as it waits."""
     project = get_project(actor=request.actor, name=body.project)
-    wanted = _submission_of(body)
-    job = submissions.submit_job(actor=request.actor, project=project, wanted=wanted)
+    submission = _submission_of(body)
+    job = submissions.submit_job(actor=request.actor, project=project, submission=submission)
     return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=job.name)))
 
 
@@ -134,8 +134,8 @@ def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any
 def try_job(request: ApiRequest, body: schemas.JobIn) -> trials.Trial:
     """Say whether a job would start now, or when and where, and whom it would stop. Nothing changes."""
     project = get_project(actor=request.actor, name=body.project)
-    wanted = _submission_of(body)
-    return trials.try_job(actor=request.actor, project=project, wanted=wanted)
+    submission = _submission_of(body)
+    return trials.try_job(actor=request.actor, project=project, submission=submission)
 
 
 @router.get("/compute/jobs/{name}", response=schemas.JobDetailOut, operation_id="compute_get_job")
@@ -191,8 +191,8 @@ def read_usage(request: ApiRequest, name: str, after: bounds.Moment | None = Non
 @router.get("/compute/idle-gpus", response=schemas.IdleGpusPageOut, operation_id="compute_list_idle_gpus")
 def list_idle_gpus(request: ApiRequest, project: str | None = None) -> dict[str, Any]:
     """List who holds GPUs that were not used over the last ten minutes, or whose use nobody measures."""
-    found = idle_gpus.list_idle_gpus(actor=request.actor, project=project)
-    return {"items": [_idle_gpus_out(each) for each in found]}
+    holders = idle_gpus.list_idle_gpus(actor=request.actor, project=project)
+    return {"items": [_idle_gpus_out(each) for each in holders]}
 
 
 def _idle_gpus_out(idle: IdleGpus) -> dict[str, Any]:
@@ -238,8 +238,8 @@ def open_port(request: ApiRequest, name: str, body: schemas.PortIn) -> Status[co
 def open_terminal(request: ApiRequest, name: str, body: schemas.TerminalIn) -> Status[connections.Ticket]:
     """Issue a ticket for a command in a terminal in a job that runs. The terminal is a WebSocket, as a port is."""
     job = job_selectors.get_program(actor=request.actor, name=name)
-    wanted = TerminalRequest(tuple(body.command), columns=body.columns, rows=body.rows, kind=body.kind)
-    ticket = connections.offer_terminal(actor=request.actor, job=job, request=wanted, replica=body.replica)
+    terminal_request = TerminalRequest(tuple(body.command), columns=body.columns, rows=body.rows, kind=body.kind)
+    ticket = connections.offer_terminal(actor=request.actor, job=job, request=terminal_request, replica=body.replica)
     return Status(201, ticket)
 
 

@@ -112,8 +112,8 @@ class ResourceOut(Schema):
     @staticmethod
     def resolve_templates(obj: object) -> list[object]:
         """Return the templates, smallest first."""
-        found = obj.templates.all()  # type: ignore[attr-defined]
-        return sorted(found, key=lambda template: (template.gpu_milli, template.cpu_millicores, template.pk))
+        templates = obj.templates.all()  # type: ignore[attr-defined]
+        return sorted(templates, key=lambda template: (template.gpu_milli, template.cpu_millicores, template.pk))
 
 
 class SimulatedNodeIn(BodySchema):

@@ -50,16 +50,16 @@ def find_last_told(log_end: bytes) -> tuple[int, datetime] | None:
     A log is read to its end later, for all that it records (`experiments.engine.log_tags`).
     """
     for line in reversed(log_end.split(b"\n")):
-        if line.startswith(PROTOCOL) and (told := _read_told(line[len(PROTOCOL) - 1 :])) is not None:
-            return told
+        if line.startswith(PROTOCOL) and (checkpoint := _read_told(line[len(PROTOCOL) - 1 :])) is not None:
+            return checkpoint
     return None
 
 
 def _read_told(text: bytes) -> tuple[int, datetime] | None:
     try:
-        said = json.loads(text)
-        if said["kind"] != "checkpoint" or type(said["value"]) is not int or bounds.number_fault(said["value"]):
+        fields = json.loads(text)
+        if fields["kind"] != "checkpoint" or type(fields["value"]) is not int or bounds.number_fault(fields["value"]):
             return None
-        return said["value"], datetime.fromtimestamp(said["at"] / 1000, UTC)
+        return fields["value"], datetime.fromtimestamp(fields["at"] / 1000, UTC)
     except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
         return None

@@ -43,12 +43,12 @@ class Release:
 
 def find_release(ask: Amounts, nodes: Iterable[tuple[str, Amounts]], holdings: Sequence[Holding]) -> Release | None:
     """Return the first release of what is asked for; None where it is free already, or no known end frees it."""
-    found = []
+    releases = []
     for name, amounts in sorted(nodes, key=lambda node: node[0]):
         release = _on_node(ask, name, amounts, [holding for holding in holdings if holding.node == name])
         if release is not None:
-            found.append(release)
-    return min(found, key=lambda release: release.ends_at, default=None)
+            releases.append(release)
+    return min(releases, key=lambda release: release.ends_at, default=None)
 
 
 def _on_node(ask: Amounts, name: str, amounts: Amounts, holdings: Sequence[Holding]) -> Release | None:

@@ -38,8 +38,8 @@ def _exception_in(lines: list[str]) -> int | None:
     # A launcher may put the same in front of every line, such as `[rank0]: `.
     prefix = lines[begins[-1]].removesuffix(_TRACEBACK)
     for number in range(begins[-1] + 1, len(lines)):
-        said = lines[number].removeprefix(prefix)
-        if not said.startswith((" ", "\t")):
+        message = lines[number].removeprefix(prefix)
+        if not message.startswith((" ", "\t")):
             return number
     return None
 

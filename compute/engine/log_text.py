@@ -38,8 +38,8 @@ def hide_protocol(chunk: LogChunk, line_so_far: bytes) -> LogChunk:
     """
     lines = (line_so_far + chunk.data).split(b"\n")
     ends = [b"\n"] * (len(lines) - 1) + [b""]
-    kept = [line + end for line, end in zip(lines, ends, strict=True) if not line.startswith(PROTOCOL)]
-    data = b"".join(kept)
+    printed = [line + end for line, end in zip(lines, ends, strict=True) if not line.startswith(PROTOCOL)]
+    data = b"".join(printed)
     if line_so_far and not lines[0].startswith(PROTOCOL):
         data = data[len(line_so_far) :]
     is_unsure = lines[-1] != PROTOCOL and PROTOCOL.startswith(lines[-1]) and not chunk.is_complete

@@ -12,12 +12,12 @@ _BASE64_LINE_BYTES = 57
 
 def forms_of(values: Collection[str]) -> list[bytes]:
     """Return the byte strings to mask, longest first. Each line of a value of several lines is masked by itself too."""
-    found: set[bytes] = set()
+    forms: set[bytes] = set()
     for value in values:
         for part in {value, *value.splitlines()}:
             plain = part.encode("utf-8", "surrogateescape")
-            found.update(form for form in _forms(part.strip(), plain.strip()) if len(form) >= MIN_BYTES)
-    return sorted(found, key=lambda form: (-len(form), form))
+            forms.update(form for form in _forms(part.strip(), plain.strip()) if len(form) >= MIN_BYTES)
+    return sorted(forms, key=lambda form: (-len(form), form))
 
 
 def _forms(text: str, plain: bytes) -> Iterator[bytes]:

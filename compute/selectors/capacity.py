@@ -34,11 +34,11 @@ def find_with_capacity(templates: Collection[Template]) -> frozenset[str]:
 def nodes_of(actor: Actor, resource_ids: set[str]) -> dict[str, list[tuple[str, Amounts]]]:
     """Return the nodes that take work, by resource."""
     rows = node_selectors.list_nodes(actor=actor).prefetch_related(None).prefetch_related("gpus")
-    found: dict[str, list[tuple[str, Amounts]]] = {resource_id: [] for resource_id in resource_ids}
+    nodes: dict[str, list[tuple[str, Amounts]]] = {resource_id: [] for resource_id in resource_ids}
     for node in rows.filter(resource_id__in=resource_ids, is_ready=True, is_drained=False):
         devices = 1000 * len(node.gpus.all())
-        found[node.resource_id].append((node.name, Amounts(node.cpu_millicores, node.memory_bytes, devices)))
-    return found
+        nodes[node.resource_id].append((node.name, Amounts(node.cpu_millicores, node.memory_bytes, devices)))
+    return nodes
 
 
 def _ask_of(template: Template) -> Amounts:

@@ -36,12 +36,12 @@ def require_launch(job: Job) -> None:
 
 def describe_unconfined() -> list[str]:
     """Return for each resource without a sandbox what that means, as a text for the terminal."""
-    found = Resource.objects.filter(detached_at=None).exclude(unconfined_reason="").order_by("name")
+    unconfined = Resource.objects.filter(detached_at=None).exclude(unconfined_reason="").order_by("name")
     who = "The setting NEARLINE_ALLOW_UNCONFINED_JOBS lets everybody" if is_open_to_all() else "Only site admins may"
     return [
         f"Jobs on {resource.name} are not confined: {resource.unconfined_reason}\n"
         f"They can read and change the platform's files. {who} run them."
-        for resource in found
+        for resource in unconfined
     ]
 
 

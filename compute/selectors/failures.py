@@ -43,11 +43,11 @@ _JOB_WORK: Mapping[str, str] = {
 
 def of_resource(resource: Resource) -> list[FailureView]:
     """Return what fails now for a resource that the caller may see."""
-    found = isolation.find(_RESOURCE_WORK, [resource.pk])
-    return [FailureView.of(failure, f"{_RESOURCE_WORK[failure.kind]} {resource.name}") for failure in found]
+    failures = isolation.find(_RESOURCE_WORK, [resource.pk])
+    return [FailureView.of(failure, f"{_RESOURCE_WORK[failure.kind]} {resource.name}") for failure in failures]
 
 
 def of_job(job: Job) -> list[FailureView]:
     """Return what fails now for a job that the caller may see."""
-    found = isolation.find(_JOB_WORK, [job.pk, job.run_name])
-    return [FailureView.of(failure, _JOB_WORK[failure.kind]) for failure in found]
+    failures = isolation.find(_JOB_WORK, [job.pk, job.run_name])
+    return [FailureView.of(failure, _JOB_WORK[failure.kind]) for failure in failures]

@@ -30,8 +30,8 @@ def forecast_durations(jobs: Sequence[Job]) -> Mapping[str, Forecast]:
         key = (project_id, template, likeness(command, flow, step))
         seconds[key].append((finished_at - started_at).total_seconds())
     learnt = {key: learn(durations) for key, durations in seconds.items()}
-    found = {job.pk: _declared(job) or learnt.get(_key_of(job)) for job in jobs}
-    return {job_id: forecast for job_id, forecast in found.items() if forecast is not None}
+    expected = {job.pk: _declared(job) or learnt.get(_key_of(job)) for job in jobs}
+    return {job_id: forecast for job_id, forecast in expected.items() if forecast is not None}
 
 
 def _declared(job: Job) -> Forecast | None:

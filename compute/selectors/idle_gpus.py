@@ -41,7 +41,7 @@ def list_idle_gpus(*, actor: Actor, project: str | None = None) -> list[IdleGpus
     now = clock.now()
     running = jobs.list_jobs(actor=actor, project=project, state=JobState.RUNNING, with_parts=True)
     holding = running.filter(gpu_milli__gt=0, completions=1, started_at__lte=now - _LEAST, resource__is_simulated=False)
-    found = []
+    holders = []
     for job in holding.defer("spec")[:_MOST_JOBS]:
         try:
             samples = usage.read_samples(job, now - WINDOW)
@@ -51,5 +51,5 @@ def list_idle_gpus(*, actor: Actor, project: str | None = None) -> list[IdleGpus
         percent = sum(percents) / len(percents) if percents else None
         if percent is None or (percent < BUSY_GPU_PERCENT and samples[-1].at - samples[0].at >= _LEAST):
             gpu_milli = job.replica_count * job.gpu_milli
-            found.append(IdleGpus(job, gpu_milli, None if percent is None else round(percent)))
-    return sorted(found, key=lambda each: (each.percent is None, -each.gpu_milli, each.job.pk))
+            holders.append(IdleGpus(job, gpu_milli, None if percent is None else round(percent)))
+    return sorted(holders, key=lambda each: (each.percent is None, -each.gpu_milli, each.job.pk))

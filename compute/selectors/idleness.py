@@ -60,10 +60,10 @@ def list_to_watch(*, now: datetime) -> list[tuple[Job, float | None]]:
     groups = [due.filter(idle_limit_s__isnull=False), due.filter(pk__in=JobUse.objects.values("job"))]
     groups += [due.filter(is_preemptible=kind) for kind in sorted({kind for _, kind in limits})]
     columns = ("pk", "workload_id", "is_preemptible", "idle_limit_s", "use__pk")
-    found = {row[0]: row for group in groups for row in group.values_list(*columns)}
-    queue_ids = workloads.find_queue_ids({row[1] for row in found.values() if row[1]}) if limits else {}
+    rows = {row[0]: row for group in groups for row in group.values_list(*columns)}
+    queue_ids = workloads.find_queue_ids({row[1] for row in rows.values() if row[1]}) if limits else {}
     watched: dict[str, float | None] = {}
-    for job_id, workload_id, is_preemptible, own_s, use_id in found.values():
+    for job_id, workload_id, is_preemptible, own_s, use_id in rows.values():
         both = (own_s, limits.get((queue_ids.get(workload_id, ""), is_preemptible)))
         limit_s = min((each for each in both if each is not None), default=None)
         if limit_s is not None or use_id is not None:

@@ -204,10 +204,10 @@ def in_states(jobs: QuerySet[Job], states: Collection[JobState]) -> QuerySet[Job
     if not JOB_STATES.live.issuperset(states):
         return jobs.filter(state__in=states)
     have_running_parts = Q(state=JobState.PENDING, parts_running__gt=0)
-    wanted = Q(state__in=states)
+    condition = Q(state__in=states)
     if (JobState.RUNNING in states) != (JobState.PENDING in states):
-        wanted = wanted | have_running_parts if JobState.RUNNING in states else wanted & ~have_running_parts
-    return jobs.filter(pk__in=Job.objects.filter(wanted, is_live=True).order_by().values("pk"))
+        condition = condition | have_running_parts if JobState.RUNNING in states else condition & ~have_running_parts
+    return jobs.filter(pk__in=Job.objects.filter(condition, is_live=True).order_by().values("pk"))
 
 
 def find_running() -> QuerySet[Job]:

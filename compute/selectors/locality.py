@@ -14,10 +14,10 @@ def missing_bytes(commits_of: Mapping[K, Sequence[str]]) -> dict[K, Mapping[str,
 
     Three queries for any number of keys; none where nobody reads a commit.
     """
-    wanted = {key: tuple(dict.fromkeys(commits)) for key, commits in commits_of.items() if commits}
-    if not wanted:
+    distinct = {key: tuple(dict.fromkeys(commits)) for key, commits in commits_of.items() if commits}
+    if not distinct:
         return {}
-    located = locality.locate_commits({id_ for commits in wanted.values() for id_ in commits})
+    located = locality.locate_commits({id_ for commits in distinct.values() for id_ in commits})
     sites = sites_by_resource()
     # Thousands of jobs read the same few commits.
     sums = {
@@ -25,9 +25,9 @@ def missing_bytes(commits_of: Mapping[K, Sequence[str]]) -> dict[K, Mapping[str,
             resource_id: sum(located[id_].missing_bytes(names) for id_ in commits if id_ in located)
             for resource_id, names in sites.items()
         }
-        for commits in set(wanted.values())
+        for commits in set(distinct.values())
     }
-    return {key: sums[commits] for key, commits in wanted.items()}
+    return {key: sums[commits] for key, commits in distinct.items()}
 
 
 def sites_by_resource(resource_ids: Collection[str] | None = None) -> dict[str, list[str]]:

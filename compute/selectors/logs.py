@@ -79,11 +79,11 @@ def _line_before(actor: Actor, job: Job, offset: int) -> bytes:
 
 def find_in_log(*, actor: Actor, job: Job, text: str) -> Places:
     """Return where a text occurs in the whole log so far, whatever the case of its ASCII letters."""
-    wanted = text.encode().lower()
-    if not wanted or len(wanted) > _LONGEST_SEARCH:
+    needle = text.encode().lower()
+    if not needle or len(needle) > _LONGEST_SEARCH:
         raise InvalidInput(f"Search for 1 to {_LONGEST_SEARCH} bytes.")
     count, offsets = 0, []
-    for place in _places(actor, job, wanted):
+    for place in _places(actor, job, needle):
         count += 1
         offsets.append(place)
         if len(offsets) == 2 * MOST_PLACES:
@@ -91,30 +91,30 @@ def find_in_log(*, actor: Actor, job: Job, text: str) -> Places:
     return Places(count, offsets[-MOST_PLACES:])
 
 
-def _places(actor: Actor, job: Job, wanted: bytes) -> Iterator[int]:
-    passed, kept = 0, b""
-    for offset, piece in _blanked_lines(actor, job, wanted):
+def _places(actor: Actor, job: Job, needle: bytes) -> Iterator[int]:
+    passed, tail = 0, b""
+    for offset, piece in _blanked_lines(actor, job, needle):
         if offset != passed:  # what lies between does not hold the text
-            kept = b""
-        data = kept + piece.lower()
-        start = offset - len(kept)
-        found = data.find(wanted)
+            tail = b""
+        data = tail + piece.lower()
+        start = offset - len(tail)
+        position = data.find(needle)
         past = 0
-        while found >= 0:
-            yield start + found
-            past = found + len(wanted)
-            found = data.find(wanted, past)
+        while position >= 0:
+            yield start + position
+            past = position + len(needle)
+            position = data.find(needle, past)
         # What a match may begin with is looked at again with what follows, but no match twice.
-        kept = data[max(past, len(data) - len(wanted) + 1) :]
+        tail = data[max(past, len(data) - len(needle) + 1) :]
         passed = offset + len(piece)
 
 
-def _blanked_lines(actor: Actor, job: Job, wanted: bytes) -> Iterator[tuple[int, bytes]]:
+def _blanked_lines(actor: Actor, job: Job, needle: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield what may hold a text, in pieces with their offsets.
 
     The platform's own lines are made blank, so that nothing is found in them.
     """
-    for span in stored_logs.list_spans(job, wanted):
+    for span in stored_logs.list_spans(job, needle):
         offset, rest = span.start, b""
         while span.end is None or offset < span.end:
             limit = jobs.MAX_LOG_BYTES if span.end is None else min(jobs.MAX_LOG_BYTES, span.end - offset)

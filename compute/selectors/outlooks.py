@@ -22,10 +22,12 @@ def find_outlooks(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Outlook]
     waiting = [job for job in jobs if job.state == JobState.PENDING]
     stored = find_forecasts([job.name for job in waiting]) if waiting else {}
     now = clock.now()
-    told = {job.pk: read(actor, stored[job.name]) for job in waiting if job.name in stored}
+    forecasts = {job.pk: read(actor, stored[job.name]) for job in waiting if job.name in stored}
     # A job in the queue has its data, also where that arrived since its forecast was made.
     queued = {job.pk for job in waiting if job.workload_id is not None}
-    return {pk: in_words(_with_data(outlook) if pk in queued else outlook, now=now) for pk, outlook in told.items()}
+    return {
+        pk: in_words(_with_data(outlook) if pk in queued else outlook, now=now) for pk, outlook in forecasts.items()
+    }
 
 
 def find_outlook(*, actor: Actor, job: Job) -> Outlook | None:

@@ -46,8 +46,8 @@ def list_files(*, actor: Actor, job: Job, cursor: str | None = None, limit: int 
 
 def list_first_files(*, actor: Actor, jobs: Sequence[Job], limit: int) -> Mapping[str, Sequence[StoredFile]]:
     """Return the first files of the outputs of several jobs by the job's id, in one query; none without a tree."""
-    found = trees.list_trees(actor, {job.output_root for job in jobs if job.output_root})
-    by_root = {(tree.dataset.project_id, tree.root): tree for tree in found}
+    trees_by_root = trees.list_trees(actor, {job.output_root for job in jobs if job.output_root})
+    by_root = {(tree.dataset.project_id, tree.root): tree for tree in trees_by_root}
     return {
         job.pk: [_stored(entry) for entry in islice(trees.list_entries(tree), limit)]
         for job in jobs
@@ -58,8 +58,8 @@ def list_first_files(*, actor: Actor, jobs: Sequence[Job], limit: int) -> Mappin
 def find_trees(job_ids: Collection[str]) -> Mapping[str, Tree]:
     """Return the outputs that the store holds, for other jobs to mount, by job. For the platform itself."""
     jobs = Job.objects.filter(pk__in=job_ids).exclude(output_root="").only("project_id", "output_root")
-    found = trees.list_trees(_SYSTEM, {job.output_root for job in jobs})
-    by_root = {(tree.dataset.project_id, tree.root): Tree(tree.dataset_id, tree.root) for tree in found}
+    trees_by_root = trees.list_trees(_SYSTEM, {job.output_root for job in jobs})
+    by_root = {(tree.dataset.project_id, tree.root): Tree(tree.dataset_id, tree.root) for tree in trees_by_root}
     return {job.pk: by_root[key] for job in jobs if (key := (job.project_id, job.output_root)) in by_root}
 
 

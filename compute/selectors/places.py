@@ -86,12 +86,12 @@ def forecast_places(jobs: Mapping[str, tuple[NewJob, Sequence[Template]]]) -> di
     """
     facts = {key: job.facts_at(templates[0]) for key, (job, templates) in jobs.items()}
     forecaster = Forecaster([*facts.values(), *start_forecasts.list_live_jobs()])
-    found = {}
+    forecasts = {}
     for key, (job, templates) in jobs.items():
         for template in templates:
             if (place := forecaster.starts_at(facts[key], template, job.count)) is not None:
-                found[key, template.full_name] = ForecastPlace(*place)
-    return found
+                forecasts[key, template.full_name] = ForecastPlace(*place)
+    return forecasts
 
 
 def find_stored_places(job_names: Collection[str], *, made_after: datetime) -> dict[str, dict[str, ForecastPlace]]:

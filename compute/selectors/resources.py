@@ -43,10 +43,10 @@ def count_live_jobs(resource: Resource) -> Mapping[str, int]:
 def list_readers(sites: Collection[str]) -> dict[str, list[str]]:
     """Return, by cache site, the names of the attached resources whose jobs read it. Everybody may see them."""
     links = ResourceSite.objects.filter(site__in=sites, resource__detached_at=None).order_by("resource__name")
-    found: dict[str, list[str]] = {site: [] for site in sites}
+    readers: dict[str, list[str]] = {site: [] for site in sites}
     for site, resource in links.values_list("site", "resource__name"):
-        found[site].append(resource)
-    return found
+        readers[site].append(resource)
+    return readers
 
 
 def list_faults() -> Mapping[str, str]:

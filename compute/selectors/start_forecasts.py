@@ -365,27 +365,27 @@ class _Places:
     def others(self, job: JobFacts) -> list[Template]:
         """Return the templates that its step names besides, then of each other resource the smallest that holds it."""
         named = [self._templates[name] for name in job["spec__fallbacks"] or () if name in self._templates]
-        found = {row.full_name: row for row in named if row.full_name != job["template_name"]}
-        seen = {job["resource_id"], *(row.resource_id for row in found.values())}
+        templates = {row.full_name: row for row in named if row.full_name != job["template_name"]}
+        seen = {job["resource_id"], *(row.resource_id for row in templates.values())}
         for row in self._templates.values():
             if row.resource_id not in seen and all(
                 getattr(row, name) >= job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli")
             ):
                 seen.add(row.resource_id)
-                found[row.full_name] = row
-        return list(found.values())[:_MOST_PLACES]
+                templates[row.full_name] = row
+        return list(templates.values())[:_MOST_PLACES]
 
     def smaller(self, job: JobFacts) -> list[Template]:
         """Return the largest and the smallest template on the resource of a job that has less than it."""
         decisive = "gpu_milli" if job["gpu_milli"] else "cpu_millicores"
-        found = [
+        templates = [
             row
             for row in self._templates.values()
             if row.resource_id == job["resource_id"]
             and bool(row.gpu_milli) is bool(job["gpu_milli"])
             and getattr(row, decisive) < job[decisive]
         ]
-        return list(dict.fromkeys((found[-1], found[0]))) if found else []
+        return list(dict.fromkeys((templates[-1], templates[0]))) if templates else []
 
 
 def shape_of(template: Template) -> JobFacts:

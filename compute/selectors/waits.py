@@ -61,7 +61,7 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
     durations = forecast_durations(holders)
     ends = {job.pk: _end_of(job, durations.get(job.pk)) for job in holders}
     known: dict[tuple[str, Amounts], Release | None] = {}
-    found = {}
+    waits = {}
     for job in waiting:
         ask = Amounts(job.cpu_millicores, job.memory_bytes, job.gpu_milli)
         question = (job.resource_id, ask)
@@ -70,8 +70,8 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
             held = [holding for holder in near for holding in _holdings(holder, ends)]
             known[question] = find_release(ask, places[job.resource_id], held)
         if (release := known[question]) is not None:
-            found[job.pk] = _wait_of(actor, release, {holder.pk: holder for holder in holders}, ends)
-    return found
+            waits[job.pk] = _wait_of(actor, release, {holder.pk: holder for holder in holders}, ends)
+    return waits
 
 
 _End = tuple[datetime | None, bool]

@@ -24,13 +24,13 @@ from scheduler.services import workloads
 class Interruption:
     """A run that ended without success, of a job with a checkpoint folder.
 
-    `told` is the last checkpoint that the end of its log tells of, step and moment; None: of none.
+    `checkpoint` is the last checkpoint that the end of its log tells of, step and moment; None: of none.
     """
 
     checkpoint_id: str
     started_at: datetime
     ended_at: datetime
-    told: tuple[int, datetime] | None = None
+    checkpoint: tuple[int, datetime] | None = None
 
 
 def attach(jobs: Sequence[Job]) -> None:
@@ -85,8 +85,8 @@ def note_interruptions(interruptions: Collection[Interruption]) -> None:
     rows = Checkpoint.objects.select_for_update().filter(pk__in=by_id).order_by("pk") if by_id else ()
     for row in rows:
         run = by_id[row.pk]
-        if run.told is not None and (row.saved_at is None or row.saved_at < run.told[1] <= run.ended_at):
-            row.step, row.saved_at = run.told
+        if run.checkpoint is not None and (row.saved_at is None or row.saved_at < run.checkpoint[1] <= run.ended_at):
+            row.step, row.saved_at = run.checkpoint
         row.interrupted_at, row.resumed_step = run.ended_at, row.step
         row.lost_s = count_lost_s(started_at=run.started_at, ended_at=run.ended_at, saved_at=row.saved_at)
         row.save(update_fields=["step", "saved_at", "interrupted_at", "resumed_step", "lost_s"])

@@ -78,9 +78,9 @@ class JobRequest:
     part_index: int | None = None
 
     def __post_init__(self) -> None:
-        told = self.name, grace_periods.bound(self.spec.grace_period_s)
-        if (self.spec.name, self.spec.grace_period_s) != told:
-            object.__setattr__(self, "spec", replace(self.spec, name=told[0], grace_period_s=told[1]))
+        limits = self.name, grace_periods.bound(self.spec.grace_period_s)
+        if (self.spec.name, self.spec.grace_period_s) != limits:
+            object.__setattr__(self, "spec", replace(self.spec, name=limits[0], grace_period_s=limits[1]))
 
 
 def submit_many(
@@ -313,7 +313,7 @@ def _check_mounts(spec: JobSpec, template: Template) -> None:
 
 
 def _get_templates(template_ids: Collection[str]) -> dict[str, Template]:
-    found = {template.pk: template for template in (_attached(template_ids) if template_ids else ())}
-    if missing := set(template_ids) - set(found):
+    templates = {template.pk: template for template in (_attached(template_ids) if template_ids else ())}
+    if missing := set(template_ids) - set(templates):
         raise TemplateNotFound(f"There is no compute template {', '.join(sorted(missing))}.")
-    return found
+    return templates

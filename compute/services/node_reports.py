@@ -15,12 +15,12 @@ from scheduler.services.resource_nodes import GpuReport, MigStrategy, NodeReport
 _LONGEST_NAME = 253
 
 
-def write(resource: Resource, found: Sequence[NodeFacts]) -> None:
+def write(resource: Resource, nodes: Sequence[NodeFacts]) -> None:
     """Report the nodes of a resource to the scheduler, inside the caller's transaction if it has one.
 
     One that cannot be what is said of it is left out, and named on the page of the resource.
     """
-    checked = [(node, find_fault(node)) for node in found]
+    checked = [(node, find_fault(node)) for node in nodes]
     faults = {node.name[:_LONGEST_NAME]: fault for node, fault in checked if fault}
     sound = [node for node, fault in checked if not fault]
     if any(node.taints for node in sound):
@@ -39,16 +39,16 @@ def write(resource: Resource, found: Sequence[NodeFacts]) -> None:
     write_contact(resource, "unconfined_reason", "facts")
 
 
-def write_facts(resource: Resource, found: ClusterFacts) -> None:
+def write_facts(resource: Resource, facts: ClusterFacts) -> None:
     """Note what a cluster is, and when it said so."""
-    resource.facts, resource.facts_at = {**resource.facts, "cluster": asdict(found)}, clock.now()
+    resource.facts, resource.facts_at = {**resource.facts, "cluster": asdict(facts)}, clock.now()
     resource.save(update_fields=["facts", "facts_at"])
 
 
-def write_contact(resource: Resource, *told: str) -> None:
+def write_contact(resource: Resource, *fields: str) -> None:
     """Note that a resource has answered now, and the columns of what it has told."""
     resource.state, resource.error, resource.last_contact_at = ResourceState.READY, "", clock.now()
-    resource.save(update_fields=["state", "error", "last_contact_at", *told])
+    resource.save(update_fields=["state", "error", "last_contact_at", *fields])
 
 
 def _for_templates(node: NodeFacts, templates: Sequence[PodOptions]) -> NodeFacts:

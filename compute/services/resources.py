@@ -123,8 +123,8 @@ def attach_resource(
         if own is not None:
             own_site = cache_sites.plan_site(actor=actor, name=name, kind=own.kind, root=own.root, config=own.config)
         shares = _find_shares(actor, resource, sites)
-        found = drivers.driver_of(resource).probe() if hosts.is_here(resource.host) else None
-        if found is not None and not found:
+        nodes = drivers.driver_of(resource).probe() if hosts.is_here(resource.host) else None
+        if nodes is not None and not nodes:
             raise InvalidResource(f"{name} answers, but has no nodes.")
         with transaction.atomic():
             _insert(actor, resource)
@@ -133,8 +133,8 @@ def attach_resource(
                 sites = [name, *sites]
             if sites:
                 _link_sites(actor, resource, sites, shares)
-            if found is not None:
-                node_reports.write(resource, found)
+            if nodes is not None:
+                node_reports.write(resource, nodes)
     return resource
 
 
@@ -162,8 +162,8 @@ def _probe_storage(actor: Actor, resource: Resource) -> dict[str, Any]:
     connection = drivers.connection_by(drivers.driver_of(resource), resource)
     storage_class = str(site.config["storage_class"])
     steps = cache_sites.probe_storage(actor=actor, connection=connection, storage_class=storage_class)
-    told = {"storage_class": storage_class, "at": clock.now().isoformat(), "steps": [asdict(step) for step in steps]}
-    return {"storage_probe": told}
+    report = {"storage_class": storage_class, "at": clock.now().isoformat(), "steps": [asdict(step) for step in steps]}
+    return {"storage_probe": report}
 
 
 def attach_by_fields(
@@ -245,10 +245,10 @@ def change_resource(
 def drain_resource(*, actor: Actor, resource: Resource, is_drained: bool) -> int:
     """Let the nodes that a resource has now take nothing new, or open them again; return how many they are."""
     require_site_admin(actor, "drain compute resources")
-    found = list(node_selectors.list_nodes(actor=actor, resource=resource.name))
-    for node in sorted(found, key=lambda node: node.pk):
+    node_rows = list(node_selectors.list_nodes(actor=actor, resource=resource.name))
+    for node in sorted(node_rows, key=lambda node: node.pk):
         nodes.set_drained(actor=actor, node=node, is_drained=is_drained)
-    return len(found)
+    return len(node_rows)
 
 
 @transaction.atomic

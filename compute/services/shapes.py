@@ -80,8 +80,8 @@ def _find_places(actor: Actor, ask: Ask) -> tuple[list[Template], list[str]]:
         raise InvalidJobSpec("A job needs some CPU and some memory.")
     resources = _list_resources(actor, ask)
     nodes = capacity.nodes_of(actor, {resource.pk for resource in resources})
-    found = [_fit(actor, ask, resource, [amounts for _, amounts in nodes[resource.pk]]) for resource in resources]
-    return [each for each in found if isinstance(each, Template)], [each for each in found if isinstance(each, str)]
+    places = [_fit(actor, ask, resource, [amounts for _, amounts in nodes[resource.pk]]) for resource in resources]
+    return [each for each in places if isinstance(each, Template)], [each for each in places if isinstance(each, str)]
 
 
 def get_template(*, actor: Actor, full_name: str, ports: Sequence[int] = (), volumes: Sequence[str] = ()) -> Template:
@@ -104,8 +104,8 @@ def _list_resources(actor: Actor, ask: Ask) -> list[Resource]:
     order = {name: position for position, name in enumerate(ask.pools)}
     views = pools.view_pools(pools.list_pools(actor=actor).filter(name__in=ask.pools))
     positions = {name: order[view.pool.name] for view in views for name in view.resources}
-    found = [each for each in resource_selectors.list_resources(actor=actor) if each.name in positions]
-    return sorted(found, key=lambda each: (positions[each.name], each.name))
+    resources = [each for each in resource_selectors.list_resources(actor=actor) if each.name in positions]
+    return sorted(resources, key=lambda each: (positions[each.name], each.name))
 
 
 def _fit(actor: Actor, ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template | str:

@@ -116,7 +116,7 @@ def require_submit(*, actor: Actor, project: Project) -> None:
     require(actor, permissions.SUBMIT_JOBS, project.pk)
 
 
-def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
+def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job:
     """Queue a job and return it.
 
     Its datasets are requested where they are not ready, and it waits for them. Raises TemplateNotFound,
@@ -124,45 +124,45 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     raises.
     """
     require_submit(actor=actor, project=project)
-    wanted = _with_jupyter(wanted)
-    _check_parts(wanted)
-    template = find_template(actor=actor, project=project, wanted=wanted)
-    name = wanted.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
+    submission = _with_jupyter(submission)
+    _check_parts(submission)
+    template = find_template(actor=actor, project=project, submission=submission)
+    name = submission.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
     if not is_safe_name(name) or len(name) > MOST_NAME or name in _RESERVED:
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
-    if len(wanted.command.encode()) > bounds.MAX_ARGUMENT_BYTES:
+    if len(submission.command.encode()) > bounds.MAX_ARGUMENT_BYTES:
         raise InvalidJobSpec(f"The command has more than {bounds.MAX_ARGUMENT_BYTES:,} bytes.")
-    if fault := grace_periods.describe_fault(wanted.grace_period_s):
+    if fault := grace_periods.describe_fault(submission.grace_period_s):
         raise InvalidJobSpec(fault)
-    if wanted.idle_limit_s is not None and (fault := bounds.idle_limit_fault(wanted.idle_limit_s)):
+    if submission.idle_limit_s is not None and (fault := bounds.idle_limit_fault(submission.idle_limit_s)):
         raise InvalidJobSpec(fault)
     own_name = _find_free_name(name)
-    datasets = find_datasets(actor=actor, template=template, wanted=wanted)
-    code = _find_code(project, wanted.code)
+    datasets = find_datasets(actor=actor, template=template, submission=submission)
+    code = _find_code(project, submission.code)
     job_id = ids.new_id(Job.id_prefix, now_ms=clock.now_ms())
     spec = JobSpec(
         name=own_name,
-        command=wanted.command.strip(),
-        image=wanted.image.strip() or None,
+        command=submission.command.strip(),
+        image=submission.image.strip() or None,
         commits=tuple(dataset.commit.pk for dataset in datasets),
         code=Mount("code", Tree(code.dataset_id, code.root)) if code is not None else None,
-        replicas=wanted.replicas,
-        completions=wanted.completions,
-        parallelism=min(wanted.parallelism, wanted.completions),
-        retries=_retries_of(wanted),
-        placing=wanted.placing,
-        timeout_s=wanted.timeout_s,
-        grace_period_s=wanted.grace_period_s,
-        checkpoint=f"job:{job_id}" if wanted.checkpoints else "",
-        env=wanted.env,
-        secret_names=tuple(wanted.secrets),
-        ports=tuple(wanted.ports),
-        jupyter=wanted.jupyter,
-        volumes=tuple(wanted.volumes),
-        pools=() if wanted.template or wanted.resource else _pools_of(project, wanted),
-        own_cpu_millicores=wanted.cpu_millicores,
-        own_memory_bytes=wanted.memory_bytes,
-        simulated_duration_s=wanted.simulated_duration_s,
+        replicas=submission.replicas,
+        completions=submission.completions,
+        parallelism=min(submission.parallelism, submission.completions),
+        retries=_retries_of(submission),
+        placing=submission.placing,
+        timeout_s=submission.timeout_s,
+        grace_period_s=submission.grace_period_s,
+        checkpoint=f"job:{job_id}" if submission.checkpoints else "",
+        env=submission.env,
+        secret_names=tuple(submission.secrets),
+        ports=tuple(submission.ports),
+        jupyter=submission.jupyter,
+        volumes=tuple(submission.volumes),
+        pools=() if submission.template or submission.resource else _pools_of(project, submission),
+        own_cpu_millicores=submission.cpu_millicores,
+        own_memory_bytes=submission.memory_bytes,
+        simulated_duration_s=submission.simulated_duration_s,
     )
     request = JobRequest(
         id=job_id,
@@ -172,21 +172,21 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         kind=KIND,
         template_id=template.pk,
         spec=spec,
-        is_preemptible=wanted.is_preemptible,
-        priority=wanted.priority,
-        idle_limit_s=wanted.idle_limit_s,
+        is_preemptible=submission.is_preemptible,
+        priority=submission.priority,
+        idle_limit_s=submission.idle_limit_s,
     )
-    facts = [_describe(*pair) for pair in zip(wanted.data, datasets, strict=True)]
+    facts = [_describe(*pair) for pair in zip(submission.data, datasets, strict=True)]
     try:
         copies = _request_data(actor, template, datasets, request)
-        sources = [copy.early_source if wanted.start_early else copy.source for copy in copies]
+        sources = [copy.early_source if submission.start_early else copy.source for copy in copies]
         request = replace(
             request,
             spec=replace(
                 spec,
                 data=tuple(map(_mount_of, datasets, sources)),
                 early={each.dataset.name: copy.pk for each, copy in zip(datasets, copies, strict=True)}
-                if wanted.start_early
+                if submission.start_early
                 else {},
             ),
             gate=None if all(sources) else Gate.DATA,
@@ -217,55 +217,57 @@ def _tell(job: Job, datasets: Sequence[Mapping[str, object]]) -> None:
         signals.job_submitted.send(sender=None, job_id=job.pk, datasets=datasets)
 
 
-def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Template:
+def find_template(*, actor: Actor, project: Project, submission: Submission) -> Template:
     """Return the template of a job: the one that it names, or the one that its size asks for.
 
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec.
     """
-    size = (wanted.gpu_milli, wanted.cpu_millicores, wanted.memory_bytes)
-    if wanted.resource and (wanted.pool or wanted.pools):
+    size = (submission.gpu_milli, submission.cpu_millicores, submission.memory_bytes)
+    if submission.resource and (submission.pool or submission.pools):
         raise InvalidJobSpec("A resource is in one pool: name either it, or pools.")
-    if not wanted.template:
-        wanted.placing.check(gpu_milli=wanted.gpu_milli or 0, replicas=wanted.replicas)
+    if not submission.template:
+        submission.placing.check(gpu_milli=submission.gpu_milli or 0, replicas=submission.replicas)
         ask = Ask(
-            gpu_milli=wanted.gpu_milli or 0,
-            cpu_millicores=wanted.cpu_millicores,
-            memory_bytes=wanted.memory_bytes,
-            resource=wanted.resource,
-            pools=_pools_of(project, wanted),
-            replicas=wanted.replicas,
-            placing=wanted.placing,
-            needs_image=bool(wanted.image) or not wanted.command.strip(),
-            reads_data=bool(wanted.data),
-            keeps_checkpoints=wanted.checkpoints,
-            ports=wanted.ports,
-            volumes=wanted.volumes,
+            gpu_milli=submission.gpu_milli or 0,
+            cpu_millicores=submission.cpu_millicores,
+            memory_bytes=submission.memory_bytes,
+            resource=submission.resource,
+            pools=_pools_of(project, submission),
+            replicas=submission.replicas,
+            placing=submission.placing,
+            needs_image=bool(submission.image) or not submission.command.strip(),
+            reads_data=bool(submission.data),
+            keeps_checkpoints=submission.checkpoints,
+            ports=submission.ports,
+            volumes=submission.volumes,
         )
         return shapes.find_template(actor=actor, ask=ask)
-    if size != (None, None, None) or wanted.resource or wanted.pool or wanted.pools:
+    if size != (None, None, None) or submission.resource or submission.pool or submission.pools:
         raise InvalidJobSpec("A template says the size and the resource already: name either it, or these.")
-    template = shapes.get_template(actor=actor, full_name=wanted.template, ports=wanted.ports, volumes=wanted.volumes)
-    if fault := templates.describe_placing_mismatch(template, wanted.placing, wanted.replicas):
+    template = shapes.get_template(
+        actor=actor, full_name=submission.template, ports=submission.ports, volumes=submission.volumes
+    )
+    if fault := templates.describe_placing_mismatch(template, submission.placing, submission.replicas):
         raise InvalidJobSpec(fault)
-    if not wanted.command.strip() and templates.ignores_image(template):
+    if not submission.command.strip() and templates.ignores_image(template):
         raise InvalidJobSpec("The command is empty.")
     return template
 
 
-def find_datasets(*, actor: Actor, template: Template, wanted: Submission) -> list[ResolvedCommit]:
+def find_datasets(*, actor: Actor, template: Template, submission: Submission) -> list[ResolvedCommit]:
     """Return the commits that a job would read.
 
     Raises InvalidJobSpec where jobs of its template cannot read them, and what `selections.resolve` raises.
     """
-    if wanted.data and not resources.list_readable_sites(template.resource):
+    if submission.data and not resources.list_readable_sites(template.resource):
         resource = template.resource.name
         raise InvalidJobSpec(f"{resource} has no cache site that its jobs can read, so they cannot read datasets.")
-    if wanted.start_early and (fault := templates.describe_early_mismatch(template)):
+    if submission.start_early and (fault := templates.describe_early_mismatch(template)):
         raise InvalidJobSpec(fault)
-    found = [selections.resolve(actor=actor, reference=reference) for reference in wanted.data]
-    if len({each.dataset.name for each in found}) < len(found):
+    commits = [selections.resolve(actor=actor, reference=reference) for reference in submission.data]
+    if len({each.dataset.name for each in commits}) < len(commits):
         raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
-    return found
+    return commits
 
 
 def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
@@ -291,7 +293,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
             memory_bytes=job.memory_bytes,
         )
     references = dataset_selectors.references_of(actor=actor, commit_ids=spec.commits)
-    wanted = replace(
+    submission = replace(
         shape,
         command=spec.command if isinstance(spec.command, str) else shlex.join(spec.command),
         name=name,
@@ -317,7 +319,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         is_preemptible=job.is_preemptible,
         priority=job.priority,
     )
-    return submit_job(actor=actor, project=job.project, wanted=wanted)
+    return submit_job(actor=actor, project=job.project, submission=submission)
 
 
 @repeated_after_deadlock  # with a pass that starts the job meanwhile
@@ -335,41 +337,41 @@ def delete_job(*, actor: Actor, job: Job) -> None:
         audit.record(actor, "compute.delete_job", job)
 
 
-def _pools_of(project: Project, wanted: Submission) -> tuple[str, ...]:
+def _pools_of(project: Project, submission: Submission) -> tuple[str, ...]:
     """Return the pools in which a place is found for a job, the best first: its own, or its project's.
 
     Raises InvalidJobSpec.
     """
-    named = (wanted.pool, *wanted.pools) if wanted.pool else tuple(wanted.pools)
+    named = (submission.pool, *submission.pools) if submission.pool else tuple(submission.pools)
     if len(set(named)) < len(named):
         raise InvalidJobSpec("A pool is named twice.")
     return named or tuple(pools.list_preferred(project.pk))
 
 
-def _check_parts(wanted: Submission) -> None:
-    if wanted.completions == 1:
-        if wanted.parallelism > 1:
+def _check_parts(submission: Submission) -> None:
+    if submission.completions == 1:
+        if submission.parallelism > 1:
             raise InvalidJobSpec("Parallelism needs completions: how many parts are to succeed.")
-        if not wanted.retries:
+        if not submission.retries:
             return
-    if wanted.replicas > 1 or wanted.jupyter:
+    if submission.replicas > 1 or submission.jupyter:
         raise InvalidJobSpec("A job with completions or retries has no replicas, and runs no Jupyter.")
 
 
-def _retries_of(wanted: Submission) -> int:
+def _retries_of(submission: Submission) -> int:
     """Return how often a job, or parts of it, may run again, in all."""
-    usual = DEFAULT_RETRIES if wanted.completions > 1 else 0
-    return usual if wanted.retries is None else wanted.retries
+    usual = DEFAULT_RETRIES if submission.completions > 1 else 0
+    return usual if submission.retries is None else submission.retries
 
 
-def _with_jupyter(wanted: Submission) -> Submission:
+def _with_jupyter(submission: Submission) -> Submission:
     """Return what a job is that runs a Jupyter: its port, and its command, where they are not named."""
-    if not wanted.jupyter:
-        return wanted
-    ports = wanted.ports or (_JUPYTER_PORT,)
+    if not submission.jupyter:
+        return submission
+    ports = submission.ports or (_JUPYTER_PORT,)
     # Only the platform connects to it, from its own machine or from within its pod, so it listens on loopback alone.
     command = f"exec jupyter lab --ip=127.0.0.1 --port={ports[0]} --ServerApp.port_retries=0 --no-browser --allow-root"
-    return replace(wanted, ports=ports, command=wanted.command.strip() or command)
+    return replace(submission, ports=ports, command=submission.command.strip() or command)
 
 
 def require_own(*, actor: Actor, job: Job, permission: Permission) -> None:
@@ -423,12 +425,12 @@ def _find_code(project: Project, root: str) -> StoredTree | None:
         raise CodeNotFound(f"{project.name} has no code with the hash {root[:12]}.") from error
 
 
-def _describe(reference: str, found: ResolvedCommit) -> dict[str, object]:
+def _describe(reference: str, commit: ResolvedCommit) -> dict[str, object]:
     """Return what is told of a dataset that a job reads."""
     return {
-        "name": found.dataset.name,
+        "name": commit.dataset.name,
         "reference": reference,
-        "dataset": f"{found.dataset.project.name}/{found.dataset.name}",
-        "commit": found.commit.pk,
+        "dataset": f"{commit.dataset.project.name}/{commit.dataset.name}",
+        "commit": commit.commit.pk,
         "cached": True,
     }

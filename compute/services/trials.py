@@ -21,32 +21,34 @@ class Trial:
     outlook: Outlook
 
 
-def try_job(*, actor: Actor, project: Project, wanted: Submission) -> Trial:
+def try_job(*, actor: Actor, project: Project, submission: Submission) -> Trial:
     """Return what would become of a job.
 
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec as submitting it would.
     """
     submissions.require_submit(actor=actor, project=project)
-    template = submissions.find_template(actor=actor, project=project, wanted=wanted)
-    commits = [each.commit.pk for each in submissions.find_datasets(actor=actor, template=template, wanted=wanted)]
+    template = submissions.find_template(actor=actor, project=project, submission=submission)
+    commits = [
+        each.commit.pk for each in submissions.find_datasets(actor=actor, template=template, submission=submission)
+    ]
     job = NewJob(
         project_id=project.pk,
         project=project.name,
-        name=wanted.name,
-        command=wanted.command,
-        simulated_duration_s=wanted.simulated_duration_s,
+        name=submission.name,
+        command=submission.command,
+        simulated_duration_s=submission.simulated_duration_s,
         commits=commits,
-        timeout_s=wanted.timeout_s,
-        replicas=wanted.replicas,
-        placing=wanted.placing,
-        is_preemptible=wanted.is_preemptible,
-        priority=wanted.priority,
+        timeout_s=submission.timeout_s,
+        replicas=submission.replicas,
+        placing=submission.placing,
+        is_preemptible=submission.is_preemptible,
+        priority=submission.priority,
     ).facts_at(template)
     # First among those that wait, so that its other places are looked at.
     forecaster = Forecaster([job, *start_forecasts.list_live_jobs()], is_exact=True)
-    told = forecaster.forecast(job)
+    forecast = forecaster.forecast(job)
     made = StoredForecast(
-        "", forecaster.now, forecaster.moment(told.likely_s), forecaster.moment(told.late_s), told.facts
+        "", forecaster.now, forecaster.moment(forecast.likely_s), forecaster.moment(forecast.late_s), forecast.facts
     )
     outlook = in_words_of_trial(outlooks.read(actor, made), now=forecaster.now)
     return Trial(outlook.likely_at == forecaster.now and not outlook.stops, outlook)

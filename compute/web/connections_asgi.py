@@ -85,13 +85,13 @@ class _OpenConnections:
             open_now, used_ids = dict(self._faults), self._used_ids
             self._used_ids = set()
             try:
-                found = await _in_thread(partial(_look_at, list(open_now.values()), used_ids))
+                revoked_ids = await _in_thread(partial(_look_at, list(open_now.values()), used_ids))
             except Exception:
                 # The database is away, say. What is open stays open until it is back.
                 log.exception("connections.look_failed")
                 self._used_ids |= used_ids
                 continue
-            for fault, error in zip(open_now, found, strict=True):
+            for fault, error in zip(open_now, revoked_ids, strict=True):
                 if error is not None and not fault.done():
                     fault.set_result(error)
 

@@ -28,26 +28,26 @@ _SORTS = {"name": "name", "project": "project__name", "state": "state", "gpus": 
 def jobs_page(request: PageRequest) -> HttpResponse:
     """List jobs in the order and within the limits that the address says."""
     project, state, cause = text(request, "project"), text(request, "state"), text(request, "cause")
-    wanted, person = text(request, "q") or "", text(request, "person") or ""
-    found = selectors.list_jobs(
-        actor=request.actor, project=project, state=state, cause=cause, text=wanted, person=person
+    query, person = text(request, "q") or "", text(request, "person") or ""
+    jobs = selectors.list_jobs(
+        actor=request.actor, project=project, state=state, cause=cause, text=query, person=person
     )
     sort = read_sort(request, _SORTS, "-age")
-    page = sort.paginate(found.defer("spec"), cursor=text(request, "cursor"), limit=_ROWS)
+    page = sort.paginate(jobs.defer("spec"), cursor=text(request, "cursor"), limit=_ROWS)
     idle_states = idleness.find_idle_states(page.items)
-    told = outlooks.find_outlooks(actor=request.actor, jobs=page.items)
+    outlook_of = outlooks.find_outlooks(actor=request.actor, jobs=page.items)
     context = {
         "page": page,
-        "rows": [(job, idle_states.get(job.pk), told.get(job.pk)) for job in page.items],
+        "rows": [(job, idle_states.get(job.pk), outlook_of.get(job.pk)) for job in page.items],
         "sort": sort,
-        "total": found.count(),
+        "total": jobs.count(),
         "states": list(JobState),
         "state": state,
         "causes": list(ReasonCode),
         "cause": cause,
         "project": project,
         "project_name": project,
-        "wanted": wanted,
+        "query": query,
         "person": person,
         "projects": list_projects(actor=request.actor),
         "moves": any(not job.has_ended for job in page.items),

@@ -38,8 +38,8 @@ def read_log(request: PageRequest, name: str) -> HttpResponse:
 def find_in_log(request: PageRequest, name: str) -> HttpResponse:
     """Answer with the places at which `text` occurs."""
     job = jobs.get_job(actor=request.actor, name=name)
-    found = logs.find_in_log(actor=request.actor, job=job, text=request.GET.get("text", ""))
-    return JsonResponse({"count": found.count, "offsets": found.offsets})
+    matches = logs.find_in_log(actor=request.actor, job=job, text=request.GET.get("text", ""))
+    return JsonResponse({"count": matches.count, "offsets": matches.offsets})
 
 
 def download_log(request: PageRequest, name: str) -> HttpResponseBase:

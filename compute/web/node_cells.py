@@ -59,15 +59,15 @@ class NodeView:
 
 def hues_of(actor: Actor) -> Mapping[str, tuple[int, str]]:
     """Return the colour and the name of each project that the actor may see."""
-    found = queues.list_queues(actor=actor).order_by("project__name")[:MAX_NODES]
-    return {str(queue.project_id): (position % _OTHERS_HUE, queue.label) for position, queue in enumerate(found)}
+    queue_rows = queues.list_queues(actor=actor).order_by("project__name")[:MAX_NODES]
+    return {str(queue.project_id): (position % _OTHERS_HUE, queue.label) for position, queue in enumerate(queue_rows)}
 
 
 def list_node_views(actor: Actor, resource: str | None = None) -> list[NodeView]:
     """Return the nodes by resource and name; projects of others appear as such, without a name."""
     hues = hues_of(actor)
-    found = nodes.list_nodes(actor=actor, resource=resource).order_by("resource_name", "name")
-    return [_view_of(node, hues) for node in found[:MAX_NODES]]
+    node_rows = nodes.list_nodes(actor=actor, resource=resource).order_by("resource_name", "name")
+    return [_view_of(node, hues) for node in node_rows[:MAX_NODES]]
 
 
 def short_model(model: str) -> str:

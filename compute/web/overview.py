@@ -42,7 +42,7 @@ def overview_page(request: PageRequest) -> HttpResponse:
     forecasts = durations.forecast_durations(shown)
     oldest = list(waiting.order_by("pk").defer("spec")[:_WAITING_ROWS])
     expected, arrivals = waits.find_waits(actor=actor, jobs=oldest), data_waits.find_data_waits(oldest)
-    told = outlooks.find_outlooks(actor=actor, jobs=oldest)
+    outlook_of = outlooks.find_outlooks(actor=actor, jobs=oldest)
     gpu_milli = Sum(F("replica_count") * F("gpu_milli"))
     context = {
         "nodes": nodes,
@@ -54,7 +54,7 @@ def overview_page(request: PageRequest) -> HttpResponse:
         "shares": _shares(actor),
         "waiting_total": waiting.aggregate(jobs=Count("pk"), gpu_milli=Coalesce(gpu_milli, Value(0))),
         "waiting": oldest,
-        "waits": [(job, told.get(job.pk), expected.get(job.pk), arrivals.get(job.pk)) for job in oldest],
+        "waits": [(job, outlook_of.get(job.pk), expected.get(job.pk), arrivals.get(job.pk)) for job in oldest],
         "running_count": running.count(),
         "running": [(job, progress_of(job, forecasts.get(job.pk))) for job in shown],
         "utilisation": utilisation.measure_utilisation(list(running.defer("spec")[:_MEASURED])),
@@ -67,9 +67,9 @@ def _shares(actor: Actor) -> list[Share]:
     hues = node_cells.hues_of(actor)
     shown = sorted(hues, key=lambda project_id: hues[project_id][1])[:_ROWS]
     # The amounts are annotations of the selector, which the model's type does not know.
-    found: Iterable[Any] = queues.list_queues(actor=actor, pool=None).filter(project__in=shown)
+    queue_rows: Iterable[Any] = queues.list_queues(actor=actor, pool=None).filter(project__in=shown)
     of_projects: dict[str, list[Any]] = {project_id: [] for project_id in shown}
-    for queue in found:
+    for queue in queue_rows:
         of_projects[queue.project_id].append(queue)
     return [
         Share(

@@ -136,14 +136,14 @@ class TemplateForm(forms.Form):
 
     def read_shape(self) -> Shape:
         """Return what valid fields say."""
-        said = self.cleaned_data
+        fields = self.cleaned_data
         pod = {
-            "node_selector": dict(label.split("=", 1) for label in _items(said["node_selector"])),
-            "tolerations": _items(said["tolerations"]),
-            "priority_class": said["priority_class"],
-            "image_pull_secrets": _items(said["image_pull_secrets"]),
+            "node_selector": dict(label.split("=", 1) for label in _items(fields["node_selector"])),
+            "tolerations": _items(fields["tolerations"]),
+            "priority_class": fields["priority_class"],
+            "image_pull_secrets": _items(fields["image_pull_secrets"]),
         }
-        return Shape(round(1000 * said["cpu"]), said["memory"], round(ONE_GPU * said["gpus"]), pod=pod)
+        return Shape(round(1000 * fields["cpu"]), fields["memory"], round(ONE_GPU * fields["gpus"]), pod=pod)
 
     def clean_node_selector(self) -> str:
         """Require values of the labels."""

@@ -172,8 +172,8 @@ class JobForm(forms.Form):
         self.fields["project"].choices = [(name, name) for name in writable]  # type: ignore[attr-defined]
         shapes = [(shape.full_name, _describe(shape)) for shape in templates.list_templates(actor=actor)]
         self.fields["template"].choices = [("", "Its own, as below"), *shapes]  # type: ignore[attr-defined]
-        found = resources.list_resources(actor=actor)
-        self.fields["resource"].choices = [("", "Any"), *((each.name, _name(each)) for each in found)]  # type: ignore[attr-defined]
+        resource_rows = resources.list_resources(actor=actor)
+        self.fields["resource"].choices = [("", "Any"), *((each.name, _name(each)) for each in resource_rows)]  # type: ignore[attr-defined]
         named = [pool.name for pool in pools.list_pools(actor=actor) if pool.name != pools.DEFAULT]
         if named:
             choices = [(name, name) for name in [pools.DEFAULT, *named]]
@@ -196,9 +196,9 @@ def submit_page(request: PageRequest) -> HttpResponse:
     if form.is_valid():
         try:
             if "try" in request.POST:
-                trial = trials.try_job(actor=request.actor, project=project, wanted=_submission_of(form, project))
+                trial = trials.try_job(actor=request.actor, project=project, submission=_submission_of(form, project))
                 return render(request, "compute/submit.html", {"form": form, "trial": trial})
-            job = submissions.submit_job(actor=request.actor, project=project, wanted=_submission_of(form, project))
+            job = submissions.submit_job(actor=request.actor, project=project, submission=_submission_of(form, project))
         except PlatformError as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
@@ -215,45 +215,45 @@ def _list_uncached(actor: Actor, cached: Collection[str]) -> list[tuple[str, str
 
 
 def _submission_of(form: JobForm, project: Project) -> Submission:
-    said = form.cleaned_data
-    duration_s = said["simulated_duration_s"]
+    fields = form.cleaned_data
+    duration_s = fields["simulated_duration_s"]
     return Submission(
-        template=said["template"],
-        resource=said["resource"],
-        pools=_pools_of(said, project),
-        gpu_milli=_milli(said["gpus"]),
-        cpu_millicores=_milli(said["cpu"]),
-        memory_bytes=said["memory"] or None,
-        command=said["command"],
-        name=said["name"],
-        image=said["image"],
-        data=said["reads"],
-        start_early=said["start_early"],
-        replicas=said["replicas"] or 1,
-        completions=said["completions"] or 1,
-        parallelism=said["parallelism"] or 1,
-        retries=said["retries"],
+        template=fields["template"],
+        resource=fields["resource"],
+        pools=_pools_of(fields, project),
+        gpu_milli=_milli(fields["gpus"]),
+        cpu_millicores=_milli(fields["cpu"]),
+        memory_bytes=fields["memory"] or None,
+        command=fields["command"],
+        name=fields["name"],
+        image=fields["image"],
+        data=fields["reads"],
+        start_early=fields["start_early"],
+        replicas=fields["replicas"] or 1,
+        completions=fields["completions"] or 1,
+        parallelism=fields["parallelism"] or 1,
+        retries=fields["retries"],
         placing=Placing(
-            gpu_memory_bytes=said["gpu_memory"] or 0,
-            gpu_limit_milli=_milli(said["gpu_limit"]) or 0,
-            mig_profile=said["mig_profile"].strip(),
-            node_labels=tuple(said["node_labels"].replace(",", " ").split()),
-            required_level=said["required_level"].strip(),
-            preferred_level=said["preferred_level"].strip(),
-            min_replicas=said["min_replicas"] or 0,
+            gpu_memory_bytes=fields["gpu_memory"] or 0,
+            gpu_limit_milli=_milli(fields["gpu_limit"]) or 0,
+            mig_profile=fields["mig_profile"].strip(),
+            node_labels=tuple(fields["node_labels"].replace(",", " ").split()),
+            required_level=fields["required_level"].strip(),
+            preferred_level=fields["preferred_level"].strip(),
+            min_replicas=fields["min_replicas"] or 0,
         ),
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
-        checkpoints=said["checkpoints"],
-        is_preemptible=said["is_preemptible"],
-        timeout_s=said["timeout"],
-        idle_limit_s=said["idle_limit"],
-        priority=int(said["priority"] or priorities.DEFAULT),
+        checkpoints=fields["checkpoints"],
+        is_preemptible=fields["is_preemptible"],
+        timeout_s=fields["timeout"],
+        idle_limit_s=fields["idle_limit"],
+        priority=int(fields["priority"] or priorities.DEFAULT),
     )
 
 
-def _pools_of(said: Mapping[str, str], project: Project) -> Sequence[str]:
+def _pools_of(fields: Mapping[str, str], project: Project) -> Sequence[str]:
     """Return the pools in their order; empty: none is chosen."""
-    first, second = said.get("pool", ""), said.get("next_pool", "")
+    first, second = fields.get("pool", ""), fields.get("next_pool", "")
     before = [first] if first else pools.list_preferred(project.pk) if second else []
     return before if not second or second in before else [*before, second]
 

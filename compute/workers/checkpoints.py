@@ -68,8 +68,8 @@ def find_wanted() -> list[QuerySet[Checkpoint]]:
 
 def store_wanted() -> None:
     """Store the folders on this host's resources for which jobs wait elsewhere."""
-    (wanted,) = find_wanted()
-    rows = wanted.filter(resource__host__in=hosts.here()).select_related("resource").order_by("pk")
+    (job,) = find_wanted()
+    rows = job.filter(resource__host__in=hosts.here()).select_related("resource").order_by("pk")
     isolation.for_each(failures.STORE_CHECKPOINT, rows, _store, on_failure=_give_up)
 
 

@@ -129,12 +129,12 @@ def _delete_orphans_of(resource: Resource) -> int:
         return 0
     try:
         leftovers = driver.list_leftovers()
-        kept = {
+        live_names = {
             job_id
             for batch in orm.in_batches(sorted(leftovers))
             for job_id in Job.objects.filter(pk__in=batch, files_deleted_at=None).values_list("pk", flat=True)
         }
-        names = sorted(name for job_id in leftovers.keys() - kept for name in leftovers[job_id])
+        names = sorted(name for job_id in leftovers.keys() - live_names for name in leftovers[job_id])
         done = isolation.for_each("compute.delete_orphan", names, driver.delete, concerns_all=(ResourceUnreachable,))
     except ResourceUnreachable:
         return 0  # they are deleted once it answers

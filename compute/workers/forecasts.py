@@ -69,17 +69,17 @@ def forecast_all(*, only: Collection[str] | None = None) -> None:
         forecaster = Forecaster(jobs, asked)
 
         def make(job: JobFacts) -> NewForecast:
-            told = forecaster.forecast(job)
+            forecast = forecaster.forecast(job)
             return NewForecast(
                 name=job["name"],
                 wait=job["evictions"],
                 resource_id=job["resource_id"],
-                likely_s=told.likely_s,
-                late_s=told.late_s,
-                raw_likely_s=told.raw_likely_s,
-                raw_late_s=told.raw_late_s,
-                wait_class=told.wait_class,
-                facts=told.facts,
+                likely_s=forecast.likely_s,
+                late_s=forecast.late_s,
+                raw_likely_s=forecast.raw_likely_s,
+                raw_late_s=forecast.raw_late_s,
+                wait_class=forecast.wait_class,
+                facts=forecast.facts,
             )
 
         made = isolation.for_each(FORECAST, asked, make, key=lambda job: str(job["pk"]))

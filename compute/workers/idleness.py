@@ -94,16 +94,16 @@ def _measure(job: Job, before: JobUse) -> _Measurement:
 
 
 @transaction.atomic
-def _record(job: Job, limit_s: float, before: JobUse, found: _Measurement) -> None:
+def _record(job: Job, limit_s: float, before: JobUse, measurement: _Measurement) -> None:
     """Write down what a look has found, and warn or stop. Use that was noted meanwhile counts."""
     use = uses.lock_use(job)
     if use is None or use.looked_at != before.looked_at:
         return  # another process has looked
     now = clock.now()
-    if found.used_by is not None or found.unknown_reason:
-        use.used_at, use.used_by, use.warned_at = now, found.used_by or Use.WATCH, None
-    use.limit_s, use.looked_at, use.unknown_reason = limit_s, now, found.unknown_reason
-    use.log_bytes, use.sampled_at = found.log_bytes, found.sampled_at
+    if measurement.used_by is not None or measurement.unknown_reason:
+        use.used_at, use.used_by, use.warned_at = now, measurement.used_by or Use.WATCH, None
+    use.limit_s, use.looked_at, use.unknown_reason = limit_s, now, measurement.unknown_reason
+    use.log_bytes, use.sampled_at = measurement.log_bytes, measurement.sampled_at
     verdict = use.times.judge(now)
     # One that somebody suspends or stops meanwhile is theirs.
     if verdict is not Verdict.LEAVE and (locked := _lock_running(job)) is not None:

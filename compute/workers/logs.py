@@ -64,8 +64,8 @@ def store_logs(*, limit: int = _MOST_JOBS) -> None:
     running = running.filter(pk__in=due_ids[:_MOST_RUNNING])
     for due in (ended, running):
         reachable = due.filter(resource__state=ResourceState.READY, resource__host__in=hosts.here())
-        kept = Project.objects.filter(Q(deleted_at=None) | Q(restore_ends_at__isnull=False))
-        projects = kept.filter(pk__in=reachable.order_by().values("project")).order_by("pk")
+        undeleted = Project.objects.filter(Q(deleted_at=None) | Q(restore_ends_at__isnull=False))
+        projects = undeleted.filter(pk__in=reachable.order_by().values("project")).order_by("pk")
         isolation.for_each("compute.store_logs", projects, partial(_store_project, reachable, limit))
 
 

@@ -246,11 +246,11 @@ def _interruption(
     started_at = record.started_at or job.started_at
     if job.checkpoint_id is None or started_at is None:
         return None
-    told = None
+    interruption = None
     if name is not None:
         with suppress(ResourceUnreachable):
-            told = find_last_told(_read_end(driver, name))
-    return job.id, Interruption(job.checkpoint_id, started_at, record.finished_at or clock.now(), told)
+            interruption = find_last_told(_read_end(driver, name))
+    return job.id, Interruption(job.checkpoint_id, started_at, record.finished_at or clock.now(), interruption)
 
 
 def _read_end(driver: ComputeDriver, name: str) -> bytes:

@@ -72,12 +72,12 @@ def store_output(job: Job, *, patterns: Sequence[str], find_changed: FindChanged
             selection = _Selection(output, patterns, changed)
             try:
                 tree = _store(job, selection.list_files())
-                found = changed.union(find_changed(output.host_folder))
+                changes = changed.union(find_changed(output.host_folder))
             except SourceChanged as error:
-                found = changed | {str(error.details["path"])}
-            if found == changed:
+                changes = changed | {str(error.details["path"])}
+            if changes == changed:
                 return note_output(job.pk, tree, selection.describe_left_out())
-            changed = found
+            changed = changes
         fault = f"{_show(sorted(changed))} kept changing."
     except (OSError, ResourceUnreachable) as error:
         fault = str(error)

@@ -49,7 +49,7 @@ def probe_resource(*, resource: Resource) -> None:
     """Ask a resource for its nodes and tell the scheduler; one that does not answer gets nothing new."""
     try:
         driver = drivers.driver_of(resource)
-        found = driver.probe()
+        nodes = driver.probe()
         described = driver.describe() if isinstance(driver, DescribesCluster) and _is_due(resource) else None
     except CredentialsUnreadable as error:
         note_unreachable(resource=resource, error=ResourceUnreachable(f"{error.message} {error.hint}"))
@@ -57,7 +57,7 @@ def probe_resource(*, resource: Resource) -> None:
     except ResourceUnreachable as error:
         note_unreachable(resource=resource, error=error)
         return
-    node_reports.write(resource, found)
+    node_reports.write(resource, nodes)
     with suppress(ResourceUnreachable):  # the next tick of `observe` notes it
         gpu_use.note_use(resource)
     if described is not None:

@@ -41,8 +41,8 @@ _MOST_EVENTS = 50
 
 def move_waiting(forecaster: Forecaster, waiting: Sequence[JobFacts]) -> None:
     """Move the jobs that would start elsewhere now and not where they wait."""
-    found = (job for job in waiting if _may_move(job) and not forecaster.is_about_to_start(job))
-    tried = {job["pk"]: job for job in islice(_some_of_each_kind(found), _MOST_TRIED)}
+    movable = (job for job in waiting if _may_move(job) and not forecaster.is_about_to_start(job))
+    tried = {job["pk"]: job for job in islice(_some_of_each_kind(movable), _MOST_TRIED)}
     if tried:
         rows = Job.objects.filter(pk__in=tried, starts=0, event_seq__lt=_MOST_EVENTS).order_by("pk")
         move = partial(_move, forecaster, tried, Counter())

@@ -127,10 +127,10 @@ def _walk(folder: Path, prefix: str) -> Iterator[BlobStat]:
     # A folder sorts as its name with a slash, so that everything comes in the order of its key.
     try:
         with os.scandir(folder) as entries:
-            found = sorted((entry.name + "/" * entry.is_dir(), entry) for entry in entries if entry.name[0] != ".")
+            children = sorted((entry.name + "/" * entry.is_dir(), entry) for entry in entries if entry.name[0] != ".")
     except (FileNotFoundError, NotADirectoryError):
         return
-    for name, entry in found:
+    for name, entry in children:
         if entry.is_dir():
             yield from _walk(folder / entry.name, prefix + name)
         else:

@@ -57,22 +57,22 @@ class MappedPacks:
 
     def get(self, key: str) -> bytes:
         """Return a whole pack. Raises SourceFileChanged, SourceFileMissing, SourceUnreachable."""
-        found = self.find_map(key)
-        return self._store.get(key) if found is None else self._read(key, found, 0, found.size_bytes)
+        pack_map = self.find_map(key)
+        return self._store.get(key) if pack_map is None else self._read(key, pack_map, 0, pack_map.size_bytes)
 
     def get_range(self, key: str, offset: int, size: int) -> bytes:
         """Return a part of a pack. Raises what `get` raises."""
-        found = self.find_map(key)
-        if found is None:
+        pack_map = self.find_map(key)
+        if pack_map is None:
             return self._store.get_range(key, offset, size)
-        if offset + size > found.size_bytes:
+        if offset + size > pack_map.size_bytes:
             raise ContentCorrupt(f"The object {key} is shorter than it should be.", key=key)
-        return self._read(key, found, offset, size)
+        return self._read(key, pack_map, offset, size)
 
     def stat(self, key: str) -> BlobStat | None:
         """Return the size of a pack; its files are not looked at."""
-        found = self.find_map(key)
-        return self._store.stat(key) if found is None else BlobStat(key, found.size_bytes)
+        pack_map = self.find_map(key)
+        return self._store.stat(key) if pack_map is None else BlobStat(key, pack_map.size_bytes)
 
     def sign_get(self, key: str, *, now: datetime, lifetime_s: int) -> SignedRequest:
         """Return a request to the web process, which alone may read the source."""
@@ -89,15 +89,15 @@ class MappedPacks:
 
     def find_changes(self, key: str) -> list[ChangedPiece] | None:
         """Read a whole pack and return what of it is not as it was; None when it has no map any more."""
-        found = self.find_map(key)
-        if found is None:
+        pack_map = self.find_map(key)
+        if pack_map is None:
             return None
         changes = []
-        for index, blob in enumerate(found.blobs):
+        for index, blob in enumerate(pack_map.blobs):
             try:
-                self._read_blob(key, found, index)
+                self._read_blob(key, pack_map, index)
             except SourceFileChanged:
-                changes.append(ChangedPiece(blob.offset, blob.size, found.file_of(index)))
+                changes.append(ChangedPiece(blob.offset, blob.size, pack_map.file_of(index)))
         return changes
 
     def _load_map(self, key: str) -> PackMap:
@@ -107,30 +107,30 @@ class MappedPacks:
         except ValueError as error:
             raise ContentCorrupt(f"The object {where} is damaged: {error}.", key=where) from error
 
-    def _read(self, key: str, found: PackMap, offset: int, size: int) -> bytes:
-        first = bisect_right(found.blobs, offset, key=lambda blob: blob.offset) - 1
-        start = found.blobs[first].offset
+    def _read(self, key: str, pack_map: PackMap, offset: int, size: int) -> bytes:
+        first = bisect_right(pack_map.blobs, offset, key=lambda blob: blob.offset) - 1
+        start = pack_map.blobs[first].offset
         last = first
-        while last < len(found.blobs) and found.blobs[last].offset < offset + size:
+        while last < len(pack_map.blobs) and pack_map.blobs[last].offset < offset + size:
             last += 1
-        pieces = list(self._read_blobs(key, found, range(first, last)))
-        if offset + size > found.blob_bytes:
-            pieces.append(found.footer)
+        pieces = list(self._read_blobs(key, pack_map, range(first, last)))
+        if offset + size > pack_map.blob_bytes:
+            pieces.append(pack_map.footer)
         return b"".join(pieces)[offset - start : offset - start + size]
 
-    def _read_blobs(self, key: str, found: PackMap, indexes: Sequence[int]) -> Iterator[bytes]:
+    def _read_blobs(self, key: str, pack_map: PackMap, indexes: Sequence[int]) -> Iterator[bytes]:
         parallel = self._open_source(self._origins[key]).parallel_reads
         with ThreadPoolExecutor(max(1, min(parallel, len(indexes))), thread_name_prefix="source") as pool:
-            yield from pool.map(lambda index: self._read_blob(key, found, index), indexes)
+            yield from pool.map(lambda index: self._read_blob(key, pack_map, index), indexes)
 
-    def _read_blob(self, key: str, found: PackMap, index: int) -> bytes:
-        blob, piece, file = found.blobs[index], found.pieces[index], found.file_of(index)
+    def _read_blob(self, key: str, pack_map: PackMap, index: int) -> bytes:
+        blob, piece, file = pack_map.blobs[index], pack_map.pieces[index], pack_map.file_of(index)
         data = self._open_source(self._origins[key]).read(file.path, piece.offset, blob.size)
         if file_id(data) != blob.content_id:
             what = "is shorter than" if len(data) < blob.size else "is not what"
             raise SourceFileChanged(
-                f"'{file.name}' in the source '{found.source['name']}' {what} it was when it was imported.",
+                f"'{file.name}' in the source '{pack_map.source['name']}' {what} it was when it was imported.",
                 path=file.name,
-                source=found.source["name"],
+                source=pack_map.source["name"],
             )
         return data

@@ -55,10 +55,10 @@ class Ontap:
             raise ArrayUnreadable(f"The account sees no SVM '{self._svm}'.")
         volumes = list(self._list(arrays.VOLUMES, _VOLUME_FIELDS, names))
         what = f"volumes {self._volumes}" if self._volumes else "all volumes"
-        found = [*arrays.read_svm(svm), arrays.sum_volumes(volumes, f"{what} of SVM {self._svm}")]
+        spaces = [*arrays.read_svm(svm), arrays.sum_volumes(volumes, f"{what} of SVM {self._svm}")]
         with suppress(ArrayPartDenied):  # an account of an SVM sees no aggregates
-            found = [*arrays.read_aggregates(self._list(arrays.AGGREGATES, _AGGREGATE_FIELDS, {})), *found]
-        return found
+            spaces = [*arrays.read_aggregates(self._list(arrays.AGGREGATES, _AGGREGATE_FIELDS, {})), *spaces]
+        return spaces
 
     def _list(self, path: str, fields: str, names: dict[str, str]) -> Iterator[Json]:
         # Releases differ in what they can tell.

@@ -122,10 +122,10 @@ class S3Store:
     def stat(self, key: str) -> BlobStat | None:
         """Return the size of an object."""
         try:
-            found = self._try(key, lambda: self._client.head_object(Bucket=self._bucket, Key=self._key(key)))
+            head = self._try(key, lambda: self._client.head_object(Bucket=self._bucket, Key=self._key(key)))
         except BlobMissing:
             return None
-        return BlobStat(key, found["ContentLength"])
+        return BlobStat(key, head["ContentLength"])
 
     def list_blobs(self, prefix: str) -> Iterator[BlobStat]:
         """Yield what lies under a prefix."""
@@ -136,8 +136,8 @@ class S3Store:
                 prefix,
                 lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + prefix, **position),  # type: ignore[arg-type]
             )
-            for found in page.get("Contents", []):
-                yield BlobStat(found["Key"].removeprefix(self._prefix), found["Size"])
+            for row in page.get("Contents", []):
+                yield BlobStat(row["Key"].removeprefix(self._prefix), row["Size"])
             if not page.get("IsTruncated"):
                 return
             position["ContinuationToken"] = page["NextContinuationToken"]

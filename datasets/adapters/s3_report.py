@@ -159,18 +159,18 @@ def _check_missing(bench: _Bench) -> str:
 
 
 def _check_listing(bench: _Bench) -> str:
-    found: list[str] = []
+    keys: list[str] = []
     position: dict[str, Any] = {}
     prefix = f"{bench.location.prefix}{bench.folder}/"
     for _ in bench.keys:
         page = bench.client.list_objects_v2(Bucket=bench.location.bucket, Prefix=prefix, MaxKeys=2, **position)
-        found += [item["Key"].removeprefix(bench.location.prefix) for item in page.get("Contents", [])]
+        keys += [item["Key"].removeprefix(bench.location.prefix) for item in page.get("Contents", [])]
         if not page.get("IsTruncated"):
             break
         position = {"ContinuationToken": page["NextContinuationToken"]}
     _expect(
-        found == bench.keys,
-        f"Of {len(_NAMES)} objects that were just written the listing has {len(found)}. `fsck`, a rebuild and the "
+        keys == bench.keys,
+        f"Of {len(_NAMES)} objects that were just written the listing has {len(keys)}. `fsck`, a rebuild and the "
         "deletion of a dataset miss what was written shortly before them.",
         Outcome.WARNING,
     )

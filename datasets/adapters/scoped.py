@@ -58,8 +58,8 @@ class ScopedStore:
         if (mapped := self.find_mapped(key)) is not None:
             return mapped.stat(key)
         store, whole_key = self.locate(key)
-        found = store.stat(whole_key)
-        return None if found is None else BlobStat(key, found.size_bytes)
+        status = store.stat(whole_key)
+        return None if status is None else BlobStat(key, status.size_bytes)
 
     def list_blobs(self, prefix: str) -> Iterator[BlobStat]:
         """Yield what lies under a prefix."""

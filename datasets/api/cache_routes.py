@@ -82,8 +82,8 @@ def list_cached_commits(
     request: ApiRequest, site: str = "", cursor: Cursor = None, limit: Limit = 100
 ) -> schemas.CachedCommitsOut:
     """List what is cached, or on its way in or out, newest first."""
-    wanted = cache_reads.get_site(actor=request.actor, name=site) if site else None
-    rows = cache_reads.list_cached_commits(actor=request.actor, site=wanted)
+    site_row = cache_reads.get_site(actor=request.actor, name=site) if site else None
+    rows = cache_reads.list_cached_commits(actor=request.actor, site=site_row)
     page = paginate(rows, cursor=cursor, limit=limit)
     return schemas.CachedCommitsOut(
         items=[schemas.CachedCommitOut.of(row) for row in page.items], next_cursor=page.next_cursor

@@ -61,7 +61,7 @@ def get_copy(request: CopyPodRequest) -> CopyOut:
 @router.post("/copy/downloads", response=schemas.DownloadsOut, operation_id="cache_sign_copy_downloads")
 def sign_downloads(request: CopyPodRequest, body: schemas.DownloadsIn) -> schemas.DownloadsOut:
     """Return requests by which objects of the copy's dataset can be read straight from the store."""
-    signed = copies.sign_downloads(copy=request.copy, wanted=[Wanted(one.kind, one.id) for one in body.objects])
+    signed = copies.sign_downloads(copy=request.copy, objects=[Wanted(one.kind, one.id) for one in body.objects])
     return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
 
 

@@ -52,7 +52,7 @@ def get_early_copy(request: EarlyRequest) -> EarlyCopyOut:
 @router.post("/copy/early/downloads", response=schemas.DownloadsOut, operation_id="cache_sign_early_downloads")
 def sign_downloads(request: EarlyRequest, body: schemas.DownloadsIn) -> schemas.DownloadsOut:
     """Return requests by which objects of the copy's dataset can be read straight from the store."""
-    signed = early_reading.sign_downloads(copy=request.copy, wanted=[Wanted(one.kind, one.id) for one in body.objects])
+    signed = early_reading.sign_downloads(copy=request.copy, objects=[Wanted(one.kind, one.id) for one in body.objects])
     return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
 
 

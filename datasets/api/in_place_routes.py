@@ -162,8 +162,8 @@ class ImportsOut(Schema):
 @router.get("/sources", response=SourcesOut, operation_id="datasets_list_sources")
 def list_sources(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> SourcesOut:
     """List the sources that your projects may import from, oldest first."""
-    found = source_reads.list_sources(actor=request.actor)
-    page = paginate(found, cursor=cursor, limit=limit, newest_first=False)
+    sources = source_reads.list_sources(actor=request.actor)
+    page = paginate(sources, cursor=cursor, limit=limit, newest_first=False)
     return SourcesOut(items=SourceOut.of_each(page.items, request), next_cursor=page.next_cursor)
 
 

@@ -24,8 +24,8 @@ def list_queries(
 ) -> schemas.QueriesOut:
     """List the saved queries of a dataset, oldest first."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
-    found = query_reads.list_queries(request.actor, dataset).select_related("created_by", "dataset__project")
-    page = paginate(found, cursor=cursor, limit=limit, newest_first=False)
+    queries = query_reads.list_queries(request.actor, dataset).select_related("created_by", "dataset__project")
+    page = paginate(queries, cursor=cursor, limit=limit, newest_first=False)
     return schemas.QueriesOut(items=[schemas.QueryOut.of(row) for row in page.items], next_cursor=page.next_cursor)
 
 
@@ -66,8 +66,8 @@ def list_query_files(
     """List the files that a query selects, in the order of their paths. A page may be short and have a next one."""
     row = _get(request, project, name, query)
     source = query_reads.get_source(request.actor, row, ref)
-    found = query_reads.list_query_files(request.actor, row, source, cursor=cursor, limit=limit)
-    return FilesOut(path="", items=[FileOut.of(item) for item in found.items], next_cursor=found.next_cursor)
+    page = query_reads.list_query_files(request.actor, row, source, cursor=cursor, limit=limit)
+    return FilesOut(path="", items=[FileOut.of(item) for item in page.items], next_cursor=page.next_cursor)
 
 
 @router.post(f"{_QUERY}/select", response=CommitOut, operation_id="datasets_select")

@@ -47,8 +47,8 @@ def list_datasets(
     request: ApiRequest, project: str = "", q: str = "", cursor: Cursor = None, limit: Limit = 100
 ) -> schemas.DatasetsOut:
     """List the datasets of your projects, newest first."""
-    found = dataset_reads.list_datasets(actor=request.actor, project=project, text=q)
-    page = paginate(found, cursor=cursor, limit=limit)
+    datasets = dataset_reads.list_datasets(actor=request.actor, project=project, text=q)
+    page = paginate(datasets, cursor=cursor, limit=limit)
     return schemas.DatasetsOut(items=_describe(page.items), next_cursor=page.next_cursor)
 
 
@@ -76,8 +76,8 @@ def delete_dataset(request: ApiRequest, project: str, name: str, *, for_good: bo
 @router.get("/deleted-datasets", response=schemas.RestorablesOut, operation_id="datasets_list_deleted")
 def list_deleted(request: ApiRequest, project: str = "", cursor: Cursor = None, limit: Limit = 100) -> Page[Dataset]:
     """List the deleted datasets that you may restore: those of the projects that you are an admin of."""
-    found = dataset_reads.list_deleted(actor=request.actor, project=project)
-    return paginate(found, cursor=cursor, limit=limit)
+    datasets = dataset_reads.list_deleted(actor=request.actor, project=project)
+    return paginate(datasets, cursor=cursor, limit=limit)
 
 
 @router.post("/deleted-datasets/{dataset_id}/restore", response=schemas.DatasetOut, operation_id="datasets_restore")
@@ -102,8 +102,8 @@ def list_branches(
 ) -> Page[Branch]:
     """List the branches of a dataset, oldest first."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
-    found = commit_reads.list_branches(request.actor, dataset)
-    return paginate(found, cursor=cursor, limit=limit, newest_first=False)
+    branches = commit_reads.list_branches(request.actor, dataset)
+    return paginate(branches, cursor=cursor, limit=limit, newest_first=False)
 
 
 @router.post(f"{_DATASET}/branches", response={201: schemas.BranchOut}, operation_id="datasets_create_branch")
@@ -125,8 +125,8 @@ def delete_branch(request: ApiRequest, project: str, name: str, branch: str) -> 
 def list_tags(request: ApiRequest, project: str, name: str, cursor: Cursor = None, limit: Limit = 1000) -> Page[Tag]:
     """List the tags of a dataset, oldest first."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
-    found = commit_reads.list_tags(request.actor, dataset)
-    return paginate(found, cursor=cursor, limit=limit, newest_first=False)
+    tags = commit_reads.list_tags(request.actor, dataset)
+    return paginate(tags, cursor=cursor, limit=limit, newest_first=False)
 
 
 @router.post(f"{_DATASET}/tags", response={201: schemas.TagOut}, operation_id="datasets_create_tag")
@@ -184,13 +184,13 @@ def list_files(
     commit = commit_reads.get_commit(request.actor, dataset, ref)
     if glob:
         pattern = _raw(request, "glob")
-        found = files.list_matching(request.actor, commit, glob=pattern, cursor=cursor, limit=limit)
+        page = files.list_matching(request.actor, commit, glob=pattern, cursor=cursor, limit=limit)
     else:
         folder = _raw(request, "path")
-        found = files.list_folder(request.actor, commit, path=folder, cursor=cursor, limit=limit)
-    changes = find_last_changes(request.actor, commit, found.items) if changed_in else {}
-    items = [schemas.FileOut.of(item, changes.get(item.path)) for item in found.items]
-    return schemas.FilesOut(path=path, items=items, next_cursor=found.next_cursor)
+        page = files.list_folder(request.actor, commit, path=folder, cursor=cursor, limit=limit)
+    changes = find_last_changes(request.actor, commit, page.items) if changed_in else {}
+    items = [schemas.FileOut.of(item, changes.get(item.path)) for item in page.items]
+    return schemas.FilesOut(path=path, items=items, next_cursor=page.next_cursor)
 
 
 @router.get(f"{_DATASET}/content", response={200: bytes, 206: bytes}, operation_id="datasets_get_content")
@@ -321,8 +321,8 @@ def offer_manifests(request: ApiRequest, upload_id: str, body: schemas.Manifests
 def sign_upload_downloads(request: ApiRequest, upload_id: str, body: schemas.DownloadsIn) -> schemas.DownloadsOut:
     """Return requests by which packs and manifests that the upload builds on can be read straight from the store."""
     upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
-    wanted = [Wanted(one.kind, one.id) for one in body.objects]
-    signed = downloads.sign_downloads(actor=request.actor, dataset=upload.dataset, wanted=wanted)
+    objects = [Wanted(one.kind, one.id) for one in body.objects]
+    signed = downloads.sign_downloads(actor=request.actor, dataset=upload.dataset, objects=objects)
     return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
 
 
@@ -338,8 +338,8 @@ def commit_upload(request: ApiRequest, upload_id: str, body: schemas.CommitIn) -
 def sign_downloads(request: ApiRequest, project: str, name: str, body: schemas.DownloadsIn) -> schemas.DownloadsOut:
     """Return requests by which packs and manifests can be read straight from the store."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
-    wanted = [Wanted(one.kind, one.id) for one in body.objects]
-    signed = downloads.sign_downloads(actor=request.actor, dataset=dataset, wanted=wanted)
+    objects = [Wanted(one.kind, one.id) for one in body.objects]
+    signed = downloads.sign_downloads(actor=request.actor, dataset=dataset, objects=objects)
     return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
 
 

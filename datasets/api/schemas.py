@@ -380,14 +380,14 @@ class DiffOut(Schema):
     next_cursor: str | None
 
     @classmethod
-    def of(cls, found: DiffPage) -> "DiffOut":
+    def of(cls, page: DiffPage) -> "DiffOut":
         """Describe a page of differences."""
         return cls(
-            added=found.added,
-            removed=found.removed,
-            changed=found.changed,
-            items=[ChangeOut.of(change) for change in found.page.items],
-            next_cursor=found.page.next_cursor,
+            added=page.added,
+            removed=page.removed,
+            changed=page.changed,
+            items=[ChangeOut.of(change) for change in page.page.items],
+            next_cursor=page.page.next_cursor,
         )
 
 

@@ -53,6 +53,6 @@ def get_storage(request: ApiRequest, project: str) -> ProjectStorage:
 @router.patch("/projects/{project}/storage", response=ProjectStorageOut, operation_id="datasets_set_storage_limit")
 def set_storage_limit(request: ApiRequest, project: str, body: StorageLimitIn) -> ProjectStorage:
     """Limit what a project stores. For site admins."""
-    found = get_project(actor=request.actor, name=project)
-    storage_limits.set_limit(actor=request.actor, project=found, limit_bytes=body.limit_bytes)
-    return storage.measure_project(actor=request.actor, project=found)
+    record = get_project(actor=request.actor, name=project)
+    storage_limits.set_limit(actor=request.actor, project=record, limit_bytes=body.limit_bytes)
+    return storage.measure_project(actor=request.actor, project=record)

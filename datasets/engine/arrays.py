@@ -50,11 +50,11 @@ def read_aggregates(records: Iterable[Json]) -> list[Space]:
 
 def read_svm(records: Iterable[Json]) -> list[Space]:
     """Return what an SVM can use of each aggregate, and its limit where it has one."""
-    found = []
+    spaces = []
     for record in records:
         name = record.get("name")
         aggregates = record.get("aggregates")
-        found += [
+        spaces += [
             Space(
                 what=f"SVM {name} on {aggregate.get('name')}",
                 source=SVMS,
@@ -65,16 +65,16 @@ def read_svm(records: Iterable[Json]) -> list[Space]:
         limit, allocated = _number(record, "storage", "limit"), _number(record, "storage", "allocated")
         if limit:
             left = None if allocated is None else max(0, limit - allocated)
-            found.append(Space(f"limit of SVM {name}", SVMS, limit, allocated, left))
-    return found
+            spaces.append(Space(f"limit of SVM {name}", SVMS, limit, allocated, left))
+    return spaces
 
 
 def sum_volumes(records: Sequence[Json], what: str) -> Space:
     """Return the space of all these volumes together."""
 
     def total(*keys: str) -> int | None:
-        told = [value for record in records if (value := _number(record, "space", *keys)) is not None]
-        return sum(told) if told or not records else None
+        numbers = [value for record in records if (value := _number(record, "space", *keys)) is not None]
+        return sum(numbers) if numbers or not records else None
 
     return Space(
         what=what,

@@ -59,13 +59,13 @@ class TreeView:
 
     def find(self, path: bytes) -> Entry | None:
         """Return the entry at `path`; None when there is none."""
-        found = self._first_from(path)
-        return found if found is not None and found.path == path else None
+        entry = self._first_from(path)
+        return entry if entry is not None and entry.path == path else None
 
     def has_folder(self, folder: bytes) -> bool:
         """Say whether anything lies in that folder; the empty path is the tree itself."""
-        found = self._first_from(_inside(folder))
-        return not folder or (found is not None and found.path.startswith(_inside(folder)))
+        entry = self._first_from(_inside(folder))
+        return not folder or (entry is not None and entry.path.startswith(_inside(folder)))
 
     def list_folder(self, folder: bytes, *, resume_at: bytes | None, limit: int) -> Listing:
         """Return what lies directly in a folder, in the order of paths (a folder counts as its name with a slash)."""
@@ -135,8 +135,8 @@ class TreeView:
         """Return the entries of a range at these of its paths, in order."""
         if len(paths) * _MANY < row.files:
             return [self._entry(row, path) for path in paths]
-        wanted = set(paths)
-        return [entry for entry in self._load_range(row.range_id) if entry.path in wanted]
+        distinct = set(paths)
+        return [entry for entry in self._load_range(row.range_id) if entry.path in distinct]
 
     def find_names(self, part: bytes, *, limit: int, most_files: int) -> NamesFound:
         """Return the first paths that hold `part`, in any case of ASCII letters.
@@ -171,9 +171,9 @@ class TreeView:
         paths = query.find(self._load_names(row.range_id))
         if not (paths and query.asks_size):
             return paths
-        entries, wanted = self._load_range(row.range_id), set(paths)
+        entries, distinct = self._load_range(row.range_id), set(paths)
         sizes = zip(entries.paths, entries.sizes, strict=True)
-        return [path for path, size in sizes if query.takes_size(size) and path in wanted]
+        return [path for path, size in sizes if query.takes_size(size) and path in distinct]
 
     def _sum_up(self, folder: bytes, after: bytes) -> FolderItem:
         start = folder + b"/"

@@ -29,8 +29,8 @@ class CommitRecord:
 
     def canonical_json(self) -> bytes:
         """Return the one way in which this record is written down."""
-        said = {name: value for name, value in asdict(self).items() if name != "merged" or value is not None}
-        return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        fields = {name: value for name, value in asdict(self).items() if name != "merged" or value is not None}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @property
     def commit_id(self) -> str:

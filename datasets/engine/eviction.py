@@ -170,12 +170,12 @@ def _free_without(copies: Sequence[Copy], capacity_bytes: int, gone: Collection[
 
 
 def _list_obstacles(copies: Sequence[Copy], keep: Collection[str]) -> tuple[Obstacle, ...]:
-    found = []
+    obstacles = []
     for copy in sorted(copies, key=_turn):
         reason = find_obstacle(copy) or ("needed for the new copy" if copy.id in keep else None)
         if reason is not None and not copy.is_leaving:
-            found.append(Obstacle(copy.id, copy.label, copy.charged_bytes, reason))
-    return tuple(found)
+            obstacles.append(Obstacle(copy.id, copy.label, copy.charged_bytes, reason))
+    return tuple(obstacles)
 
 
 def _turn(copy: Copy) -> tuple[bool, datetime, str]:

@@ -53,13 +53,13 @@ def check_size(path: bytes, size_bytes: int) -> None:
 
 def find_tagged(path: bytes, data: bytes, tags: Sequence[str]) -> frozenset[bytes]:
     """Return the files that have all of the tags, as the list at `path` names them. Raises BadTagList."""
-    wanted = frozenset(tags)
+    required = frozenset(tags)
     if path.lower().endswith(_PARQUET):
-        rows = _read_parquet(data, wanted)
+        rows = _read_parquet(data, required)
     else:
         text = to_text(data.removeprefix(b"\xef\xbb\xbf"))
         rows = _read_csv(text) if path.lower().endswith(_CSV) else _read_yaml(text)
-    return frozenset(to_bytes(name) for name, found in rows if wanted <= found)
+    return frozenset(to_bytes(name) for name, row_tags in rows if required <= row_tags)
 
 
 def _read_csv(text: str) -> Iterator[tuple[str, set[str]]]:
@@ -78,12 +78,12 @@ def _read_csv(text: str) -> Iterator[tuple[str, set[str]]]:
         raise BadTagList(f"Line {rows.line_num} is not CSV: {error}.") from error
 
 
-def _read_parquet(data: bytes, wanted: Collection[str]) -> Iterator[tuple[str, set[str]]]:
+def _read_parquet(data: bytes, required: Collection[str]) -> Iterator[tuple[str, set[str]]]:
     """Read the names of files and those columns that one of the wanted tags may stand in."""
     try:
         table = ParquetTable(data)
         first = "path" if "path" in table.names else table.names[0]
-        keys = [key for key in table.names if key != first and any(tag.startswith(f"{key}=") for tag in wanted)]
+        keys = [key for key in table.names if key != first and any(tag.startswith(f"{key}=") for tag in required)]
         for names, *cells in table.read_rows([first, *keys]):
             columns = ((key, value) for key, values in zip(keys, cells, strict=True) for value in values if value)
             tags = {f"{key}={part}" for key, value in columns for part in value.split("|")}

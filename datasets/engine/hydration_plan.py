@@ -69,9 +69,9 @@ def rank_bases(ranges: Sequence[RootRange], candidates: Mapping[str, Sequence[Ro
 
     Cheap: no range is read. Files in unequal ranges are not counted, so the first few are worth an exact plan each.
     """
-    wanted = {row.range_id: row.size_bytes for row in ranges}
+    sizes = {row.range_id: row.size_bytes for row in ranges}
 
     def common_bytes(id_: str) -> int:
-        return sum(wanted.get(row.range_id, 0) for row in candidates[id_])
+        return sum(sizes.get(row.range_id, 0) for row in candidates[id_])
 
     return sorted(sorted(candidates, reverse=True), key=common_bytes, reverse=True)

@@ -59,9 +59,9 @@ def _is_changed(path: bytes, step: Step[C], load_range: LoadRange) -> bool:
     def entries(rows: Iterable[RootRange]) -> Iterator[Entry]:
         for row in rows:
             if row.range_id not in common:
-                found = load_range(row.range_id)
-                first = bisect_left(found, path, key=attrgetter("path"))
-                yield from found[first : bisect_left(found, end, key=attrgetter("path"))]
+                range_entries = load_range(row.range_id)
+                first = bisect_left(range_entries, path, key=attrgetter("path"))
+                yield from range_entries[first : bisect_left(range_entries, end, key=attrgetter("path"))]
 
     return any(True for _ in diff_entries(entries(before), entries(after)))
 

@@ -22,14 +22,14 @@ class Cell:
 def read_cells(data: bytes) -> tuple[list[Cell], bool] | None:
     """Return the first cells of a notebook, and whether there are more; None when it is none."""
     try:
-        said = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    cells = said.get("cells") if isinstance(said, Mapping) else None
-    if not isinstance(cells, list) or bounds.value_fault(said):
+    cells = document.get("cells") if isinstance(document, Mapping) else None
+    if not isinstance(cells, list) or bounds.value_fault(document):
         return None
-    found = [cell for raw in cells[:_MAX_CELLS] for cell in _read(raw)]
-    return found, len(cells) > _MAX_CELLS
+    readable = [cell for raw in cells[:_MAX_CELLS] for cell in _read(raw)]
+    return readable, len(cells) > _MAX_CELLS
 
 
 def _read(raw: object) -> Iterator[Cell]:

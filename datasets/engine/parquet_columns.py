@@ -104,7 +104,7 @@ class ParquetTable:
 def _read_schema(elements: Sequence[Mapping[int, Value]]) -> list[Column]:
     """Return the leaves of the tree that the list of elements is, written depth first."""
     waiting = deque(elements)
-    found: list[tuple[list[str], tuple[int, int, int, int]]] = []
+    columns: list[tuple[list[str], tuple[int, int, int, int]]] = []
 
     def read_group(group: Mapping[int, Value], names: list[str], deepest: int, repeated: int) -> None:
         for _ in range(as_number(group[5])):
@@ -114,10 +114,10 @@ def _read_schema(elements: Sequence[Mapping[int, Value]]) -> list[Column]:
             if element.get(5):
                 read_group(element, path, *levels)
             else:
-                found.append((path, (as_number(element[1]), _read_meaning(element), *levels)))
+                columns.append((path, (as_number(element[1]), _read_meaning(element), *levels)))
 
     read_group(waiting.popleft(), [], 0, 0)
-    groups = [list(leaves) for _, leaves in groupby(found, lambda leaf: leaf[0][0])]
+    groups = [list(leaves) for _, leaves in groupby(columns, lambda leaf: leaf[0][0])]
     named = [(path[0] if len(leaves) == 1 else ".".join(path), facts) for leaves in groups for path, facts in leaves]
     return [Column(name, index, *facts) for index, (name, facts) in enumerate(named)]
 

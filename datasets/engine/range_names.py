@@ -22,6 +22,6 @@ def find_holding(names: bytes, part: bytes, *, in_any_case: bool = False) -> Ite
         return
     searched, part = (names.lower(), part.lower()) if in_any_case else (names, part)
     end = 0
-    while (found := searched.find(part, end)) != -1:
-        start, end = searched.rfind(_BETWEEN, 0, found) + 1, searched.find(_BETWEEN, found)
+    while (position := searched.find(part, end)) != -1:
+        start, end = searched.rfind(_BETWEEN, 0, position) + 1, searched.find(_BETWEEN, position)
         yield names[start:end]

@@ -73,8 +73,8 @@ def find_leader(row: CachedCommit) -> CachedCommit | None:
 
 
 def _first_readable(site: CacheSite, rows: "QuerySet[CachedCommit]", *, is_early: bool = False) -> CachedCommit | None:
-    found = sorted(rows.select_related("site").order_by("pk"), key=lambda row: row.site.cluster != site.cluster)
-    for row in found:
+    copies = sorted(rows.select_related("site").order_by("pk"), key=lambda row: row.site.cluster != site.cluster)
+    for row in copies:
         if is_early and not get_kind(row.site.kind).is_read_early:
             continue
         try:

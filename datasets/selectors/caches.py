@@ -162,8 +162,8 @@ def measure_capacities(sites: Collection[CacheSite]) -> dict[str, Capacity]:
     """Return how full sites are, by id, in one query."""
     rows = CachedCommit.objects.filter(site__in=sites, state__in=LIVE).order_by().values("site_id")
     full = rows.annotate(committed=Sum("reserved_bytes"), used=Sum(BYTES_ON_DISK))
-    found = {row["site_id"]: (row["committed"], row["used"]) for row in full}
-    return {site.pk: Capacity(site.capacity_bytes, *found.get(site.pk, (0, 0))) for site in sites}
+    sums = {row["site_id"]: (row["committed"], row["used"]) for row in full}
+    return {site.pk: Capacity(site.capacity_bytes, *sums.get(site.pk, (0, 0))) for site in sites}
 
 
 def list_cached_commits(*, actor: Actor, site: CacheSite | None = None) -> QuerySet[CachedCommit]:

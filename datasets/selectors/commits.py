@@ -50,8 +50,8 @@ def list_commits(actor: Actor, dataset: Dataset, *, ref: str, cursor: str | None
     except EmptyBranch:
         return Page([], None)
     ids = _line_of_parents(dataset, start, limit + 1)
-    found = Commit.objects.in_bulk(ids[:limit])
-    return Page([found[commit_id] for commit_id in ids[:limit]], encode_cursor(ids[limit]) if ids[limit:] else None)
+    rows = Commit.objects.in_bulk(ids[:limit])
+    return Page([rows[commit_id] for commit_id in ids[:limit]], encode_cursor(ids[limit]) if ids[limit:] else None)
 
 
 def view_commits(commits: Sequence[Commit]) -> list[CommitView]:
@@ -113,10 +113,10 @@ def _find_by_id(dataset: Dataset, ref: str) -> Commit | None:
         return None
     if len(ref) == COMMIT_ID_LENGTH:
         return Commit.objects.filter(dataset=dataset, pk=ref).first()
-    found = list(Commit.objects.filter(dataset=dataset, pk__startswith=ref).order_by("pk")[:2])
-    if len(found) > 1:
+    matches = list(Commit.objects.filter(dataset=dataset, pk__startswith=ref).order_by("pk")[:2])
+    if len(matches) > 1:
         raise AmbiguousReference(f"Several commits of {dataset.name} begin with '{ref}'.")
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def _line_of_parents(dataset: Dataset, start: str, count: int) -> list[str]:

@@ -91,10 +91,10 @@ def references_of(*, actor: Actor, commit_ids: Collection[str]) -> dict[str, str
     """Return what names each of these commits for good: `project/dataset@commit`. Raises DatasetNotFound."""
     rows = Commit.objects.filter(pk__in=commit_ids, dataset__in=_visible(actor).values("pk"))
     rows = rows.select_related("dataset__project").order_by("pk")
-    found = {row.pk: f"{row.dataset.project.name}/{row.dataset.name}@{row.pk}" for row in rows}
-    if len(found) < len(set(commit_ids)):
+    references = {row.pk: f"{row.dataset.project.name}/{row.dataset.name}@{row.pk}" for row in rows}
+    if len(references) < len(set(commit_ids)):
         raise DatasetNotFound("A dataset is gone, or you are not a member of its project.")
-    return found
+    return references
 
 
 def newest_commit_of(dataset: Dataset) -> Commit | None:

@@ -85,28 +85,28 @@ def _read(head: bytes, size_bytes: int) -> DicomHeader:
 
     config.settings.reading_validation_mode = config.IGNORE
     file = io.BytesIO(head)
-    found = dcmread(file, stop_before_pixels=True, specific_tags=list(_TAGS))
-    order, at = "<" if found.original_encoding[1] else ">", file.tell()
-    rows, columns = int(found.Rows), int(found.Columns)
-    frames, bits = int(found.get("NumberOfFrames") or 1), int(found.BitsAllocated)
+    dataset = dcmread(file, stop_before_pixels=True, specific_tags=list(_TAGS))
+    order, at = "<" if dataset.original_encoding[1] else ">", file.tell()
+    rows, columns = int(dataset.Rows), int(dataset.Columns)
+    frames, bits = int(dataset.get("NumberOfFrames") or 1), int(dataset.BitsAllocated)
     times = " \N{MULTIPLICATION SIGN} "
     sizes = [f"{columns}{times}{rows}", *([f"{frames} frames"] if frames > 1 else []), f"{bits} bit"]
-    facts = ", ".join([str(found.get("Modality") or "")[:16], *sizes]).removeprefix(", ")
+    facts = ", ".join([str(dataset.get("Modality") or "")[:16], *sizes]).removeprefix(", ")
     if min(rows, columns, frames) < 1:
         raise ValueError("its sides make no picture")
-    kind = str(found.get("PhotometricInterpretation"))
-    if int(found.get("SamplesPerPixel") or 1) != 1 or not kind.startswith("MONOCHROME"):
+    kind = str(dataset.get("PhotometricInterpretation"))
+    if int(dataset.get("SamplesPerPixel") or 1) != 1 or not kind.startswith("MONOCHROME"):
         return DicomHeader(facts, fault=f"Pictures of this kind ({kind[:16]}) are not drawn.")
     if bits not in {8, 16, 32} or rows * columns > _MOST_PIXELS:
         return DicomHeader(facts, fault="A frame is too large to be drawn, or its numbers are of another kind.")
     if head[at : at + 4] != _PIXELS[order]:
         return DicomHeader(facts, fault="It has no pixels where they are looked for, in its first MiB.")
-    at += 8 if found.original_encoding[0] else 12
+    at += 8 if dataset.original_encoding[0] else 12
     (length,) = struct.unpack_from(f"{order}I", head, at - 4)
     if length == _UNKNOWN_LENGTH:
-        name = found.file_meta.TransferSyntaxUID.name
+        name = dataset.file_meta.TransferSyntaxUID.name
         return DicomHeader(facts, fault=f"Its pixels are compressed ({name[:80]}), which are not drawn.")
-    sign = "i" if found.get("PixelRepresentation") else "u"
+    sign = "i" if dataset.get("PixelRepresentation") else "u"
     header = DicomHeader(facts, rows, columns, f"{order}{sign}{bits // 8}", is_inverted=kind == "MONOCHROME1")
     if at + frames * header.frame_bytes > size_bytes:
         missing = at + frames * header.frame_bytes - size_bytes

@@ -83,9 +83,9 @@ def list_differences(
         for change in diff_roots(before, now, load_range)
         if change.path > after and (not kind or files.kind_of(change) == kind)
     )
-    found = list(islice(changes, limit + 1))
-    items = found[:limit]
-    return Page(items, encode_cursor(items[-1].path.hex()) if len(found) > limit else None)
+    page = list(islice(changes, limit + 1))
+    items = page[:limit]
+    return Page(items, encode_cursor(items[-1].path.hex()) if len(page) > limit else None)
 
 
 def find_difference(actor: Actor, base: Commit | None, other: Commit, *, path: bytes) -> Change | None:

@@ -42,7 +42,7 @@ class GarbageReport:
     `waiting` are condemned and not yet due; the first of them at `next_due_at`.
     """
 
-    kept: Amount
+    in_use: Amount
     unreferenced: Amount
     waiting: Amount
     due: Amount
@@ -106,7 +106,7 @@ def report_garbage() -> GarbageReport:
     in_use = _sum(there.exclude(state__in=[PackState.CONDEMNED, PackState.DELETING]))
     idle = _sum(unreferenced)
     return GarbageReport(
-        kept=Amount(in_use.packs - idle.packs, in_use.size_bytes - idle.size_bytes),
+        in_use=Amount(in_use.packs - idle.packs, in_use.size_bytes - idle.size_bytes),
         unreferenced=idle,
         waiting=_sum(waiting),
         due=_sum(list_due(now).filter(lender=None, origin=None)),
@@ -120,5 +120,5 @@ def _abandoned(rows: QuerySet[_Row], now: datetime) -> QuerySet[_Row]:
 
 
 def _sum(packs: QuerySet[Pack]) -> Amount:
-    found = packs.aggregate(packs=Count("pk"), size=Sum("size_bytes"))
-    return Amount(found["packs"], found["size"] or 0)
+    totals = packs.aggregate(packs=Count("pk"), size=Sum("size_bytes"))
+    return Amount(totals["packs"], totals["size"] or 0)

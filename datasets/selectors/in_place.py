@@ -103,8 +103,8 @@ def find_only_site(commit: Commit) -> CacheSite | None:
     if not ranges:
         return None
     rows = TreeReader(commit.dataset).read_root(commit.root)
-    found = next((ranges[row.range_id] for row in rows if row.range_id in ranges), "")
-    return CacheSite.objects.filter(name=found.removeprefix("site://")).first()
+    site_id = next((ranges[row.range_id] for row in rows if row.range_id in ranges), "")
+    return CacheSite.objects.filter(name=site_id.removeprefix("site://")).first()
 
 
 def stamps_of_imports(dataset_ids: Collection[str]) -> Mapping[str, str]:

@@ -19,11 +19,11 @@ class Kept(Generic[T]):
     def get(self, key: tuple[str, ...]) -> T | None:
         """Return what is kept under a key; None when nothing is."""
         with self._lock:
-            found = self._values.get(key)
-            if found is None:
+            memo = self._values.get(key)
+            if memo is None:
                 return None
             self._values.move_to_end(key)
-            return found[0]
+            return memo[0]
 
     def put(self, key: tuple[str, ...], value: T, *, weight: int = 1) -> None:
         """Keep a value, and drop those that were not asked for longest where there is no space."""

@@ -51,23 +51,23 @@ def find_last_changes(
     """
     require(actor, permissions.VIEW, commit.dataset.project_id)
     names = {_name_of(item): item.path for item in items}
-    found: dict[bytes, _Answer] = {}
+    answers: dict[bytes, _Answer] = {}
     load = BoundedLoad(TreeReader(commit.dataset).load_range, _RANGES)
     for step in _walk_back(actor, commit) if names else ():
-        for name in names.keys() - found.keys():
-            if kept := _answers.get(_key(step.commit, name)):
-                found[name] = kept
+        for name in names.keys() - answers.keys():
+            if memo := _answers.get(_key(step.commit, name)):
+                answers[name] = memo
         try:
-            changed = find_changed(names.keys() - found.keys(), step, load)
+            changed = find_changed(names.keys() - answers.keys(), step, load)
         except OutOfBudget:
             break
         answer = _Answer(_describe(step.commit))
-        found.update(dict.fromkeys(changed, answer))
-        if len(found) == len(names):
+        answers.update(dict.fromkeys(changed, answer))
+        if len(answers) == len(names):
             break
     for name in names:
-        _answers.put(_key(commit, name), found.setdefault(name, _Answer(None)))
-    return {path: found[name].change for name, path in names.items()}
+        _answers.put(_key(commit, name), answers.setdefault(name, _Answer(None)))
+    return {path: answers[name].change for name, path in names.items()}
 
 
 def forget() -> None:

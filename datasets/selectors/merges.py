@@ -56,16 +56,16 @@ def plan_merge(actor: Actor, theirs: Commit, ours: Commit) -> MergePlan:
     if plan.is_needless or plan.is_forward:
         return plan
     key = (base.root if base else "", ours.root, theirs.root)
-    kept = _kept.get(key)
-    if kept is None:
+    memo = _plans.get(key)
+    if memo is None:
         reader = TreeReader(ours.dataset)
         start = reader.read_root(base.root) if base else ()
         ours_changed, theirs_changed = (
             list(diff_roots(start, reader.read_root(commit.root), reader.load_range)) for commit in (ours, theirs)
         )
-        kept = ours_changed, merge_changes(ours_changed, theirs_changed)
-        _kept.put(key, kept, weight=len(ours_changed) + len(theirs_changed))
-    return MergePlan(ours, theirs, base, *kept)
+        memo = ours_changed, merge_changes(ours_changed, theirs_changed)
+        _plans.put(key, memo, weight=len(ours_changed) + len(theirs_changed))
+    return MergePlan(ours, theirs, base, *memo)
 
 
 def count_changes(actor: Actor, plan: MergePlan) -> Counts:
@@ -97,4 +97,4 @@ def _find_base(dataset: Dataset, ours: Commit, theirs: Commit) -> Commit | None:
     return Commit.objects.get(pk=base) if base is not None else None
 
 
-_kept: Kept[tuple[list[Change], MergeResult]] = Kept(_KEPT_CHANGES)
+_plans: Kept[tuple[list[Change], MergeResult]] = Kept(_KEPT_CHANGES)

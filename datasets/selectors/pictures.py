@@ -23,11 +23,11 @@ def get_thumbnail(actor: Actor, commit: Commit, *, path: bytes, edge: int) -> by
     if content.size_bytes > MAX_SOURCE_BYTES and draw is _shrink:
         return None
     key = (content.entry.content_id.hex(), str(edge))
-    small = _kept.get(key)
+    small = _pictures.get(key)
     if small is None:
         small = draw(content, edge)
         if small is not None:
-            _kept.put(key, small, weight=len(small))
+            _pictures.put(key, small, weight=len(small))
     return small
 
 
@@ -40,4 +40,4 @@ def _shrink(content: files.FileContent, edge: int) -> bytes | None:
     return pictures.shrink(b"".join(content.read()), edge)
 
 
-_kept: Kept[bytes] = Kept(_KEPT_BYTES)
+_pictures: Kept[bytes] = Kept(_KEPT_BYTES)

@@ -75,17 +75,17 @@ def compile_query(actor: Actor, conditions: Conditions, source: Commit) -> Compi
 def _find_tagged(actor: Actor, conditions: Conditions, source: Commit) -> frozenset[bytes]:
     path, content = _open_tag_list(actor, conditions, source)
     key = (source.dataset_id, content.entry.content_id.hex(), to_text(path), *conditions.file_tags)
-    kept = _tagged.get(key)
-    if kept is None:
+    memo = _tagged.get(key)
+    if memo is None:
         if content.entry.kind is not EntryKind.FILE:
             raise BadTagList(f"'{to_text(path)}' is a link.")
         try:
             check_size(path, content.size_bytes)
-            kept = find_tagged(path, b"".join(content.read()), conditions.file_tags)
+            memo = find_tagged(path, b"".join(content.read()), conditions.file_tags)
         except BadTagList as error:
             raise BadTagList(f"'{to_text(path)}' cannot be read as a list of tags. {error}") from error
-        _tagged.put(key, kept, weight=len(kept) + 1)
-    return kept
+        _tagged.put(key, memo, weight=len(memo) + 1)
+    return memo
 
 
 def _open_tag_list(actor: Actor, conditions: Conditions, source: Commit) -> tuple[bytes, files.FileContent]:

@@ -47,7 +47,7 @@ def find_files(*, actor: Actor, text: str, limit: int) -> list[FilesFound]:
     """Return files whose path holds the text, in any case, in the newest commits of the datasets that changed last."""
     if len(text) < SHORTEST_FILE_NAME:
         return []
-    part, files_left, found = text.encode("utf-8", "surrogateescape"), MOST_FILES, []
+    part, files_left, matches = text.encode("utf-8", "surrogateescape"), MOST_FILES, []
     for branch in _changed_last(actor)[:MOST_DATASETS]:
         commit = branch.head
         assert commit is not None  # noqa: S101 (the query asks for it)
@@ -56,14 +56,14 @@ def find_files(*, actor: Actor, text: str, limit: int) -> list[FilesFound]:
             hits = open_tree(commit).find_names(part, limit=limit, most_files=files_left)
         except (BlobMissing, ContentCorrupt, StoreUnreachable):
             # One store that does not answer must not hide what lies in the others.
-            found.append(FilesFound(branch.dataset, [], is_complete=False))
+            matches.append(FilesFound(branch.dataset, [], is_complete=False))
             continue
         files_left, limit = files_left - hits.files_read, limit - len(hits.paths)
         if hits.paths or not hits.is_complete:
-            found.append(FilesFound(branch.dataset, hits.paths, hits.is_complete))
+            matches.append(FilesFound(branch.dataset, hits.paths, hits.is_complete))
         if limit <= 0:
             break
-    return found
+    return matches
 
 
 def _changed_last(actor: Actor) -> QuerySet[Branch]:

@@ -14,7 +14,7 @@ def list_arrays(sites: Collection[str]) -> list[SiteArray]:
 
 def get_array(*, actor: Actor, site: CacheSite) -> SiteArray:  # noqa: ARG001 (every actor sees all)
     """Return the array behind a site. Raises ArrayNotFound."""
-    found = SiteArray.objects.filter(site=site).select_related("site").first()
-    if found is None:
+    row = SiteArray.objects.filter(site=site).select_related("site").first()
+    if row is None:
         raise ArrayNotFound(f"Nearline reads no storage array for the site {site.name}.")
-    return found
+    return row

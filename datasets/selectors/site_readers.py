@@ -37,8 +37,8 @@ def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
 
 def list_readers(sites: Collection[str]) -> dict[str, list[SiteReader]]:
     """Return who reads each of these sites."""
-    found: dict[str, list[SiteReader]] = {site: [] for site in sites}
+    readers_of: dict[str, list[SiteReader]] = {site: [] for site in sites}
     for find in _sources:
         for site, readers in find(sites).items():
-            found[site].extend(readers)
-    return found
+            readers_of[site].extend(readers)
+    return readers_of

@@ -41,33 +41,33 @@ class TreeReader:
     def read_root(self, root: str) -> Sequence[RootRange]:
         """Return the ranges of a tree."""
         key = (self._dataset_id, root)
-        kept = _roots.get(key)
-        if kept is None:
+        memo = _roots.get(key)
+        if memo is None:
             data = self._store.get(root_key(root))
             if root_id(data) != root:
                 raise ContentCorrupt(f"The store's copy of the root {root[:12]} is damaged.", root=root)
-            kept = _decode_root(data, root)
-            _roots.put(key, kept, weight=1)
-        return kept
+            memo = _decode_root(data, root)
+            _roots.put(key, memo, weight=1)
+        return memo
 
     def load_range(self, range_id: str) -> RangeEntries:
         """Return the entries of a range."""
         key = (self._dataset_id, range_id)
-        kept = _ranges.get(key)
-        if kept is None:
-            kept = self._read_once(range_id, keep=lambda id_, entries, _: self.keep_range(id_, entries))
-            self.keep_range(range_id, kept)
-        return kept
+        memo = _ranges.get(key)
+        if memo is None:
+            memo = self._read_once(range_id, keep=lambda id_, entries, _: self.keep_range(id_, entries))
+            self.keep_range(range_id, memo)
+        return memo
 
     def load_names(self, range_id: str) -> bytes:
         """Return the paths of a range in one piece."""
         key = (self._dataset_id, range_id)
-        kept = _names.get(key)
-        if kept is None:
+        memo = _names.get(key)
+        if memo is None:
             # The ranges that are kept stay: a search goes through all of a tree, and needs only these of it.
-            kept = join_names((_ranges.get(key) or self._read_once(range_id)).paths)
-            _names.put(key, kept, weight=len(kept))
-        return kept
+            memo = join_names((_ranges.get(key) or self._read_once(range_id)).paths)
+            _names.put(key, memo, weight=len(memo))
+        return memo
 
     def find_kept(self, range_id: str) -> RangeEntries | None:
         """Return the entries of a range that is remembered."""
@@ -179,11 +179,11 @@ def list_matching(of: FileTree, pattern: bytes, *, resume_at: bytes | None, limi
 def _find_page(of: FileTree, make_page: Callable[[TreeView], Listing], *asked: object) -> Listing:
     """Return the page for what is asked. Trees never change, so one that was made once is kept."""
     key = (of.dataset_id, of.root, repr(asked))
-    kept = _pages.get(key)
-    if kept is None:
-        kept = make_page(open_tree(of))
-        _pages.put(key, kept, weight=len(kept.items) + 1)
-    return kept
+    memo = _pages.get(key)
+    if memo is None:
+        memo = make_page(open_tree(of))
+        _pages.put(key, memo, weight=len(memo.items) + 1)
+    return memo
 
 
 def forget() -> None:

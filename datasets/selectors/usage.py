@@ -42,8 +42,8 @@ def list_uses(actor: Actor, dataset: Dataset, *, limit: int) -> Sequence[Use]:
     """Return the newest uses of a dataset's commits by runs and jobs."""
     require(actor, permissions.VIEW, dataset.project_id)
     reference = f"{dataset.project.name}/{dataset.name}"
-    found = [use for find in _sources for use in find(actor, reference, limit)]
-    return nlargest(limit, found, key=lambda use: use.at)
+    uses = [use for find in _sources for use in find(actor, reference, limit)]
+    return nlargest(limit, uses, key=lambda use: use.at)
 
 
 def list_copies(actor: Actor, dataset: Dataset) -> QuerySet[CachedCommit]:

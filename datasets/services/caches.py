@@ -46,9 +46,9 @@ def request_cache(
     Raises CacheFull when there is no capacity and nothing may be evicted, and CacheSiteUnavailable.
     """
     require(actor, permissions.CACHE, commit.dataset.project_id)
-    found = _join(actor, commit, site, holder, why)
-    if found is not None:
-        return found
+    joined = _join(actor, commit, site, holder, why)
+    if joined is not None:
+        return joined
     if site.config.get("commit", commit.pk) != commit.pk:
         what = f"the commit {site.config['commit']}" if site.config["commit"] else "no commit before they are imported"
         raise OtherCommit(f"{site.name} is made of existing files, which are {what}.")
@@ -213,9 +213,9 @@ class _Request:
     ) -> tuple[CachedCommit | None, EvictionPlan]:
         """Promise `need_bytes` and queue the commit if that is possible; else return the plan that says why not."""
         site = cache_space.lock_site(self.site.pk)
-        found = _join(self.actor, self.commit, site, self.holder, self.why)
-        if found is not None:
-            return found, EvictionPlan(0, 0)
+        joined = _join(self.actor, self.commit, site, self.holder, self.why)
+        if joined is not None:
+            return joined, EvictionPlan(0, 0)
         failed = CachedCommit.objects.filter(commit=self.commit, site=site, state=CacheState.FAILED).first()
         plan = cache_space.plan_capacity(
             site,

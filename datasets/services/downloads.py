@@ -35,7 +35,7 @@ class Download:
     request: SignedRequest
 
 
-def sign_downloads(*, actor: Actor, dataset: Dataset, wanted: Sequence[Wanted]) -> list[Download]:
+def sign_downloads(*, actor: Actor, dataset: Dataset, objects: Sequence[Wanted]) -> list[Download]:
     """Sign a GET for each object. Whether it exists the store says, so that this costs it nothing.
 
     The addresses reach into this dataset only, whatever is asked for.
@@ -45,16 +45,16 @@ def sign_downloads(*, actor: Actor, dataset: Dataset, wanted: Sequence[Wanted]) 
     now, lifetime_s = clock.now(), int(SIGNED_LIFETIME.total_seconds())
     return [
         Download(one.kind, one.id, store.sign_get(_KEYS[one.kind](one.id), now=now, lifetime_s=lifetime_s))
-        for one in wanted
+        for one in objects
     ]
 
 
-def sign_below(*, actor: Actor, dataset: Dataset, wanted: Sequence[Wanted]) -> list[Download]:
+def sign_below(*, actor: Actor, dataset: Dataset, objects: Sequence[Wanted]) -> list[Download]:
     """Sign a GET for each object, with what the platform itself serves as a path: for programs of the platform.
 
     They may know it under another address than people.
     """
-    signed = sign_downloads(actor=actor, dataset=dataset, wanted=wanted)
+    signed = sign_downloads(actor=actor, dataset=dataset, objects=objects)
     return [replace(one, request=as_path(one.request)) for one in signed]
 
 

@@ -46,10 +46,10 @@ def preview_import(*, actor: Actor, dataset: Dataset, source: str, prefix: str) 
     if row.kind == SourceKind.SITE:
         raise InvalidInput("Its files are counted by a pod of its cluster, when they are imported.")
     listed = list_import(open_source(row), _check_folder(prefix).encode())
-    found = [file for _, file in islice(listed, _MOST_PREVIEWED)]
-    skipped = [f"{file.path.decode('utf-8', 'backslashreplace')} {file.why}" for file in found if file.why]
+    files = [file for _, file in islice(listed, _MOST_PREVIEWED)]
+    skipped = [f"{file.path.decode('utf-8', 'backslashreplace')} {file.why}" for file in files if file.why]
     is_complete = next(listed, None) is None
-    return Preview(len(found) - len(skipped), sum(file.size_bytes for file in found), skipped, is_complete)
+    return Preview(len(files) - len(skipped), sum(file.size_bytes for file in files), skipped, is_complete)
 
 
 @transaction.atomic
@@ -68,23 +68,28 @@ def request_import(
     Each file is read once, and none is copied. Raises SourceNotFound, ReferenceNotFound, InvalidInput.
     """
     require(actor, permissions.COMMIT, dataset.project_id)
-    found = sources.get_source_for(actor=actor, dataset=dataset, name=source)
+    source_row = sources.get_source_for(actor=actor, dataset=dataset, name=source)
     into = commits.get_branch(actor, dataset, branch or dataset.default_branch)
-    if found.kind == SourceKind.SITE:
-        _check_whole(found, into, prefix, directory)
+    if source_row.kind == SourceKind.SITE:
+        _check_whole(source_row, into, prefix, directory)
     if len(message) > _LONGEST_MESSAGE:
         raise InvalidInput(f"A message has at most {_LONGEST_MESSAGE} characters.")
     row = InPlaceImport.objects.create(
         dataset=dataset,
-        source=found,
+        source=source_row,
         prefix=_check_folder(prefix),
         directory=_check_folder(directory),
         branch=into.name,
-        message=message or f"Import {found.name}:{prefix.strip('/')} in place",
+        message=message or f"Import {source_row.name}:{prefix.strip('/')} in place",
         user_id=actor.user_id,
     )
     audit.record(
-        actor, "datasets.import_in_place", row, project_id=dataset.project_id, dataset=dataset.name, source=found.name
+        actor,
+        "datasets.import_in_place",
+        row,
+        project_id=dataset.project_id,
+        dataset=dataset.name,
+        source=source_row.name,
     )
     enqueue_on_commit("datasets.work_on_import", import_id=row.pk)
     return row

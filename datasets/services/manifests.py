@@ -95,10 +95,10 @@ def check_tree(dataset: Dataset, root: str, *, parent: Commit | None = None) -> 
     while read := list(islice(reading, _KEPT_AT_ONCE)):
         changed.update({(one.twin, one.row.range_id): one.changed for one in read if one.twin})
         reach = _reach_of(read)
-        found = find_packs(dataset, reach)
-        missing |= set(reach) - set(found)
+        packs = find_packs(dataset, reach)
+        missing |= set(reach) - set(packs)
         if not missing:
-            keep_ranges(dataset, read, found)
+            keep_ranges(dataset, read, packs)
     if missing:
         raise PackMissing(f"{len(missing)} packs of this commit are not in the store.", packs=sorted(missing))
     return CheckedTree(ranges, changed)
@@ -114,13 +114,13 @@ def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, a
     ids = [row.range_id for row in tree.ranges]
     parent_ids = [row.range_id for row in reader.read_root(parent.root)] if parent else []
     new_ids, gone_ids = set(ids).difference(parent_ids), set(parent_ids).difference(ids)
-    kept = _read_names(dataset, new_ids | gone_ids)
-    if {kept[range_id] for range_id in new_ids} <= {kept.get(range_id) for range_id in gone_ids}:
+    names_of = _read_names(dataset, new_ids | gone_ids)
+    if {names_of[range_id] for range_id in new_ids} <= {names_of.get(range_id) for range_id in gone_ids}:
         # As after most commits, which change what is in files: no name is new.
         return
-    kept |= _read_names(dataset, set(ids) - new_ids)
-    before = [kept[range_id] for range_id in parent_ids if range_id in kept]
-    suspects = collisions.find_suspects([kept[range_id] for range_id in ids], before)
+    names_of |= _read_names(dataset, set(ids) - new_ids)
+    before = [names_of[range_id] for range_id in parent_ids if range_id in names_of]
+    suspects = collisions.find_suspects([names_of[range_id] for range_id in ids], before)
     if not suspects.hashes:
         return
     if allow_collisions and not suspects.is_complete:
@@ -130,11 +130,11 @@ def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, a
     paths: set[bytes] = set()
     for index, hashes in suspects.hashes.items():
         paths.update(collisions.paths_behind(reader.load_range(ids[index]), hashes))
-    found = list(find_collisions(sorted(paths)))
-    known = collisions.find_known({name for collision in found for name in collision.names}, before)
+    clashes = list(find_collisions(sorted(paths)))
+    known = collisions.find_known({name for collision in clashes for name in collision.names}, before)
     refused = [
         collision
-        for collision in found
+        for collision in clashes
         if collision.kind == "clash" or not (allow_collisions or known.issuperset(collision.names))
     ]
     if refused:
@@ -147,11 +147,11 @@ def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, a
 
 def _read_names(dataset: Dataset, range_ids: Collection[str]) -> dict[str, bytes]:
     """Return the fingerprints of the names in ranges that were read, by the id of the range."""
-    kept: dict[str, bytes] = {}
+    names_of: dict[str, bytes] = {}
     for batch in orm.in_batches(range_ids):
         rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
-        kept.update((range_id, bytes(names)) for range_id, names in rows.values_list("range_id", "names"))
-    return kept
+        names_of.update((range_id, bytes(names)) for range_id, names in rows.values_list("range_id", "names"))
+    return names_of
 
 
 def put_tree(dataset: Dataset, tree: Tree) -> None:
@@ -187,13 +187,13 @@ def _known_ranges(dataset: Dataset, ranges: Sequence[RootRange]) -> set[str]:
         raise ManifestRejected("The root lists the same range twice.")
     known = set()
     for batch in orm.in_batches(expected):
-        for kept in ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).defer("names"):
-            row = expected[kept.range_id]
+        for range_row in ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).defer("names"):
+            row = expected[range_row.range_id]
             stated = (row.first_path, row.last_path, row.files, row.size_bytes)
-            found = (bytes(kept.first_path), bytes(kept.last_path), kept.files, kept.size_bytes)
-            if stated != found:
+            summary = (bytes(range_row.first_path), bytes(range_row.last_path), range_row.files, range_row.size_bytes)
+            if stated != summary:
                 raise ManifestRejected(f"The root says something wrong about the range {row.range_id[:12]}.")
-            known.add(kept.range_id)
+            known.add(range_row.range_id)
     return known
 
 
@@ -279,22 +279,22 @@ def reach_of_entries(entries: Iterable[Entry]) -> dict[str, int]:
 
 def _reach_of(read: Iterable[ReadRange]) -> dict[str, int]:
     reach: dict[str, int] = {}
-    for found in read:
-        for sha256, end in found.reach.items():
+    for checked in read:
+        for sha256, end in checked.reach.items():
             reach[sha256] = max(reach.get(sha256, 0), end)
     return reach
 
 
 def find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
     """Return those of the packs that are present. Raises ManifestRejected when a blob lies past the end of one."""
-    found: dict[str, Pack] = {}
+    packs: dict[str, Pack] = {}
     for batch in orm.in_batches(reach):
         present = Pack.objects.filter(dataset=dataset, sha256__in=batch, state__in=PRESENT)
-        found.update((pack.sha256, pack) for pack in present)
-    for sha256, pack in found.items():
+        packs.update((pack.sha256, pack) for pack in present)
+    for sha256, pack in packs.items():
         if reach[sha256] > pack.size_bytes:
             raise ManifestRejected(f"A file is said to lie past the end of the pack {sha256[:12]}.", pack=sha256)
-    return found
+    return packs
 
 
 @transaction.atomic
@@ -307,25 +307,25 @@ def keep_ranges(
     rows = [
         ManifestRange(
             dataset=dataset,
-            range_id=found.row.range_id,
-            first_path=found.row.first_path,
-            last_path=found.row.last_path,
-            files=found.row.files,
-            size_bytes=found.row.size_bytes,
-            names=found.names,
+            range_id=checked.row.range_id,
+            first_path=checked.row.first_path,
+            last_path=checked.row.last_path,
+            files=checked.row.files,
+            size_bytes=checked.row.size_bytes,
+            names=checked.names,
             is_committed=is_committed,
         )
-        for found in read
+        for checked in read
     ]
     ManifestRange.objects.bulk_create(rows, ignore_conflicts=True, batch_size=orm.BATCH_ROWS)
     # Another commit may have kept some of them at the same time, under ids of its own.
     ids: dict[str, str] = {}
-    for batch in orm.in_batches(found.row.range_id for found in read):
+    for batch in orm.in_batches(checked.row.range_id for checked in read):
         ids.update(ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).values_list("range_id", "pk"))
     link = ManifestRange.packs.through
     links = [
-        link(manifestrange_id=ids[found.row.range_id], pack_id=found_packs[sha256].pk)
-        for found in read
-        for sha256 in sorted(found.reach)
+        link(manifestrange_id=ids[checked.row.range_id], pack_id=found_packs[sha256].pk)
+        for checked in read
+        for sha256 in sorted(checked.reach)
     ]
     link.objects.bulk_create(links, ignore_conflicts=True, batch_size=orm.BATCH_ROWS)

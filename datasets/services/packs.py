@@ -43,18 +43,18 @@ def claim(dataset: Dataset, sizes: Mapping[str, int]) -> ClaimedPacks:
     missing = sizes.keys() - set(rows.values_list("sha256", flat=True))
     fresh = [Pack(dataset=dataset, sha256=sha256, size_bytes=sizes[sha256]) for sha256 in sorted(missing)]
     Pack.objects.bulk_create(fresh, ignore_conflicts=True)
-    found = {pack.sha256: pack for pack in rows.exclude(state__in=[PackState.CONDEMNED, PackState.DELETING])}
-    mismatched = [sha256 for sha256, pack in found.items() if pack.size_bytes != sizes[sha256]]
-    for pack in [found[sha256] for sha256 in mismatched if found[sha256].state == PackState.DAMAGED]:
+    existing = {pack.sha256: pack for pack in rows.exclude(state__in=[PackState.CONDEMNED, PackState.DELETING])}
+    mismatched = [sha256 for sha256, pack in existing.items() if pack.size_bytes != sizes[sha256]]
+    for pack in [existing[sha256] for sha256 in mismatched if existing[sha256].state == PackState.DAMAGED]:
         # It may be gone, so that nobody knows its size. It is read whole before it counts.
         pack.size_bytes = sizes[pack.sha256]
         rows.filter(pk=pack.pk, state=PackState.DAMAGED).update(size_bytes=pack.size_bytes)
         mismatched.remove(pack.sha256)
     if mismatched:
         raise BodyRefused(f"The pack {mismatched[0][:12]} has another size than you say.", pack=mismatched[0])
-    if leaving := sorted(sizes.keys() - found.keys()):
+    if leaving := sorted(sizes.keys() - existing.keys()):
         raise PackLeaving(f"The pack {leaving[0][:12]} is just being removed from the store.", packs=leaving)
-    return ClaimedPacks(found, missing)
+    return ClaimedPacks(existing, missing)
 
 
 def mark_complete(packs: Iterable[Pack]) -> None:

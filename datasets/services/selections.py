@@ -47,10 +47,10 @@ def resolve(*, actor: Actor, reference: str) -> ResolvedCommit:
 
     Raises what `datasets.resolve` and `select` raise.
     """
-    found = datasets.resolve(actor, reference)
-    if found.query is None:
-        return found
-    return ResolvedCommit(found.dataset, select(actor=actor, query=found.query, source=found.commit))
+    commit = datasets.resolve(actor, reference)
+    if commit.query is None:
+        return commit
+    return ResolvedCommit(commit.dataset, select(actor=actor, query=commit.query, source=commit.commit))
 
 
 def select(*, actor: Actor, query: Query, source: Commit) -> Commit:

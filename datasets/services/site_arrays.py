@@ -53,8 +53,8 @@ def set_array(
 def remove_array(*, actor: Actor, site: CacheSite) -> None:
     """Read the array behind a site no more, and forget its account. None is no error."""
     require_site_admin(actor, "name the storage arrays of cache sites")
-    found = SiteArray.objects.select_for_update().filter(site=site).first()
-    if found is not None:
-        isolation.forget(failures.READ_ARRAY, [found.pk])
-        found.delete()
+    row = SiteArray.objects.select_for_update().filter(site=site).first()
+    if row is not None:
+        isolation.forget(failures.READ_ARRAY, [row.pk])
+        row.delete()
         audit.record(actor, "datasets.remove_site_array", site)

@@ -126,9 +126,9 @@ def remove_source(*, actor: Actor, name: str) -> None:
 
 def _read_one(files: SourceFiles) -> None:
     """Read from the first of its files: not all of a huge source are looked at."""
-    found = next((file for file in islice(files.list_files(b""), _LOOKED_AT) if file.size_bytes), None)
-    if found is not None:
-        with files.open(found) as stream:
+    first_file = next((file for file in islice(files.list_files(b""), _LOOKED_AT) if file.size_bytes), None)
+    if first_file is not None:
+        with files.open(first_file) as stream:
             stream.read(1)
 
 
@@ -178,14 +178,14 @@ def _check_bucket(location: str, access_key: str, secret_key: str) -> bytes:
     """Return the keys of a bucket, encrypted; empty where none are known. Where datasets lie is no source."""
     from datasets.adapters.s3 import S3Location  # noqa: PLC0415 (boto3 takes long to load)
 
-    wanted = S3Location.parse(location)
+    target = S3Location.parse(location)
     credentials: dict[str, str] = {}
     for store in Store.objects.filter(kind=StoreKind.S3):
         other = S3Location.parse(store.location)
-        if (other.endpoint, other.bucket) != (wanted.endpoint, wanted.bucket):
+        if (other.endpoint, other.bucket) != (target.endpoint, target.bucket):
             continue
         credentials = credentials_of(store)
-        if _overlap(wanted, other):
+        if _overlap(target, other):
             raise InvalidSource(f"'{location}' holds, or lies in, what the store '{store.name}' keeps of datasets.")
     if access_key or secret_key:
         credentials = {"access_key": access_key, "secret_key": secret_key}
@@ -193,5 +193,5 @@ def _check_bucket(location: str, access_key: str, secret_key: str) -> bytes:
 
 
 def _overlap(source: "S3Location", store: "S3Location") -> bool:
-    kept = f"{store.prefix}datasets/"
-    return source.prefix.startswith(kept) or kept.startswith(source.prefix)
+    datasets_prefix = f"{store.prefix}datasets/"
+    return source.prefix.startswith(datasets_prefix) or datasets_prefix.startswith(source.prefix)

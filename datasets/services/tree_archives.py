@@ -47,11 +47,11 @@ def store_archive(*, actor: Actor, project: Project, holder: str, stream: Any) -
     """
     reader = _Reader(stream)
     try:
-        found = reader.list_files()
-        first = next(found, None)
+        files = reader.list_files()
+        first = next(files, None)
         if first is None:
             return None, reader.left_out
-        tree = store_tree(actor=actor, project=project, holder=holder, files=_chain(first, found))
+        tree = store_tree(actor=actor, project=project, holder=holder, files=_chain(first, files))
     except (tarfile.TarError, EOFError) as error:
         raise ArchiveUnreadable(f"The archive cannot be read: {error}.") from error
     return tree, reader.left_out

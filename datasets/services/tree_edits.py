@@ -188,10 +188,10 @@ def _put(view: TreeView, entry: Entry) -> Change | None:
 
 
 def _found(tree: _Tree, path: bytes) -> list[Entry]:
-    found = list(tree.list_below(path))
-    if not found:
+    entries = list(tree.list_below(path))
+    if not entries:
         raise FileNotInCommit(f"The branch holds no '{_name(path)}' any more.")
-    return found
+    return entries
 
 
 def _name(path: bytes) -> str:

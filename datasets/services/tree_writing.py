@@ -163,7 +163,7 @@ class TreeWriter:
     def _find_stored(self, content_ids: set[bytes]) -> dict[bytes, BlobRef]:
         """Return where contents lie already, in packs that are out of the collection's reach from now on."""
         keys = {_key(self._dataset, content_id): content_id for content_id in content_ids}
-        found: dict[bytes, BlobRef] = {}
+        blobs: dict[bytes, BlobRef] = {}
         for batch in orm.in_batches(keys):
             rows = list(StoredBlob.objects.filter(key__in=batch).values_list("key", "pack_id", "offset", "size"))
             if not rows:
@@ -174,8 +174,8 @@ class TreeWriter:
             for key, pack_id, offset, size in rows:
                 if pack_id in names:
                     content_id = keys[bytes(key)]
-                    found[content_id] = BlobRef(content_id, bytes.fromhex(names[pack_id]), offset, size)
-        return found
+                    blobs[content_id] = BlobRef(content_id, bytes.fromhex(names[pack_id]), offset, size)
+        return blobs
 
     def _flush(self) -> None:
         """Send the pack that grew, and give the entries that waited for it their places."""
@@ -239,8 +239,8 @@ class TreeWriter:
             return
         self._store.put(range_key(encoded.range_id), encoded.data)
         reach = manifests.reach_of_entries(entries)
-        found = manifests.find_packs(self._dataset, reach)
-        manifests.keep_ranges(self._dataset, [ReadRange(described, b"", reach)], found, is_committed=True)
+        packs = manifests.find_packs(self._dataset, reach)
+        manifests.keep_ranges(self._dataset, [ReadRange(described, b"", reach)], packs, is_committed=True)
 
 
 def touch_manifests(rows: QuerySet[ManifestRange] | QuerySet[StoredTree]) -> None:

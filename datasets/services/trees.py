@@ -185,9 +185,9 @@ def _hold(dataset: Dataset, root: str, ranges: Iterable[RootRange], holder: str)
 
 def _have_dataset(project_id: str) -> Dataset:
     """Return the dataset that holds a project's stored trees, made at the first need in the default store."""
-    found = Dataset.objects.filter(project_id=project_id, is_internal=True, deleted_at=None).select_related("store")
-    if dataset := found.first():
+    internal = Dataset.objects.filter(project_id=project_id, is_internal=True, deleted_at=None).select_related("store")
+    if dataset := internal.first():
         return dataset
     fresh = Dataset(project_id=project_id, name=INTERNAL_NAME, is_internal=True, store=get_default_store())
     Dataset.objects.bulk_create([fresh], ignore_conflicts=True)
-    return found.get()
+    return internal.get()

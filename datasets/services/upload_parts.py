@@ -218,17 +218,17 @@ class _Hashers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int, int], Hasher] = OrderedDict()
+        self._hashers: OrderedDict[tuple[str, int, int], Hasher] = OrderedDict()
 
     def take(self, key: tuple[str, int, int]) -> Hasher | None:
         with self._lock:
-            return self._kept.pop(key, None)
+            return self._hashers.pop(key, None)
 
     def keep(self, key: tuple[str, int, int], hasher: Hasher) -> None:
         with self._lock:
-            self._kept[key] = hasher
-            while len(self._kept) > _KEPT_HASHERS:
-                self._kept.popitem(last=False)
+            self._hashers[key] = hasher
+            while len(self._hashers) > _KEPT_HASHERS:
+                self._hashers.popitem(last=False)
 
 
 _hashers = _Hashers()

@@ -82,8 +82,10 @@ def start_upload(*, actor: Actor, dataset: Dataset, branch: str, client_id: str)
     """Begin work towards a commit of a branch. Raises ReferenceNotFound, and StorageLimitReached at the limit."""
     require(actor, permissions.COMMIT, dataset.project_id)
     storage_space.require_some_space(dataset)
-    found = commit_reads.get_branch(actor, dataset, branch)
-    return StartedUpload(create_session(actor=actor, dataset=dataset, branch=found.name, client_id=client_id), found)
+    branch_row = commit_reads.get_branch(actor, dataset, branch)
+    return StartedUpload(
+        create_session(actor=actor, dataset=dataset, branch=branch_row.name, client_id=client_id), branch_row
+    )
 
 
 @transaction.atomic
@@ -114,8 +116,8 @@ def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer])
     sizes = {offer.id: offer.body.size_bytes for offer in offers}
     with transaction.atomic():
         storage_space.require_space(upload.dataset, sizes)
-        wanted = packs.claim(upload.dataset, sizes)
-    there = _find_there(store, wanted)
+        claimed = packs.claim(upload.dataset, sizes)
+    there = _find_there(store, claimed)
     return [_answer(store, offer, pack_key(offer.id), is_there=offer.id in there) for offer in offers]
 
 
@@ -148,8 +150,8 @@ def offer_manifests(*, actor: Actor, upload: UploadSession, offers: Sequence[Off
         tree_writing.touch_manifests(ManifestRange.objects.filter(dataset=dataset, range_id__in=ranges))
     roots = [offer.id for offer in offers if offer.kind == ObjectKind.ROOT]
     there = {
-        *((ObjectKind.RANGE, found) for found in _known(ManifestRange, dataset, "range_id", ranges)),
-        *((ObjectKind.ROOT, found) for found in _known(Commit, dataset, "root", roots)),
+        *((ObjectKind.RANGE, known_id) for known_id in _known(ManifestRange, dataset, "range_id", ranges)),
+        *((ObjectKind.ROOT, known_id) for known_id in _known(Commit, dataset, "root", roots)),
     }
     key_of: dict[ObjectKind, Callable[[str], str]] = {ObjectKind.RANGE: range_key, ObjectKind.ROOT: root_key}
     return [
@@ -178,11 +180,11 @@ def prolong(*, actor: Actor, upload: UploadSession) -> None:
         raise UploadClosed("This upload has ended or expired.")
 
 
-def _find_there(store: ScopedStore, wanted: ClaimedPacks) -> set[str]:
+def _find_there(store: ScopedStore, claimed: ClaimedPacks) -> set[str]:
     """Return the names of the packs that the store holds, looking for those that are not recorded as complete."""
-    rows = wanted.rows.values()
+    rows = claimed.rows.values()
     there = {pack.sha256 for pack in rows if pack.state == PackState.COMPLETE}
-    pending = [pack for pack in rows if pack.state == PackState.PENDING and pack.sha256 not in wanted.new]
+    pending = [pack for pack in rows if pack.state == PackState.PENDING and pack.sha256 not in claimed.new]
     if pending:
         with ThreadPoolExecutor(min(_HEADS_AT_ONCE, len(pending)), thread_name_prefix="head") as pool:
             stats = list(pool.map(store.stat, [pack_key(pack.sha256) for pack in pending]))

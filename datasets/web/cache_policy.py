@@ -110,17 +110,17 @@ def add_site(request: PageRequest) -> HttpResponse:
     cache_sites.require_manage(actor=request.actor)
     form = SiteForm(request.POST)
     if form.is_valid():
-        said = form.cleaned_data
+        fields = form.cleaned_data
         try:
             site = cache_sites.create_site(
                 actor=request.actor,
-                name=said["name"],
-                kind=said["kind"],
-                root=said["root"],
-                config=said["config"],
-                capacity_bytes=said["capacity"],
-                idle_days=said["idle_days"],
-                host=said.get("host", ""),
+                name=fields["name"],
+                kind=fields["kind"],
+                root=fields["root"],
+                config=fields["config"],
+                capacity_bytes=fields["capacity"],
+                idle_days=fields["idle_days"],
+                host=fields.get("host", ""),
             )
         except (CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite, InvalidInput, InvalidName) as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
@@ -137,9 +137,9 @@ def change_site(request: PageRequest, name: str) -> HttpResponse:
     site = caches.get_site(actor=request.actor, name=name)
     form = PolicyForm(request.POST)
     if form.is_valid():
-        said = form.cleaned_data
+        fields = form.cleaned_data
         cache_sites.update_site(
-            actor=request.actor, site=site, capacity_bytes=said["capacity"], idle_days=said["idle_days"]
+            actor=request.actor, site=site, capacity_bytes=fields["capacity"], idle_days=fields["idle_days"]
         )
         messages.success(request, f"{name} works by its new policy.")
     else:

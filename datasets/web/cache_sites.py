@@ -68,8 +68,8 @@ class SiteView:
 
 def caches_page(request: PageRequest) -> HttpResponse:
     """Show every site, or the one that `site` names; `need` asks what would leave for so many bytes."""
-    wanted, only = text(request, "need"), text(request, "site")
-    need_bytes = units.parse_bytes(wanted) if wanted else None
+    need, only = text(request, "need"), text(request, "site")
+    need_bytes = units.parse_bytes(need) if need else None
     sites = [site for site in caches.list_sites(actor=request.actor) if only in {None, site.name}]
     capacities = caches.measure_capacities(sites)
     name = text(request, "project")
@@ -81,7 +81,7 @@ def caches_page(request: PageRequest) -> HttpResponse:
     ]
     context = {
         "views": views,
-        "wanted": wanted,
+        "need": need,
         "moves": any(view.is_moving for view in views),
         "only": only,
         "project_name": name,

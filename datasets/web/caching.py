@@ -96,6 +96,6 @@ def _ask_to_clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
 
 
 def _back(request: HttpRequest) -> str:
-    wanted = request.POST.get("back", "")
-    is_ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
-    return wanted if wanted and is_ours else reverse("datasets:caches")
+    target = request.POST.get("back", "")
+    is_ours = url_has_allowed_host_and_scheme(target, allowed_hosts=None)
+    return target if target and is_ours else reverse("datasets:caches")

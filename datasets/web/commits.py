@@ -78,8 +78,8 @@ def commit_dialog(request: PageRequest, project: str, name: str, commit_id: str)
     dataset = commit.dataset
     is_revert = text(request, "what") != "name"
     branches = list(selectors.list_branches(request.actor, dataset).select_related("head").order_by("name")[:_BRANCHES])
-    wanted = text(request, "branch") or dataset.default_branch
-    branch = next((each for each in branches if each.name == wanted), None)
+    branch_name = text(request, "branch") or dataset.default_branch
+    branch = next((each for each in branches if each.name == branch_name), None)
     counts = None
     if is_revert and branch is not None and branch.head is not None:
         branch.head.dataset = dataset

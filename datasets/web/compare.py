@@ -79,9 +79,9 @@ def compare_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     return render(request, "datasets/compare.html", context)
 
 
-def _base_of(request: PageRequest, dataset: Dataset, commit: Commit, wanted: str | None) -> Commit | None:
-    wanted = wanted or commit.parent_id
-    return selectors.get_commit(request.actor, dataset, wanted) if wanted else None
+def _base_of(request: PageRequest, dataset: Dataset, commit: Commit, base_ref: str | None) -> Commit | None:
+    base_ref = base_ref or commit.parent_id
+    return selectors.get_commit(request.actor, dataset, base_ref) if base_ref else None
 
 
 def _row_of(change: Change, selected: bytes) -> ChangeRow:

@@ -30,16 +30,16 @@ class DatasetRow:
 
 def hub_page(request: PageRequest) -> HttpResponse:
     """List datasets: filtered, and sorted by the headings."""
-    wanted = {name: text(request, name) or "" for name in ("q", "project", "kind", "cached")}
+    filters = {name: text(request, name) or "" for name in ("q", "project", "kind", "cached")}
     sort = read_sort(request, hub.SORTS, "-new")
-    found = hub.list_rows(
+    rows = hub.list_rows(
         actor=request.actor,
-        project=wanted["project"],
-        text=wanted["q"],
-        kind=wanted["kind"],
-        cached=wanted["cached"],
+        project=filters["project"],
+        text=filters["q"],
+        kind=filters["kind"],
+        cached=filters["cached"],
     )
-    page = sort.paginate(found, cursor=text(request, "cursor"), limit=_ROWS)
+    page = sort.paginate(rows, cursor=text(request, "cursor"), limit=_ROWS)
     heads = {dataset.pk: selectors.newest_commit_of(dataset) for dataset in page.items}
     views = {view.commit.id: view for view in commits.view_commits([head for head in heads.values() if head])}
     projects = list(list_projects(actor=request.actor))
@@ -51,8 +51,8 @@ def hub_page(request: PageRequest) -> HttpResponse:
         "next_cursor": page.next_cursor,
         "sort": sort,
         "totals": hub.measure(actor=request.actor),
-        "wanted": wanted,
-        "is_filtered": any(wanted.values()),
+        "filters": filters,
+        "is_filtered": any(filters.values()),
         "kinds": hub.list_kinds(actor=request.actor),
         "sites": list(caches.list_sites(actor=request.actor)),
         "projects": projects,

@@ -46,16 +46,16 @@ def _find_commits(actor: Actor, text: str) -> Sequence[Hit]:
 
 
 def _find_files(actor: Actor, text: str) -> Sequence[Hit]:
-    found = find_files(actor=actor, text=text, limit=search.LIMIT)
+    files = find_files(actor=actor, text=text, limit=search.LIMIT)
     hits = [
         Hit(show_path(path), f"{_url_of(each.dataset)}?file={link_path(path)}", _name_of(each.dataset))
-        for each in found
+        for each in files
         for path in each.paths
     ]
     pattern = f"**/*{_SPECIAL.sub('?', text)}*"
     rest = [
         Hit(f"All files with \N{LEFT DOUBLE QUOTATION MARK}{text}\N{RIGHT DOUBLE QUOTATION MARK}", url, name)
-        for each in found
+        for each in files
         if not each.is_complete
         for url, name in [(_url_of(each.dataset, glob=pattern), _name_of(each.dataset))]
     ]

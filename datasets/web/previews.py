@@ -61,8 +61,8 @@ def _preview_drawn(content: FileContent) -> Preview:
         volume = volumes.read_header(content)
         facts, fault = ("", "") if volume is None else (volume.describe(), volumes.find_fault(content, volume))
     elif ending in DICOMS:
-        found = dicoms.read_header(content)
-        facts, fault = ("", "") if found is None else (found.facts, found.fault)
+        header = dicoms.read_header(content)
+        facts, fault = ("", "") if header is None else (header.facts, header.fault)
     else:
         return Preview("drawn", facts=pictures.describe(content))
     return Preview("drawn" if facts and not fault else "none", facts=facts, fault=fault)
@@ -92,9 +92,9 @@ def _preview_text(content: FileContent) -> Preview:
     if ending == ".json" and size <= MAX_JSON_BYTES and (laid_out := _as_json(content)):
         return Preview("text", lines=laid_out[:_MAX_LINES], is_cut=len(laid_out) > _MAX_LINES, facts="formatted")
     if ending == ".ipynb" and size <= notebooks.MAX_BYTES:
-        found = notebooks.read_cells(b"".join(content.read()))
-        if found is not None:
-            cells, is_cut = found
+        notebook_cells = notebooks.read_cells(b"".join(content.read()))
+        if notebook_cells is not None:
+            cells, is_cut = notebook_cells
             return Preview("notebook", cells=cells, is_cut=is_cut, facts="notebook")
     decoded = _decode(content)
     if decoded is None:
@@ -116,9 +116,9 @@ def read_text(content: FileContent) -> str | None:
 
 def _decode(content: FileContent) -> tuple[str, str] | None:
     head = b"".join(content.read(0, MAX_TEXT_BYTES))
-    found = decode_text(head, is_whole=len(head) == content.size_bytes)
+    decoded = decode_text(head, is_whole=len(head) == content.size_bytes)
     # Half of a character cannot be sent to a browser, and no text has a NUL.
-    return None if found is None or bounds.text_fault(found[0]) else found
+    return None if decoded is None or bounds.text_fault(decoded[0]) else decoded
 
 
 def _as_json(content: FileContent) -> list[str] | None:

@@ -65,7 +65,7 @@ class QueryForm(forms.Form):
         widget=_text(r"_\d{3}\.png$"),
     )
     types = ListField(
-        lambda said: said.replace(",", " ").split(),
+        lambda text: text.replace(",", " ").split(),
         max_length=1000,
         required=False,
         label="Types",
@@ -101,9 +101,11 @@ def queries_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
     form = QueryForm(request.POST or None, auto_id="query-%s")
     if request.method == "POST" and form.is_valid():
-        said = form.cleaned_data
-        query, ref = said.pop("name"), said.pop("ref")
-        services.create_query(actor=request.actor, dataset=dataset, name=query, conditions=Conditions(**said), ref=ref)
+        fields = form.cleaned_data
+        query, ref = fields.pop("name"), fields.pop("ref")
+        services.create_query(
+            actor=request.actor, dataset=dataset, name=query, conditions=Conditions(**fields), ref=ref
+        )
         messages.success(request, f"The query {query} is saved.")
         return redirect("datasets:query", project=project, name=name, query=query)
     for field, errors in form.errors.items():

@@ -26,18 +26,18 @@ class LimitForm(forms.Form):
 def storage_page(request: PageRequest) -> HttpResponse:
     """Show what each project stores, and what takes most of it."""
     page = paginate(selectors.list_projects(actor=request.actor), cursor=text(request, "cursor"), limit=_PROJECTS)
-    found = storage.measure_projects(actor=request.actor, projects=page.items)
-    return render(request, "datasets/storage.html", {"projects": found, "next_cursor": page.next_cursor})
+    measurements = storage.measure_projects(actor=request.actor, projects=page.items)
+    return render(request, "datasets/storage.html", {"projects": measurements, "next_cursor": page.next_cursor})
 
 
 @require_POST
 def set_limit(request: PageRequest, project: str) -> HttpResponse:
     """Limit what a project stores."""
-    found = selectors.get_project(actor=request.actor, name=project)
+    record = selectors.get_project(actor=request.actor, name=project)
     form = LimitForm(request.POST)
     if form.is_valid():
         limit = form.cleaned_data["limit"]
-        storage_limits.set_limit(actor=request.actor, project=found, limit_bytes=limit)
+        storage_limits.set_limit(actor=request.actor, project=record, limit_bytes=limit)
         most = "as much as it likes" if limit is None else f"at most {units.format_bytes(limit)}"
         messages.success(request, f"{project} may store {most}.")
     else:

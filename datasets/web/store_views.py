@@ -30,20 +30,20 @@ def _put(request: HttpRequest, signed: str) -> HttpResponse:
 
 
 def _get(request: HttpRequest, signed: str) -> HttpResponseBase:
-    found = store_requests.find_signed(signed=signed)
+    grant = store_requests.find_signed(signed=signed)
     try:
-        span = streaming.parse_range(request.headers.get("Range", ""), found.size_bytes)
+        span = streaming.parse_range(request.headers.get("Range", ""), grant.size_bytes)
     except ValueError:
-        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{found.size_bytes}"})
-    first, size = span or (0, found.size_bytes)
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{grant.size_bytes}"})
+    first, size = span or (0, grant.size_bytes)
     response = streaming.stream(
         request,
-        found.read(first, size),
+        grant.read(first, size),
         status=200 if span is None else 206,
         content_type="application/octet-stream",
     )
     response["Content-Length"] = str(size)
     response["Accept-Ranges"] = "bytes"
     if span is not None:
-        response["Content-Range"] = f"bytes {first}-{first + size - 1}/{found.size_bytes}"
+        response["Content-Range"] = f"bytes {first}-{first + size - 1}/{grant.size_bytes}"
     return response

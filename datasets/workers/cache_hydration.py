@@ -109,10 +109,10 @@ def reap(*, limit: int = 100) -> int:
 def _claim(cached_commit_id: str) -> CachedCommit | None:
     """Take the lease, if the row wants work of this host, nobody has it, and nothing must come first."""
     ours = CachedCommit.objects.filter(pk=cached_commit_id, site__host__in=hosts.here())
-    found = ours.filter(state__in=UNFINISHED).values("site_id").first()
-    if found is None:
+    unfinished = ours.filter(state__in=UNFINISHED).values("site_id").first()
+    if unfinished is None:
         return None
-    site = cache_space.lock_site(found["site_id"])
+    site = cache_space.lock_site(unfinished["site_id"])
     rows = CachedCommit.objects.select_for_update(of=("self",))
     row = rows.select_related("site", "commit", "dataset__project", "dataset__store").get(pk=cached_commit_id)
     now = clock.now()

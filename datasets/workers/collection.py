@@ -70,8 +70,8 @@ def spare_referenced() -> int:
 def condemn_unreferenced(*, limit: int = _CONDEMNED_AT_ONCE) -> int:
     """Condemn packs that nothing refers to; return how many."""
     now = clock.now()
-    found = list(garbage.list_unreferenced(now).order_by("pk").values_list("pk", flat=True)[:limit])
-    still = garbage.list_unreferenced(now).filter(pk__in=found)
+    pack_ids = list(garbage.list_unreferenced(now).order_by("pk").values_list("pk", flat=True)[:limit])
+    still = garbage.list_unreferenced(now).filter(pk__in=pack_ids)
     # One that is damaged is of use to nobody: it needs no grace, in which it would be taken for whole.
     worthless = still.filter(state=PackState.DAMAGED).update(state=PackState.CONDEMNED, due_at=now)
     grace = timedelta(days=settings.NEARLINE.pack_grace_days)

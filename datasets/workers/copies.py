@@ -29,9 +29,9 @@ def authenticate(secret: str) -> CachedCommit:
     return row
 
 
-def sign_downloads(*, copy: CachedCommit, wanted: Sequence[Wanted]) -> list[Download]:
+def sign_downloads(*, copy: CachedCommit, objects: Sequence[Wanted]) -> list[Download]:
     """Sign a GET for each object of the copy's dataset."""
-    return downloads.sign_below(actor=_SYSTEM, dataset=copy.dataset, wanted=wanted)
+    return downloads.sign_below(actor=_SYSTEM, dataset=copy.dataset, objects=objects)
 
 
 def report_progress(*, copy: CachedCommit, rate_bytes_s: float, **counts: int) -> None:

@@ -135,8 +135,10 @@ def _sweep_site(site: CacheSite) -> int:
 
 
 def _find_unwanted(ids: Iterable[str]) -> list[str]:
-    found = {id_ for id_ in ids if not id_.startswith(HEALING)}
-    return sorted(found - set(CachedCommit.objects.filter(pk__in=found, state__in=LIVE).values_list("pk", flat=True)))
+    own_ids = {id_ for id_ in ids if not id_.startswith(HEALING)}
+    return sorted(
+        own_ids - set(CachedCommit.objects.filter(pk__in=own_ids, state__in=LIVE).values_list("pk", flat=True))
+    )
 
 
 HEALING = "healing-"

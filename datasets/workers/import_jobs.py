@@ -61,11 +61,11 @@ def keep_map(*, row: InPlaceImport, upload_id: str, name: str, data: bytes) -> N
     """Keep the map of a pack. Raises ManifestRejected."""
     uploads.prolong(actor=_actor_of(row), upload=_get_session(row, upload_id))
     try:
-        found = PackMap.decode(data)
+        pack_map = PackMap.decode(data)
     except ValueError as error:
         raise ManifestRejected(f"The map of the pack {name[:12]} cannot be kept: {error}.") from error
     # Where the files lie is said by the platform alone.
-    written_bytes = store_map(row, name, PackMap(facts_of(row), found.files, found.blobs, found.pieces))
+    written_bytes = store_map(row, name, PackMap(facts_of(row), pack_map.files, pack_map.blobs, pack_map.pieces))
     InPlaceImport.objects.filter(pk=row.pk).update(written_bytes=row.written_bytes + written_bytes)
 
 

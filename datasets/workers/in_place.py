@@ -149,10 +149,10 @@ class _Work:
             if state:
                 self._promote()
                 state["state"] = ImportState.REFERENCED if self._packs().exists() else ImportState.PROMOTED
-            found: dict[str, object] = {**self._check(), "error": "", "error_code": ""}
+            outcome: dict[str, object] = {**self._check(), "error": "", "error_code": ""}
         except PlatformError as error:
-            found = _tell(error)
-        self._set(**state, checked_at=began_at, **found)
+            outcome = _tell(error)
+        self._set(**state, checked_at=began_at, **outcome)
 
     def _renew(self) -> None:
         if not leases.renew_named(self._lease, holder=self._token, for_s=_LEASE_S):
@@ -232,8 +232,8 @@ class _Work:
             self._set(waits_for=error.message[:300])
             return
         except (PlatformError, CacheSite.DoesNotExist) as error:
-            told = _tell(error) if isinstance(error, PlatformError) else _tell(SourceNotFound("Its site is gone."))
-            self._set(state=before, waits_for="", **told)
+            report = _tell(error) if isinstance(error, PlatformError) else _tell(SourceNotFound("Its site is gone."))
+            self._set(state=before, waits_for="", **report)
             return
         done = ImportState.REFERENCED if self._packs().exists() else ImportState.PROMOTED
         self._set(state=done, waits_for="", checked_at=clock.now(), error="", error_code="")
@@ -275,9 +275,9 @@ class _Work:
                 self._stop_if_cancelled()
                 uploads.prolong(actor=actor, upload=upload)
 
-        def keep(name: str, found: PackMap) -> None:
+        def keep(name: str, pack_map: PackMap) -> None:
             nonlocal written_bytes
-            written_bytes += mapped_writing.store_map(row, name, found)
+            written_bytes += mapped_writing.store_map(row, name, pack_map)
 
         try:
             writer = MapWriter(
@@ -363,12 +363,12 @@ class _Work:
         mapped, changed = open_mapped_packs(row.dataset), set[bytes]()
         for pack in self._packs().iterator():
             self._renew()
-            found = mapped.find_map(pack_key(pack.sha256))
-            is_suspect = pack.state == PackState.DAMAGED or found is None
-            for file in found.files if found is not None else ():
+            pack_map = mapped.find_map(pack_key(pack.sha256))
+            is_suspect = pack.state == PackState.DAMAGED or pack_map is None
+            for file in pack_map.files if pack_map is not None else ():
                 now = listed.get(file.path)
                 is_suspect |= now is None or (now.size_bytes, now.version) != (file.size_bytes, file.version)
-            if is_suspect and damage.check_packs(row.dataset, [pack]) and found is not None:
+            if is_suspect and damage.check_packs(row.dataset, [pack]) and pack_map is not None:
                 changes = mapped.find_changes(pack_key(pack.sha256)) or ()
                 changed.update(change.file.path for change in changes)
         names = [_show(path) for path in sorted(changed)]

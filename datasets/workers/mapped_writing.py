@@ -13,13 +13,13 @@ def facts_of(row: InPlaceImport) -> dict[str, str]:
     return {"id": source.pk, "name": source.name, "kind": str(source.kind), "location": source.location}
 
 
-def store_map(row: InPlaceImport, name: str, found: PackMap) -> int:
+def store_map(row: InPlaceImport, name: str, pack_map: PackMap) -> int:
     """Put the map of a pack of an import into the store, unless the dataset has the pack; return the bytes written."""
     dataset = row.dataset
-    claimed = packs.claim(dataset, {name: found.size_bytes}).rows[name]
+    claimed = packs.claim(dataset, {name: pack_map.size_bytes}).rows[name]
     if claimed.state == PackState.COMPLETE:
         return 0
-    data = found.encode()
+    data = pack_map.encode()
     open_manifests(dataset).put(map_key(name), data)
     packs.mark_mapped(claimed, row)
     if claimed.state == PackState.DAMAGED:

@@ -77,11 +77,11 @@ class Rebuilt:
 def rebuild_store(store: Store) -> Iterator[Rebuilt]:
     """Rebuild every dataset of a store and yield what came of each. Raises StoreUnreachable for the listing."""
     adapter = open_store(store)
-    found = [StoredDataset(adapter, id_, objects) for id_, objects in sorted(list_objects(adapter).items())]
-    internal = [stored for stored in found if stored.is_internal]
+    stored_datasets = [StoredDataset(adapter, id_, objects) for id_, objects in sorted(list_objects(adapter).items())]
+    internal = [stored for stored in stored_datasets if stored.is_internal]
     failed: set[str] = set()
     # Datasets borrow packs from the internal one of their project, whose rows must be there first.
-    for stored in [*internal, *(stored for stored in found if not stored.is_internal)]:
+    for stored in [*internal, *(stored for stored in stored_datasets if not stored.is_internal)]:
         result = Rebuilt(stored.id, stored.name)
         project = stored.record.project if stored.record else ""
         try:
@@ -241,11 +241,11 @@ class _Rebuild:
 
     def _find_packs(self, dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
         """Return the rows of packs: the dataset's own, those that it borrows, and those that are missing as damaged."""
-        found: dict[str, Pack] = {}
+        packs: dict[str, Pack] = {}
         for batch in orm.in_batches(reach):
             rows = Pack.objects.filter(dataset=dataset, sha256__in=batch, state__in=PRESENT)
-            found.update((pack.sha256, pack) for pack in rows)
-        for name in sorted(reach.keys() - found.keys()):
+            packs.update((pack.sha256, pack) for pack in rows)
+        for name in sorted(reach.keys() - packs.keys()):
             lender = find_lender(name, self._stored, self._internal)
             row = lender and Pack.objects.filter(dataset=lender.id, sha256=name, state__in=PRESENT).first()
             if row:
@@ -253,11 +253,11 @@ class _Rebuild:
             else:
                 size = reach[name] + _LEAST_INDEX_BYTES
                 values = {"size_bytes": size, "state": PackState.DAMAGED, "damaged_parts": [(0, size)]}
-            found[name] = Pack.objects.create(dataset=dataset, sha256=name, **values)
-        for name, pack in found.items():
+            packs[name] = Pack.objects.create(dataset=dataset, sha256=name, **values)
+        for name, pack in packs.items():
             if pack.state == PackState.COMPLETE and pack.size_bytes < reach[name]:
                 Pack.objects.filter(pk=pack.pk).update(state=PackState.DAMAGED, damaged_parts=[(0, reach[name])])
-        return found
+        return packs
 
     def _keep_all_packs(self, dataset: Dataset) -> None:
         """Let a row in place of what cannot be read refer to all packs that nothing else does: it may need them."""
@@ -326,8 +326,11 @@ class _Rebuild:
         if rows is None:
             return False
         for batch in orm.in_batches(row.range_id for row in rows):
-            kept = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
-            if kept.count() != len(batch) or Pack.objects.filter(ranges__in=kept, state=PackState.DAMAGED).exists():
+            known_rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
+            if (
+                known_rows.count() != len(batch)
+                or Pack.objects.filter(ranges__in=known_rows, state=PackState.DAMAGED).exists()
+            ):
                 return False
         return True
 

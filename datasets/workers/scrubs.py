@@ -85,7 +85,7 @@ def _verify(row: CachedCommit, verifier: Verifier | None) -> None:
         return
     part = None if row.scrub_requested_at is not None else (began_at.toordinal() % _SAMPLES, _SAMPLES)
     try:
-        found = verifier.verify(row.pk, part=part)
+        findings_here = verifier.verify(row.pk, part=part)
     except PlatformError as error:
         damage.record_failure(row.dataset, error)
         _note([row], CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
@@ -93,17 +93,17 @@ def _verify(row: CachedCommit, verifier: Verifier | None) -> None:
             evictions.give_up(row, "It is not what its commit says, and is not ours to heal.")
             return
         raise
-    if found is None:
+    if findings_here is None:
         return
-    if found.count:
+    if findings_here.count:
         others = CachedCommit.objects.select_related("commit", "dataset__project")
-        copies = others.in_bulk({id_ for item in found.named for id_, _ in item.also})
+        copies = others.in_bulk({id_ for item in findings_here.named for id_, _ in item.also})
         findings = [
             (item.kind, [(row, item.path), *((copies[id_], path) for id_, path in item.also if id_ in copies)])
-            for item in found.named
+            for item in findings_here.named
         ]
-        told = _tell(findings, unnamed={row.pk: found.count - len(found.named)})
-        _note(told, CachedCommitEventKind.HEALED, "Healed from the store.", None)
+        report = _tell(findings, unnamed={row.pk: findings_here.count - len(findings_here.named)})
+        _note(report, CachedCommitEventKind.HEALED, "Healed from the store.", None)
     _note_scrubbed(row, began_at)
 
 
@@ -201,16 +201,16 @@ class _Scrub:
         findings = self._find_places([damage for damage in damages if damage.kind is not DamageKind.STRAY])
         places = [(one.kind, [(self._siblings[where], path) for where, path in one.places]) for one in findings]
         own = self._siblings[self._row.location]
-        told = _tell([*places, *((DamageKind.STRAY, [(own, stray)]) for stray in strays)])
+        report = _tell([*places, *((DamageKind.STRAY, [(own, stray)]) for stray in strays)])
         try:
             self._heal(findings, strays)
         except PlatformError as error:
             damage.record_failure(self._row.dataset, error)
-            _note(told, CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
+            _note(report, CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
             raise
         settled_ns = self._folder.now_ns()
-        CachedCommit.objects.filter(pk__in=[row.pk for row in told]).update(settled_ns=settled_ns)
-        _note(told, CachedCommitEventKind.HEALED, "Healed from the store.", None)
+        CachedCommit.objects.filter(pk__in=[row.pk for row in report]).update(settled_ns=settled_ns)
+        _note(report, CachedCommitEventKind.HEALED, "Healed from the store.", None)
 
     def _find_places(self, damages: Sequence[Damage]) -> list[_Finding]:
         by_path = {damage.path: damage for damage in damages}
@@ -256,10 +256,10 @@ def _tell(
             others = sorted({caches.label_of(other) for other, _ in places if other.pk != row.pk})
             files[row.pk].append({"path": _show(path), "kind": str(kind), "shared_with": others})
             rows[row.pk] = row
-    told = sorted(rows.values(), key=lambda row: row.location)
-    for row in told:
+    damages = sorted(rows.values(), key=lambda row: row.location)
+    for row in damages:
         _record_damage(row, files[row.pk], unnamed.get(row.pk, 0))
-    return told
+    return damages
 
 
 def _record_damage(row: CachedCommit, files: Sequence[Mapping[str, object]], unnamed: int) -> None:

@@ -30,9 +30,9 @@ def _find_unmeasured() -> list[tuple[CacheSite, Commit]]:
     changed_at = {(site_id, dataset_id): at for site_id, dataset_id, at in newest}
     if not changed_at:
         return []
-    wanted = Commit.objects.filter(dataset__in={id_ for _, id_ in changed_at}, dataset__deleted_at=None)
+    live_commits = Commit.objects.filter(dataset__in={id_ for _, id_ in changed_at}, dataset__deleted_at=None)
     is_wanted = Q(branches__isnull=False) | Q(cached_commits__state__in=sorted(UNFINISHED))
-    commits = list(wanted.filter(is_wanted).select_related("dataset__store").order_by("pk").distinct())
+    commits = list(live_commits.filter(is_wanted).select_related("dataset__store").order_by("pk").distinct())
     begun = CachedCommit.objects.filter(commit__in=commits, state__in=sorted(CURRENT - _NOT_BEGUN)).order_by()
     known = SharedContent.objects.filter(Q(base=None) | Q(base__state=CacheState.READY), commit__in=commits).order_by()
     is_begun = set(begun.values_list("site", "commit"))

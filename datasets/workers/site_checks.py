@@ -20,7 +20,7 @@ def _check_site(site: CacheSite) -> None:
     if settled != site.config:
         with transaction.atomic():
             fresh = CacheSite.objects.select_for_update().get(pk=site.pk)
-            kept = {key: value for key, value in fresh.config.items() if key not in _FOUND}
-            fresh.config = kept | {key: settled[key] for key in _FOUND if key in settled}
+            config = {key: value for key, value in fresh.config.items() if key not in _FOUND}
+            fresh.config = config | {key: settled[key] for key in _FOUND if key in settled}
             fresh.save(update_fields=["config"])
     open_driver(site).settle_shares()

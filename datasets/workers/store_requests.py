@@ -51,12 +51,12 @@ def find_signed(*, signed: str) -> StoreDownload:
     grant = store_grants.unseal(signed, method="GET", now=clock.now())
     dataset = Dataset.objects.select_related("store").filter(pk=grant.store_id).first()
     store = _open_granted(grant) if dataset is None else open_dataset_store(dataset)
-    found = store.stat(grant.key)
-    if found is None:
+    status = store.stat(grant.key)
+    if status is None:
         raise BlobMissing(f"The store has no object {grant.key}.", key=grant.key)
     if isinstance(store, FolderStore):
-        return StoreDownload(found.size_bytes, partial(_read_file, store.path_of(grant.key)))
-    return StoreDownload(found.size_bytes, lambda first, size: iter([store.get_range(grant.key, first, size)]))
+        return StoreDownload(status.size_bytes, partial(_read_file, store.path_of(grant.key)))
+    return StoreDownload(status.size_bytes, lambda first, size: iter([store.get_range(grant.key, first, size)]))
 
 
 def _read_file(path: Path, first: int, size: int) -> Iterator[bytes]:

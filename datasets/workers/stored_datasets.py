@@ -47,18 +47,18 @@ class Objects:
 
 def list_objects(store: BlobStore) -> dict[str, Objects]:
     """Return what there is of every dataset, by its id. One listing of the whole store."""
-    found: dict[str, Objects] = {}
+    objects_of: dict[str, Objects] = {}
     for blob in store.list_blobs("datasets/"):
         dataset_id, key = dataset_of_key(blob.key)
         kind, _, name = key.partition("/")
-        objects = found.setdefault(dataset_id, Objects())
+        objects = objects_of.setdefault(dataset_id, Objects())
         if kind == _PACKS:
             objects.packs[name.rpartition("/")[2]] = blob.size_bytes
         elif kind == _MAPS:
             objects.maps.add(name.rpartition("/")[2])
         elif kind in {_COMMITS, _RANGES, _RECORDS, _ROOTS}:
             getattr(objects, kind).add(name)
-    return found
+    return objects_of
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ class StoredDataset:
             data = self._get(map_key(name))
             try:
                 if data is not None:
-                    found = PackMap.decode(data)
-                    self.objects.packs[name], mapped[name] = found.size_bytes, found.source
+                    pack_map = PackMap.decode(data)
+                    self.objects.packs[name], mapped[name] = pack_map.size_bytes, pack_map.source
             except ValueError as error:
                 self.faults[map_key(name)] = f"is damaged: {error}"
         return mapped

@@ -276,8 +276,10 @@ def _without(reading: _Reading, kind: RecordKind, keys: Collection[str]) -> _Rea
     if not excess:
         return reading
     records = tuple(record for record in reading.records if record.kind is not kind or record.key not in keys)
-    told = tuple(Problem(f"the experiment records no more of this kind ({kind})", key) for key in dict.fromkeys(excess))
-    return replace(reading, records=records, problems=reading.problems + Problems(len(excess), told))
+    problems = tuple(
+        Problem(f"the experiment records no more of this kind ({kind})", key) for key in dict.fromkeys(excess)
+    )
+    return replace(reading, records=records, problems=reading.problems + Problems(len(excess), problems))
 
 
 def _records_of(experiment_ids: Sequence[str]) -> Mapping[str, Experiment]:

@@ -22,8 +22,8 @@ router = Router()
 @router.get("/flows/drafts", response=schemas.DraftOut, operation_id="flows_get_draft")
 def get_draft(request: ApiRequest, project: str, key: str) -> FlowDraft:
     """Return one's own draft of a flow."""
-    found = get_project(actor=request.actor, name=project)
-    draft = draft_selectors.find_draft(actor=request.actor, project=found, key=key)
+    owner = get_project(actor=request.actor, name=project)
+    draft = draft_selectors.find_draft(actor=request.actor, project=owner, key=key)
     if draft is None:
         raise FlowNotFound(f"You have no draft of {key}.")
     return draft
@@ -43,8 +43,8 @@ def keep_draft(request: ApiRequest, body: schemas.DraftIn) -> dict[str, Any]:
 @router.delete("/flows/drafts", response={204: None}, operation_id="flows_discard_draft")
 def discard_draft(request: ApiRequest, project: str, key: str) -> Status[None]:
     """Throw one's own draft away."""
-    found = get_project(actor=request.actor, name=project)
-    drafts.discard_draft(actor=request.actor, project=found, key=key)
+    owner = get_project(actor=request.actor, name=project)
+    drafts.discard_draft(actor=request.actor, project=owner, key=key)
     return Status(204, None)
 
 
@@ -67,7 +67,7 @@ def lay_out(request: ApiRequest, body: schemas.GraphIn) -> dict[str, Any]:  # no
 @router.get("/flows/library", response=schemas.LibraryOut, operation_id="flows_list_library")
 def list_library(request: ApiRequest, project: str) -> dict[str, Any]:
     """Return steps to take over into a flow."""
-    found = get_project(actor=request.actor, name=project)
+    owner = get_project(actor=request.actor, name=project)
     shelves: list[dict[str, Any]] = [
         {
             "flow": shelf.flow,
@@ -76,7 +76,7 @@ def list_library(request: ApiRequest, project: str) -> dict[str, Any]:
             "needs_code": shelf.needs_code,
             "steps": shelf.steps,
         }
-        for shelf in library.list_library(actor=request.actor, project=found)
+        for shelf in library.list_library(actor=request.actor, project=owner)
     ]
     for example in examples.list_examples():
         steps = example.spec.model_dump(mode="json", exclude_defaults=True)["steps"]

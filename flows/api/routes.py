@@ -46,11 +46,11 @@ def get_schema(request: ApiRequest) -> HttpResponse:  # noqa: ARG001 (the same f
 def validate(request: ApiRequest, body: schemas.ValidateIn) -> dict[str, Any]:
     """Find everything that is wrong with a flow file. Nothing is stored."""
     project = get_project(actor=request.actor, name=body.project)
-    found = flows.validate_spec(actor=request.actor, project=project, text=body.text, file_format=body.format)
+    validation = flows.validate_spec(actor=request.actor, project=project, text=body.text, file_format=body.format)
     return {
-        "is_valid": found.spec is not None,
-        "spec": found.spec.model_dump(mode="json", exclude_defaults=True) if found.spec else None,
-        "problems": [asdict(problem) for problem in (*found.problems, *found.notes)],
+        "is_valid": validation.spec is not None,
+        "spec": validation.spec.model_dump(mode="json", exclude_defaults=True) if validation.spec else None,
+        "problems": [asdict(problem) for problem in (*validation.problems, *validation.notes)],
     }
 
 
@@ -65,8 +65,8 @@ def save_bundle(request: ApiRequest, project: str) -> Status[dict[str, Any]]:
 
     For clients that do not send trees.
     """
-    found = get_project(actor=request.actor, name=project)
-    bundle = bundles.save_bundle(actor=request.actor, project=found, data=request.read(bundles.MAX_ARCHIVE_BYTES + 1))
+    owner = get_project(actor=request.actor, name=project)
+    bundle = bundles.save_bundle(actor=request.actor, project=owner, data=request.read(bundles.MAX_ARCHIVE_BYTES + 1))
     return Status(201, _bundle_out(bundle))
 
 
@@ -102,17 +102,17 @@ def list_flows(
     request: ApiRequest, project: str | None = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[object]:
     """List flows, newest first."""
-    found = flow_selectors.list_flows(actor=request.actor, project=project)
-    return paginate(found, cursor=cursor, limit=limit).map(_flow_out)
+    flow_rows = flow_selectors.list_flows(actor=request.actor, project=project)
+    return paginate(flow_rows, cursor=cursor, limit=limit).map(_flow_out)
 
 
 @router.get("/flows/{project}/{name}", response=schemas.FlowDetailOut, operation_id="flows_get")
 def get_flow(request: ApiRequest, project: str, name: str, version: str | None = None) -> dict[str, Any]:
     """Return a flow and what its newest version says, or the version asked for."""
     flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
-    found = flow_selectors.get_version(actor=request.actor, flow=flow, version=version)
-    detail = {"format": found.format, "text": found.text, "spec": found.spec}
-    return _flow_out(flow) | {"version": _version_out(found) | detail}
+    record = flow_selectors.get_version(actor=request.actor, flow=flow, version=version)
+    detail = {"format": record.format, "text": record.text, "spec": record.spec}
+    return _flow_out(flow) | {"version": _version_out(record) | detail}
 
 
 @router.get("/flows/{project}/{name}/versions", response=schemas.FlowVersionPageOut, operation_id="flows_list_versions")
@@ -121,8 +121,8 @@ def list_versions(
 ) -> Page[object]:
     """List the versions of a flow, newest first."""
     flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
-    found = flow_selectors.list_versions(actor=request.actor, flow=flow)
-    return paginate(found, cursor=cursor, limit=limit).map(_version_out)
+    versions = flow_selectors.list_versions(actor=request.actor, flow=flow)
+    return paginate(versions, cursor=cursor, limit=limit).map(_version_out)
 
 
 @router.post("/flows/{project}/{name}/runs", response={201: schemas.RunDetailOut}, operation_id="flows_start_run")
@@ -143,8 +143,8 @@ def list_runs(
     limit: Limit = 50,
 ) -> Page[object]:
     """List runs, newest first."""
-    found = run_selectors.list_runs(actor=request.actor, **which.model_dump())
-    return paginate(found, cursor=cursor, limit=limit).map(_run_out)
+    runs = run_selectors.list_runs(actor=request.actor, **which.model_dump())
+    return paginate(runs, cursor=cursor, limit=limit).map(_run_out)
 
 
 @router.get("/runs/{run_id}", response=schemas.RunDetailOut, operation_id="flows_get_run")
@@ -188,7 +188,7 @@ def read_log(request: ApiRequest, run_id: str, key: str, part: Query[schemas.Log
 def keep_output(request: ApiRequest, run_id: str, key: str, body: schemas.KeepIn) -> Status[KeptOutput]:
     """Make the output of a step the newest version of a dataset, with its files and no others. Nothing is copied."""
     run = run_selectors.get_run(actor=request.actor, run_id=run_id)
-    kept = outputs.keep_output(
+    commit = outputs.keep_output(
         actor=request.actor,
         run=run,
         step=key,
@@ -198,7 +198,7 @@ def keep_output(request: ApiRequest, run_id: str, key: str, body: schemas.KeepIn
         creates=body.create,
         allow_collisions=body.allow_collisions,
     )
-    return Status(201, kept)
+    return Status(201, commit)
 
 
 def _flow_out(flow: Flow) -> dict[str, Any]:

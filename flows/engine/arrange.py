@@ -26,7 +26,7 @@ def arrange(parents: Mapping[str, Sequence[str]]) -> dict[str, Place]:
 
 def _without_circles(parents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Leave out every arrow that closes a circle, met in the order of the keys (depth first, without recursion)."""
-    kept: dict[str, list[str]] = {key: [] for key in parents}
+    acyclic: dict[str, list[str]] = {key: [] for key in parents}
     open_now: set[str] = set()
     done: set[str] = set()
     for start in parents:
@@ -40,8 +40,8 @@ def _without_circles(parents: Mapping[str, Sequence[str]]) -> dict[str, list[str
                 open_now.discard(key)
                 done.add(key)
             elif parent not in open_now:
-                kept[key].append(parent)
+                acyclic[key].append(parent)
                 if parent not in done:
                     open_now.add(parent)
                     stack.append((parent, iter(parents[parent])))
-    return kept
+    return acyclic

@@ -65,13 +65,13 @@ _MODELS: Mapping[str, type[BaseModel]] = {
 
 @dataclass(frozen=True)
 class Checked:
-    """What a flow file says, and all that is to be said about it (`found`), in the order of the lines.
+    """What a flow file says, and all that is to be said about it (`remarks`), in the order of the lines.
 
     `needs` are of every step that can be read at all, so they can be asked about however broken the file is.
     """
 
     read: FlowSpec | None
-    found: tuple[Problem, ...]
+    remarks: tuple[Problem, ...]
     document: flow_file.Document
     needs: Sequence[Needs] = ()
     translation: cnvrg_keys.Translation | None = None
@@ -84,18 +84,18 @@ class Checked:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is to be mended."""
-        return tuple(item for item in self.found if not item.is_note)
+        return tuple(item for item in self.remarks if not item.is_note)
 
     @property
     def notes(self) -> tuple[Problem, ...]:
         """What hinders nothing."""
-        return tuple(item for item in self.found if item.is_note)
+        return tuple(item for item in self.remarks if item.is_note)
 
     def with_findings(self, findings: Iterable[Finding]) -> "Checked":
         """Add what was found about the spec, each with its line in the file; what is known is not told again."""
         origin_of = self.translation.origin_of if self.translation else lambda path: path
         located = (self.document.locate(replace(item, path=origin_of(item.path))) for item in findings)
-        return replace(self, found=tuple(sorted({*self.found, *located}, key=_order)))
+        return replace(self, remarks=tuple(sorted({*self.remarks, *located}, key=_order)))
 
 
 def check(text: str, file_format: str, *, project: str = "") -> Checked:
@@ -111,9 +111,9 @@ def check(text: str, file_format: str, *, project: str = "") -> Checked:
         origin = translation.origin_of(step.path) if translation else step.path
         document.steps[origin] = step.name
     spec, findings = _findings(data, steps)
-    found = [*document.problems, *(document.locate(item) for item in (translation.findings if translation else ()))]
+    problems = [*document.problems, *(document.locate(item) for item in (translation.findings if translation else ()))]
     needs = [drafts.needs_of(step) for step in steps]
-    return Checked(spec, tuple(found), document, needs, translation).with_findings(findings)
+    return Checked(spec, tuple(problems), document, needs, translation).with_findings(findings)
 
 
 def _order(problem: Problem) -> tuple[int, int, str, str]:
@@ -329,11 +329,11 @@ def _check_references(step: Draft, parameters: Mapping[str, ParameterSpec]) -> I
     ]
     for place, text, known in texts:
         try:
-            found = list(references.find(text))
+            found_references = list(references.find(text))
         except InvalidExpression as error:
             yield Finding(place, "bad_reference", error.message)
             continue
-        for scope, name in found:
+        for scope, name in found_references:
             if scope == "parameters" and name not in known:
                 yield Finding(
                     place, "unknown_parameter", f"There is no parameter '{name}'.{suggest(name, list(known))}"

@@ -225,8 +225,8 @@ class _Translator:
             self._out.origins[(*ours, key, len(items))] = origin
             items.append(value)
 
-    def _unknown(self, path: Path, found: Mapping[str, object], known: set[str], ignored: set[str]) -> None:
-        for key in found:
+    def _unknown(self, path: Path, mapping: Mapping[str, object], known: set[str], ignored: set[str]) -> None:
+        for key in mapping:
             if key not in known | ignored:
                 text = f"There is no key '{key}' here.{self._hint(key, sorted(known))}"
                 self._refuse((*path, key), "unknown_key", text)

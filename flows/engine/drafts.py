@@ -36,8 +36,8 @@ class Draft:
 
     def keys_of(self, key: str) -> list[str]:
         """Return the keys of a mapping in the step, also those whose values are wrong."""
-        found = self.raw.get(key)
-        return [str(name) for name in found] if isinstance(found, dict) else []
+        section = self.raw.get(key)
+        return [str(name) for name in section] if isinstance(section, dict) else []
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,20 @@ class Needs:
 def read_steps(data: Mapping[str, object]) -> list[Draft]:
     """Return every step that is a mapping, whatever is wrong inside it."""
     steps = data.get("steps")
-    found = enumerate(steps) if isinstance(steps, list) else ()
-    return [Draft(("steps", index), raw, _read_step(raw)) for index, raw in found if isinstance(raw, dict)]
+    entries = enumerate(steps) if isinstance(steps, list) else ()
+    return [Draft(("steps", index), raw, _read_step(raw)) for index, raw in entries if isinstance(raw, dict)]
 
 
 def read_parameters(data: Mapping[str, object]) -> dict[str, ParameterSpec]:
     """Return the flow's parameters. One that is declared badly stands as a text: references to it are no problem."""
     raw = data.get("parameters")
-    found = {}
+    parameters = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         try:
-            found[str(key)] = ParameterSpec.model_validate(value)
+            parameters[str(key)] = ParameterSpec.model_validate(value)
         except ValidationError:
-            found[str(key)] = ParameterSpec(type="str", default="")
-    return found
+            parameters[str(key)] = ParameterSpec(type="str", default="")
+    return parameters
 
 
 def needs_of(draft: Draft) -> Needs:
@@ -120,18 +120,18 @@ def _read_step(raw: Mapping[str, object]) -> StepSpec:
     try:
         return StepSpec.model_validate(raw)
     except ValidationError as error:
-        kept = _without(raw, [found["loc"] for found in error.errors()])
-    return StepSpec.model_validate({**_PLACEHOLDERS, **kept})
+        readable = _without(raw, [detail["loc"] for detail in error.errors()])
+    return StepSpec.model_validate({**_PLACEHOLDERS, **readable})
 
 
 def _without(raw: Mapping[str, object], places: Sequence[tuple[int | str, ...]]) -> dict[str, object]:
     """Leave out what is wrong: one entry of a mapping, or else the whole key."""
-    kept = dict(raw)
+    remaining = dict(raw)
     for place in places:
         key = str(place[0])
-        entries = kept.get(key)
+        entries = remaining.get(key)
         if isinstance(entries, dict) and len(place) > 1 and isinstance(place[1], str):
-            kept[key] = {name: entry for name, entry in entries.items() if name != place[1]}
+            remaining[key] = {name: entry for name, entry in entries.items() if name != place[1]}
         else:
-            kept.pop(key, None)
-    return kept
+            remaining.pop(key, None)
+    return remaining

@@ -180,13 +180,13 @@ def _value(operand: Expression, results: Results, parameters: Mapping[str, Value
         if operand.metric not in parameters:
             raise _Missing(f"there is no parameter '{operand.metric}'")
         return parameters[operand.metric]
-    found = [tries[operand.metric] for tries in results.get(operand.step, ()) if operand.metric in tries]
-    if not found:
+    values = [tries[operand.metric] for tries in results.get(operand.step, ()) if operand.metric in tries]
+    if not values:
         raise _Missing(f"{operand.step} recorded no '{operand.metric}'")
-    numbers = [number for number in map(_number, found) if number is not None]
+    numbers = [number for number in map(_number, values) if number is not None]
     if operand.fold and numbers:
         return max(numbers) if operand.fold == "max" else min(numbers)
-    return found[0]
+    return values[0]
 
 
 def _number(value: Value) -> float | None:
@@ -300,6 +300,6 @@ class _Parser:
         return Reference(step, metric)
 
     def _expect(self, sign: str) -> None:
-        _, found = self.take()
-        if found != sign:
-            raise InvalidExpression(f"'{self._text}' lacks a '{sign}' before '{found}'.")
+        _, text = self.take()
+        if text != sign:
+            raise InvalidExpression(f"'{self._text}' lacks a '{sign}' before '{text}'.")

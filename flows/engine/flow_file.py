@@ -132,22 +132,22 @@ class _Reader:
         return _scalar(node)
 
     def _mapping(self, node: MappingNode, path: Path, depth: int) -> dict[str, object]:
-        found: dict[str, object] = {}
+        mapping: dict[str, object] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
                 raise _Refused(key_node, "A key must be plain text.")
             key = str(key_node.value)
             if key == "<<":
                 raise _Refused(key_node, "Merge keys (<<) are not supported; write the keys out.")
-            if key in found:
+            if key in mapping:
                 message = f"The key '{key}' is written twice in one place."
                 problem = Problem(*_place(key_node), path_text((*path, key)), "duplicate_key", message)
                 self.document.problems.append(problem)
                 continue
             _check_text(key_node, key)
             self.document.places[(*path, key)] = _place(key_node)
-            found[key] = self.convert(value_node, (*path, key), depth + 1)
-        return found
+            mapping[key] = self.convert(value_node, (*path, key), depth + 1)
+        return mapping
 
 
 def _check_text(node: Node, text: str) -> None:

@@ -69,11 +69,11 @@ class Graph:
 
     def below(self, key: str) -> frozenset[str]:
         """Return the names of all steps that come after one, however far."""
-        found: set[str] = set()
+        descendants: set[str] = set()
         for node in self.nodes:
-            if key in node.after or not found.isdisjoint(node.after):
-                found.add(node.key)
-        return frozenset(found)
+            if key in node.after or not descendants.isdisjoint(node.after):
+                descendants.add(node.key)
+        return frozenset(descendants)
 
     @cached_property
     def measured(self) -> frozenset[str]:

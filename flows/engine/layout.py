@@ -79,13 +79,13 @@ def _with_stations(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Sequenc
             farthest[parent] = max(farthest[parent], depths[key])
     if sum(max(0, farthest[key] - depths[key] - 1) for key in parents) > len(parents):
         return parents
-    found: dict[str, Sequence[str]] = {
+    stations: dict[str, Sequence[str]] = {
         key: [_place_before(parent, depths[parent], depths[key]) for parent in names] for key, names in parents.items()
     }
     for key in parents:
         for depth in range(depths[key] + 1, farthest[key]):
-            found[_station(key, depth)] = [_place_before(key, depths[key], depth)]
-    return found
+            stations[_station(key, depth)] = [_place_before(key, depths[key], depth)]
+    return stations
 
 
 def _place_before(key: str, own_depth: int, depth: int) -> str:

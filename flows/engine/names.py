@@ -62,13 +62,13 @@ def result_variables(key: str, tries: Mapping[int, Mapping[str, Value]], *, is_g
 
     The tries of a grid have their index in the name: `NEARLINE_TRAIN_0_ACCURACY`.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for index, measured in sorted(tries.items()):
         stem = f"{variable_name(key)}_{index}" if is_grid else variable_name(key)
         for name, value in sorted(measured.items()):
             for prefix in ("NEARLINE", "CNVRG"):
-                found[f"{prefix}_{stem}_{variable_name(name)}"] = value_text(value)
-    return found
+                variables[f"{prefix}_{stem}_{variable_name(name)}"] = value_text(value)
+    return variables
 
 
 def _cut(text: str, most: int) -> str:

@@ -36,8 +36,8 @@ class FlowDraft(BaseModel):
     @property
     def name(self) -> str:
         """What the text calls its flow, for lists; the file may be half written."""
-        found = _NAME.search(self.text)
-        return found[1].strip("\"' ") if found else "without a name"
+        match = _NAME.search(self.text)
+        return match[1].strip("\"' ") if match else "without a name"
 
     def __str__(self) -> str:
         return f"{self.key} of {self.user_id}"

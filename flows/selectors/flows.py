@@ -52,16 +52,16 @@ def get_version(*, actor: Actor, flow: Flow, version: str | None = None) -> Flow
 
     Raises FlowNotFound.
     """
-    found = list_versions(actor=actor, flow=flow)
+    versions = list_versions(actor=actor, flow=flow)
     if version:
         is_number = version.isdigit() and len(version) < _SHORTEST_PREFIX
         if is_number:
-            found = found.filter(number=int(version))
+            versions = versions.filter(number=int(version))
         elif len(version) >= _SHORTEST_PREFIX:
-            found = found.filter(hash__startswith=version)
+            versions = versions.filter(hash__startswith=version)
         else:
-            found = found.none()
-    newest = found.first()
+            versions = versions.none()
+    newest = versions.first()
     if newest is None:
         raise FlowNotFound(f"The flow {flow.name} has no version '{version}'.")
     return newest

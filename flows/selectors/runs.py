@@ -182,15 +182,15 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
         if row.state == "queued" and job is not None:
             waiting[row.step_id] = job.id
     pending = job_selectors.list_many(waiting.values()) if waiting else []
-    found = waits.find_waits(actor=actor, jobs=pending)
-    told = outlooks.find_outlooks(actor=actor, jobs=pending)
+    wait_of = waits.find_waits(actor=actor, jobs=pending)
+    outlook_of = outlooks.find_outlooks(actor=actor, jobs=pending)
     return [
         _step_view(
             step,
             spec.get(step.key, {}),
             attempts.get(step.pk, []),
-            found.get(waiting.get(step.pk, "")),
-            told.get(waiting.get(step.pk, "")),
+            wait_of.get(waiting.get(step.pk, "")),
+            outlook_of.get(waiting.get(step.pk, "")),
         )
         for step in Step.objects.filter(run=run)
     ]
@@ -230,12 +230,12 @@ def get_attempt(
     step = Step.objects.filter(run=run, key=key, index=index or 0).first()
     if step is None:
         raise RunNotFound(f"This run has no step '{key}'" + (f" with the index {index}." if index else "."))
-    found = Attempt.objects.filter(step=step).order_by("-number")
+    attempts = Attempt.objects.filter(step=step).order_by("-number")
     if number is not None:
-        found = found.filter(number=number)
-        if not found.exists():
+        attempts = attempts.filter(number=number)
+        if not attempts.exists():
             raise RunNotFound(f"The step '{key}' has no attempt {number}.")
-    return found.first()
+    return attempts.first()
 
 
 def read_log(
@@ -252,10 +252,10 @@ def read_log(
 
     Complete once its job has ended and all of it was read.
     """
-    found = get_attempt(actor=actor, run=run, key=key, index=index, number=attempt)
-    if found is None or found.job is None:
+    record = get_attempt(actor=actor, run=run, key=key, index=index, number=attempt)
+    if record is None or record.job is None:
         return LogText("", offset, is_complete=run.has_ended)
-    part = logs.read_text(actor=actor, job=found.job, offset=offset, limit=limit)
+    part = logs.read_text(actor=actor, job=record.job, offset=offset, limit=limit)
     return LogText(part.text, part.next_offset, part.is_complete)
 
 
@@ -292,19 +292,19 @@ def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord, arriva
 
 
 def _step_view(
-    step: Step, said: Mapping[str, Any], attempts: list[AttemptView], wait: Wait | None, outlook: Outlook | None
+    step: Step, fields: Mapping[str, Any], attempts: list[AttemptView], wait: Wait | None, outlook: Outlook | None
 ) -> StepView:
-    is_grid = bool(said.get("grid"))
+    is_grid = bool(fields.get("grid"))
     return StepView(
         key=step.key,
         index=step.index if is_grid else None,
         label=step.label,
-        title=f"{said.get('title') or step.key}{step.label.removeprefix(step.key)}",
+        title=f"{fields.get('title') or step.key}{step.label.removeprefix(step.key)}",
         state=step.state,
         reason=step.reason
         or (attempts[-1].reason if attempts and not step.has_ended else "")
         or _fallback_reason(step),
-        depends_on=said.get("after", []),
+        depends_on=fields.get("after", []),
         parameters=step.parameters,
         template=step.template or None,
         decision=step.decision,

@@ -68,15 +68,15 @@ def save_version(
         raise InvalidFlow(summary, problems=[asdict(problem) for problem in validation.problems])
     if bundle:
         bundles.check_bundle(actor=actor, project=project, sha256=bundle)
-    said = validation.spec
+    flow_spec = validation.spec
     now = clock.now()
     flow, _ = Flow.objects.get_or_create(
         project=project,
-        name=said.flow,
-        defaults={"title": said.title, "description": said.description, "updated_at": now},
+        name=flow_spec.flow,
+        defaults={"title": flow_spec.title, "description": flow_spec.description, "updated_at": now},
     )
     Flow.objects.select_for_update().get(pk=flow.pk)
-    name = spec.version_hash(said, bundle)
+    name = spec.version_hash(flow_spec, bundle)
     known = FlowVersion.objects.filter(flow=flow, hash=name).first()
     if known is not None:
         return known
@@ -84,19 +84,19 @@ def save_version(
         flow=flow,
         number=FlowVersion.objects.filter(flow=flow).count() + 1,
         hash=name,
-        spec=_canonical(said),
+        spec=_canonical(flow_spec),
         text=text,
         format=file_format,
         bundle=bundle,
         created_by=actor.name,
     )
-    Flow.objects.filter(pk=flow.pk).update(title=said.title, description=said.description, updated_at=now)
+    Flow.objects.filter(pk=flow.pk).update(title=flow_spec.title, description=flow_spec.description, updated_at=now)
     audit.record(actor, "flows.save_version", version, project_id=project.pk, flow=flow.name, hash=name)
     return version
 
 
-def _canonical(said: FlowSpec) -> dict[str, Any]:
-    return {"schema_version": said.schema_version, **said.model_dump(mode="json", exclude_defaults=True)}
+def _canonical(spec: FlowSpec) -> dict[str, Any]:
+    return {"schema_version": spec.schema_version, **spec.model_dump(mode="json", exclude_defaults=True)}
 
 
 def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Iterator[Finding]:
@@ -131,8 +131,8 @@ def _check_templates(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[
         elif known[name].resource.is_simulated:
             message = f"{name} is simulated: its nodes do not exist, so '{needs.step}' runs nothing there."
             yield Finding(path, "simulated", message, is_note=True)
-    found = [known[name] for _, name in needs.templates if name in known]
-    if needs.has_image and any(map(templates.ignores_image, found)):
+    usable = [known[name] for _, name in needs.templates if name in known]
+    if needs.has_image and any(map(templates.ignores_image, usable)):
         message = "The image has no effect on this machine: its jobs run as plain processes."
         yield Finding((*needs.path, "image"), "note", message, is_note=True)
 

@@ -187,9 +187,9 @@ def _check_outputs(run: Run, step: str, index: int | None) -> None:
     else:
         failed = Step.objects.filter(run=run).exclude(state="succeeded").values_list("key", flat=True)
         read = {parent for key in set(failed) for parent in graph.by_key[key].after}
-    kept = Attempt.objects.filter(run=run, step__key__in=read, state="succeeded", number=F("step__attempt_count"))
-    jobs = job_selectors.states_of(kept.values("job"))
-    for key, job_id in kept.order_by("pk").values_list("step__key", "job"):
+    succeeded = Attempt.objects.filter(run=run, step__key__in=read, state="succeeded", number=F("step__attempt_count"))
+    jobs = job_selectors.states_of(succeeded.values("job"))
+    for key, job_id in succeeded.order_by("pk").values_list("step__key", "job"):
         if job_id in jobs and not jobs[job_id].has_files:
             raise OutputsGone(f"The outputs of '{key}' are needed again and have been deleted.", step=key)
 
@@ -202,17 +202,17 @@ def _choose(reference: str, ref: str) -> str:
 
 
 def _resolve_datasets(actor: Actor, spec: FlowSpec, chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    commits: dict[str, dict[str, str]] = {}
     references = {item.dataset for step in spec.steps for item in step.data}
     if unread := sorted(set(chosen) - references):
         raise InvalidParameters(f"No step of this flow reads {', '.join(unread)}.")
     for reference in sorted(references):
-        wanted = _choose(reference, chosen[reference]) if reference in chosen else reference
-        resolved = selections.resolve(actor=actor, reference=wanted)
-        found[reference] = {
+        choice = _choose(reference, chosen[reference]) if reference in chosen else reference
+        resolved = selections.resolve(actor=actor, reference=choice)
+        commits[reference] = {
             "reference": reference,
             "dataset": reference.partition("@")[0],
             "dataset_id": str(resolved.dataset.pk),
             "commit": resolved.commit.pk,
         }
-    return found
+    return commits

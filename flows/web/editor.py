@@ -77,30 +77,30 @@ class Desk:
 
 def new_page(request: PageRequest) -> HttpResponse:
     """Offer what a flow can be started from; with `?draft=` open the editor on it. A POST keeps the plain form."""
-    wanted = request.POST.get("project") or text(request, "project")
+    project_name = request.POST.get("project") or text(request, "project")
     key = request.POST.get("key") or text(request, "draft") or ""
-    if not wanted or not (key or request.method == "POST"):
-        return _start_page(request, wanted)
-    project = get_project(actor=request.actor, name=wanted)
+    if not project_name or not (key or request.method == "POST"):
+        return _start_page(request, project_name)
+    project = get_project(actor=request.actor, name=project_name)
     key = key if key.startswith(NEW) else NEW + uuid4().hex[:8]
     name = text(request, "start") or "canvas"
-    found = draft_selectors.find_draft(actor=request.actor, project=project, key=key)
-    if name in _STARTS or found is not None:
+    draft = draft_selectors.find_draft(actor=request.actor, project=project, key=key)
+    if name in _STARTS or draft is not None:
         start = Writing(_STARTS.get(name, _CANVAS))
     else:
         start = Writing(examples.get_example(name).text, example=name)
-    return _editor(request, Desk(project, key, None, found, start, is_text=name == "yaml"))
+    return _editor(request, Desk(project, key, None, draft, start, is_text=name == "yaml"))
 
 
 def edit_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Open the editor on a flow. A POST keeps the plain form as a version, or shows every problem with its line."""
     flow = selectors.get_flow(actor=request.actor, project=project, name=name)
     version = selectors.get_version(actor=request.actor, flow=flow)
-    found = draft_selectors.find_draft(actor=request.actor, project=flow.project, key=name)
-    return _editor(request, Desk(flow.project, name, version, found))
+    draft = draft_selectors.find_draft(actor=request.actor, project=flow.project, key=name)
+    return _editor(request, Desk(flow.project, name, version, draft))
 
 
-def _start_page(request: PageRequest, wanted: str | None) -> HttpResponse:
+def _start_page(request: PageRequest, project_name: str | None) -> HttpResponse:
     writable = [
         project.name
         for project in list_projects(actor=request.actor)
@@ -108,11 +108,11 @@ def _start_page(request: PageRequest, wanted: str | None) -> HttpResponse:
     ]
     context = {
         "projects": writable,
-        "target": wanted if wanted in writable else writable[0] if writable else "",
+        "target": project_name if project_name in writable else writable[0] if writable else "",
         "examples": examples.list_examples(),
         "drafts": draft_selectors.list_new(actor=request.actor)[:20],
         "key": NEW + uuid4().hex[:8],
-        "project_name": wanted,
+        "project_name": project_name,
     }
     return render(request, "flows/new.html", context)
 
@@ -190,12 +190,12 @@ def _config(request: PageRequest, desk: Desk, *, may_write: bool) -> dict[str, A
 
 def _datasets(request: PageRequest, project: str) -> Sequence[dict[str, str]]:
     """Return the datasets that can be named, those of the project first."""
-    found = []
+    names = []
     for dataset in datasets.list_datasets(actor=request.actor)[:_MOST_NAMES]:
         newest = datasets.newest_commit_of(dataset)
         detail = f"{newest.files:,} files, {units.format_bytes(newest.size_bytes)}" if newest else "empty"
-        found.append({"name": f"{dataset.project.name}/{dataset.name}", "detail": detail})
-    return sorted(found, key=lambda item: (not item["name"].startswith(f"{project}/"), item["name"]))
+        names.append({"name": f"{dataset.project.name}/{dataset.name}", "detail": detail})
+    return sorted(names, key=lambda item: (not item["name"].startswith(f"{project}/"), item["name"]))
 
 
 def _size_of(template: "Template") -> str:

@@ -112,9 +112,9 @@ def place(parts: Sequence[Part], places: Mapping[str, Sequence[int]] | None = No
     return GraphView(picture.width, picture.height, boxes, arrows, edges)
 
 
-def compute_of(said: StepSpec) -> str:
+def compute_of(spec: StepSpec) -> str:
     """Return the templates of a step in order, as text."""
-    return ", then ".join(choice.template for choice in said.compute) or DEFAULT_TEMPLATE
+    return ", then ".join(choice.template for choice in spec.compute) or DEFAULT_TEMPLATE
 
 
 def cut(text: str, most: int = _MOST_LETTERS) -> str:

@@ -17,10 +17,10 @@ def _count_flows(actor: Actor) -> int:
 
 
 def _find_flows(actor: Actor, text: str) -> Sequence[Hit]:
-    found = search.find_rows(flows.list_flows(actor=actor), text, "name", "title")
+    rows = search.find_rows(flows.list_flows(actor=actor), text, "name", "title")
     return [
         Hit(f"{flow.project.name}/{flow.name}", reverse("flows:flow", args=[flow.project.name, flow.name]), flow.title)
-        for flow in found
+        for flow in rows
     ]
 
 

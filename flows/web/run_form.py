@@ -62,8 +62,8 @@ def needs_values(spec: FlowSpec) -> bool:
 def run_form(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Show the form, filled with the defaults or with what the run `?like=` had. A POST starts a run and shows it."""
     flow = selectors.get_flow(actor=request.actor, project=project, name=name)
-    wanted = request.POST.get("version") or text(request, "version")
-    version = selectors.get_version(actor=request.actor, flow=flow, version=wanted)
+    version_name = request.POST.get("version") or text(request, "version")
+    version = selectors.get_version(actor=request.actor, flow=flow, version=version_name)
     spec = spec_of(version.pk)
     if request.method != "POST":
         like = text(request, "like")

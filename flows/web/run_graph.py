@@ -33,7 +33,7 @@ def draw_run(
 
     `critical` names instances by key and index; `opened` the groups of which every step is drawn.
     """
-    said = {step.name: step for step in spec.steps}
+    specs = {step.name: step for step in spec.steps}
     groups = group_steps(spec, steps)
     names: dict[str, list[str]] = defaultdict(list)
     boxes: dict[str, tuple[NodeBox, str]] = {}
@@ -47,12 +47,12 @@ def draw_run(
         for step in members:
             key = f"step:{step.key}:{step.index or 0}"
             is_critical = (step.key, step.index or 0) in critical
-            boxes[key] = (_box_of(said[step.key], step, is_critical=is_critical), step.key)
+            boxes[key] = (_box_of(specs[step.key], step, is_critical=is_critical), step.key)
             names[step.key].append(key)
     parts = [_dataset_part(run, reference, inputs) for reference in sorted(run.datasets)]
     for key, (box, step_key) in boxes.items():
-        parents = [name for parent in said[step_key].after for name in names[parent]]
-        parents += [f"data:{item.dataset}" for item in said[step_key].data if item.dataset in run.datasets]
+        parents = [name for parent in specs[step_key].after for name in names[parent]]
+        parents += [f"data:{item.dataset}" for item in specs[step_key].data if item.dataset in run.datasets]
         parts.append(Part(key, list(dict.fromkeys(parents)), box))
     return place(parts)
 
@@ -74,8 +74,8 @@ def group_steps(spec: FlowSpec, steps: Sequence[StepView]) -> Mapping[str, list[
         is_alone = bool(step.grid) or not (step.after or children[step.name])
         group_of[step.name] = step.name if is_alone else likeness.setdefault(neighbours, step.name)
     groups: dict[str, list[StepView]] = {}
-    for found in steps:
-        groups.setdefault(group_of[found.key], []).append(found)
+    for member in steps:
+        groups.setdefault(group_of[member.key], []).append(member)
     return groups
 
 
@@ -147,10 +147,10 @@ def _folded(name: str, members: Sequence[StepView], *, is_critical: bool) -> Nod
     )
 
 
-def _box_of(said: StepSpec, step: StepView, *, is_critical: bool) -> NodeBox:
+def _box_of(spec: StepSpec, step: StepView, *, is_critical: bool) -> NodeBox:
     times = step.times
     ran = f"ran {units.format_duration(times.ran_s)}" if times and times.ran_s is not None else ""
-    where = step.template or compute_of(said)
+    where = step.template or compute_of(spec)
     tried = step.decision.get("tried")
     if isinstance(tried, list) and tried:
         where = f"{tried[-1]['template']} → {where}"

@@ -13,15 +13,15 @@ class RunLinks:
     """Makes the addresses for one request. Everything else that its address says stays."""
 
     def __init__(self, request: HttpRequest) -> None:
-        kept = request.GET.copy()
+        query = request.GET.copy()
         for name in _OF_PANEL:
-            kept.pop(name, None)
-        self._kept = f"{kept.urlencode()}&" if kept else ""
+            query.pop(name, None)
+        self._query = f"{query.urlencode()}&" if query else ""
 
     def step(self, key: str, index: int | None, **more: object) -> str:
         """Return the address that shows a step; `more` says which tab, attempt or file of it."""
         asked = {"step": key, **({} if index is None else {"index": index}), **more}
-        return f"?{self._kept}{urlencode(asked)}#run-step"
+        return f"?{self._query}{urlencode(asked)}#run-step"
 
     def box(self, box: NodeBox) -> str:
         """Return the address behind a box of the graph."""
@@ -31,4 +31,4 @@ class RunLinks:
 
     def group(self, name: str) -> str:
         """Return the address that shows a group of steps."""
-        return f"?{self._kept}{urlencode({'group': name})}#run-step"
+        return f"?{self._query}{urlencode({'group': name})}#run-step"

@@ -81,7 +81,7 @@ def keep(request: PageRequest, run_id: str, key: str) -> HttpResponse:
     """Keep the output of a step in a dataset of the run's project, which is created if there is none."""
     run = selectors.get_run(actor=request.actor, run_id=run_id)
     index = request.POST.get("index", "")
-    kept = outputs.keep_output(
+    commit = outputs.keep_output(
         actor=request.actor,
         run=run,
         step=key,
@@ -90,8 +90,8 @@ def keep(request: PageRequest, run_id: str, key: str) -> HttpResponse:
         message=request.POST.get("message", "").strip(),
         creates=True,
     )
-    messages.success(request, f"Kept as version {kept.commit[:8]} of {kept.dataset}.")
-    return redirect(f"/datasets/{kept.dataset}/?ref={kept.commit}")
+    messages.success(request, f"Kept as version {commit.commit[:8]} of {commit.dataset}.")
+    return redirect(f"/datasets/{commit.dataset}/?ref={commit.commit}")
 
 
 def _context(request: PageRequest, run: Run) -> dict[str, object]:
@@ -123,8 +123,8 @@ def _context(request: PageRequest, run: Run) -> dict[str, object]:
     }
     if view == "table":
         table = table_of(request, steps, links)
-        kept = [(name, value) for name, value in request.GET.items() if name in _KEPT]
-        return context | {"table": table, "sort": table.sort, "kept": kept}
+        query_pairs = [(name, value) for name, value in request.GET.items() if name in _KEPT]
+        return context | {"table": table, "sort": table.sort, "query_pairs": query_pairs}
     context["timeline"] = draw_timeline(run, spec, steps, path, links=links, opened=opened).first(
         None if view == "timeline" else _FEW_ROWS
     )

@@ -19,7 +19,7 @@ class SourceLine:
 
 def lines_of(source: str, checked: Validation) -> list[SourceLine]:
     """Return the lines of a text that was checked."""
-    found: dict[int | None, list[Problem]] = defaultdict(list)
+    problems_of: dict[int | None, list[Problem]] = defaultdict(list)
     for problem in checked.problems:
-        found[problem.line].append(problem)
-    return [SourceLine(number, line, found[number]) for number, line in enumerate(source.splitlines(), start=1)]
+        problems_of[problem.line].append(problem)
+    return [SourceLine(number, line, problems_of[number]) for number, line in enumerate(source.splitlines(), start=1)]

@@ -48,7 +48,7 @@ class Panel:
 
     tab: str = ""
     step: StepView | None = None
-    said: StepSpec | None = None
+    spec: StepSpec | None = None
     attempt: AttemptView | None = None
     group: Group | None = None
     more: Mapping[str, object] = field(default_factory=dict)
@@ -77,10 +77,10 @@ def panel_of(request: PageRequest, run: Run, spec: FlowSpec, steps: Sequence[Ste
     tab = text(request, "tab") or default
     if tab not in TABS:
         raise InvalidInput(f"There is no tab '{tab}'. There are: {', '.join(TABS)}.")
-    said = spec.step(step.key)
-    panel = Panel(tab, step, said, attempt)
+    step_spec = spec.step(step.key)
+    panel = Panel(tab, step, step_spec, attempt)
     more = _MORE[tab](request, run, panel, steps)
-    return Panel(tab, step, said, attempt, more=more)
+    return Panel(tab, step, step_spec, attempt, more=more)
 
 
 def number_in(request: PageRequest, name: str) -> int | None:
@@ -102,17 +102,17 @@ def _chosen(request: PageRequest, steps: Sequence[StepView]) -> StepView | None:
         if shown == f"{step.key}:{step.index or 0}":
             return step
     for state in _WORTH_A_LOOK:
-        found = [step for step in steps if step.state == state]
-        if found:
-            return found[-1] if state == "succeeded" else found[0]
+        matching = [step for step in steps if step.state == state]
+        if matching:
+            return matching[-1] if state == "succeeded" else matching[0]
     return steps[0] if steps else None
 
 
 def _attempt_of(request: PageRequest, step: StepView) -> AttemptView | None:
-    wanted = number_in(request, "attempt")
-    named = [attempt for attempt in step.attempts if attempt.number == wanted]
-    found = named or step.attempts
-    return found[-1] if found else None
+    number = number_in(request, "attempt")
+    named = [attempt for attempt in step.attempts if attempt.number == number]
+    attempts = named or step.attempts
+    return attempts[-1] if attempts else None
 
 
 def _group_of(spec: FlowSpec, steps: Sequence[StepView], name: str) -> Group | None:
@@ -163,7 +163,7 @@ def _inputs(request: PageRequest, run: Run, panel: Panel, _steps: Sequence[StepV
     number = panel.attempt.number if panel.attempt else 0
     return {
         "read": read.filter(attempt__step__index=step.index or 0, attempt__number=number),
-        "data": [(data, run.datasets.get(data.dataset)) for data in (panel.said.data if panel.said else ())],
+        "data": [(data, run.datasets.get(data.dataset)) for data in (panel.spec.data if panel.spec else ())],
         "parents": [(key, left.get(key)) for key in step.depends_on],
     }
 

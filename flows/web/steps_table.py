@@ -28,7 +28,7 @@ class Table:
     """The lines that are shown, how many there are in all, and what can be chosen."""
 
     lines: Sequence[StepLine]
-    found: int
+    matching: int
     total: int
     states: Sequence[tuple[str, int]]
     sort: Sort
@@ -39,19 +39,19 @@ class Table:
 def table_of(request: PageRequest, steps: Sequence[StepView], links: RunLinks) -> Table:
     """Return the table that the address asks for: `sort`, `show` (a state) and `find` (a part of the name)."""
     sort = read_sort(request, {word: word for word in _KEYS}, "place")
-    state, wanted = text(request, "show"), text(request, "find") or ""
+    state, query = text(request, "show"), text(request, "find") or ""
     lines = [
         StepLine(place, step, links.step(step.key, step.index), step.times) for place, step in enumerate(steps, start=1)
     ]
-    found = [
+    matching = [
         line
         for line in lines
         if (state is None or line.step.state == state)
-        and wanted.casefold() in f"{line.step.title}\n{line.step.label}".casefold()
+        and query.casefold() in f"{line.step.title}\n{line.step.label}".casefold()
     ]
     key_of = _KEYS[sort.word]
-    found.sort(key=lambda line: (key_of(line), line.place), reverse=sort.descending)
-    return Table(found[:_MOST_ROWS], len(found), len(lines), count_states(steps), sort, state, wanted)
+    matching.sort(key=lambda line: (key_of(line), line.place), reverse=sort.descending)
+    return Table(matching[:_MOST_ROWS], len(matching), len(lines), count_states(steps), sort, state, query)
 
 
 _KEYS: Mapping[str, Callable[[StepLine], str | float]] = {

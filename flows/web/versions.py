@@ -17,8 +17,8 @@ _ROWS = 50
 def versions_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """List the versions; with `?base=` and `?version=` show what changed: as a picture, in words, as text."""
     flow = selectors.get_flow(actor=request.actor, project=project, name=name)
-    found = selectors.list_versions(actor=request.actor, flow=flow)
-    page = paginate(found, cursor=text(request, "cursor"), limit=_ROWS)
+    versions = selectors.list_versions(actor=request.actor, flow=flow)
+    page = paginate(versions, cursor=text(request, "cursor"), limit=_ROWS)
     after = selectors.get_version(actor=request.actor, flow=flow, version=text(request, "version"))
     base = text(request, "base") or str(max(1, after.number - 1))
     before = selectors.get_version(actor=request.actor, flow=flow, version=base)

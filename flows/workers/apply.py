@@ -311,8 +311,8 @@ class _Writer:
         job_ids = dict(
             Attempt.objects.filter(pk__in=[item.attempt_id for item in self._supersedes]).values_list("pk", "job_id")
         )
-        wanted = [job_id for job_id in job_ids.values() if job_id is not None]
-        back = set(jobs.withdraw_many(actor=_SYSTEM, job_ids=wanted, reason="The step tries its next template."))
+        withdrawn_ids = [job_id for job_id in job_ids.values() if job_id is not None]
+        back = set(jobs.withdraw_many(actor=_SYSTEM, job_ids=withdrawn_ids, reason="The step tries its next template."))
         starts = []
         for item in self._supersedes:
             if job_ids.get(item.attempt_id) not in back:
@@ -418,7 +418,7 @@ class _Writer:
         if not ready:
             return
         templates = self._loaded.templates
-        said = {step.name: step for step in self._loaded.spec.steps}
+        specs = {step.name: step for step in self._loaded.spec.steps}
         requests = [
             JobRequest(
                 project_id=self._run.project_id,
@@ -427,8 +427,8 @@ class _Writer:
                 kind="experiment",
                 template_id=templates[attempt.template].pk,
                 spec=self._specs.build(step, attempt, inputs.get(attempt.pk, ())),
-                priority=said[step.key].priority,
-                is_preemptible=said[step.key].preemptible,
+                priority=specs[step.key].priority,
+                is_preemptible=specs[step.key].preemptible,
                 on_behalf_of=self._run.created_by,
                 gate=Gate.CALLER if attempt.pk in gated else None,
             )
@@ -473,25 +473,25 @@ class _Writer:
         fields: tuple[Field, ...] = ("state", "reason", "started_at", "finished_at", "job_id")
         changes: dict[str, dict[Field, object]] = {}
         for attempt_id, change in self._attempt_changes.items():
-            told: dict[Field, object] = {name: change[name] for name in fields if name in change}
+            fields_told: dict[Field, object] = {name: change[name] for name in fields if name in change}
             started_at, finished_at = self._loaded.job_times.get(attempt_id, (None, None))
             if change.get("started_at") or change.get("finished_at"):
-                told["started_at"] = started_at or change.get("started_at")
+                fields_told["started_at"] = started_at or change.get("started_at")
             if change.get("finished_at"):
-                told["finished_at"] = finished_at or change["finished_at"]
+                fields_told["finished_at"] = finished_at or change["finished_at"]
             if change.get("state") == AttemptState.SUCCEEDED and not self._loaded.left_nothing(attempt_id):
-                told["artifacts_wanted"] = True
-            if told:
-                changes[attempt_id] = told
+                fields_told["artifacts_wanted"] = True
+            if fields_told:
+                changes[attempt_id] = fields_told
         for attempt in self._loaded.attempts:
             if attempt.job_id in self._loaded.ended.logs.silent:
                 changes.setdefault(attempt.pk, {})["harvested_at"] = self._now
         kind, new = names.EXPERIMENT_KIND, self._new_experiments
         rows = self._loaded.ended.logs.experiments
         if new and len(changes) == 1 and not rows.keys().isdisjoint(changes):
-            ((source_id, told),) = changes.items()
+            ((source_id, fields_told),) = changes.items()
             row = rows[source_id]
-            experiments.replace_experiment(actor=_SYSTEM, kind=kind, row=row, changes=told, new=new)
+            experiments.replace_experiment(actor=_SYSTEM, kind=kind, row=row, changes=fields_told, new=new)
             return
         experiments.create_experiments(actor=_SYSTEM, kind=kind, experiments=new)
         experiments.update_experiments(actor=_SYSTEM, kind=kind, changes=changes)
@@ -557,9 +557,9 @@ class _Writer:
     def _why_failed(self) -> str:
         """Say which steps failed and why, the first few of them; empty when none did."""
         failed = Step.objects.filter(run=self._run, state=StepState.FAILED)
-        told = [f"{label}: {reason}" for label, reason in failed.values_list("label", "reason")[:_MOST_FAILED]]
-        more = failed.count() - len(told)
-        return "\n".join([*told, *([f"{more} more failed."] if more else [])])
+        reasons = [f"{label}: {reason}" for label, reason in failed.values_list("label", "reason")[:_MOST_FAILED]]
+        more = failed.count() - len(reasons)
+        return "\n".join([*reasons, *([f"{more} more failed."] if more else [])])
 
     def _label(self, step: Step, attempt: Attempt) -> str:
         return names.attempt_label(self._run.flow.name, self._run.number, step.label, attempt.number)

@@ -29,7 +29,7 @@ class JobSpecs:
         self._jobs = loaded.ended.jobs
         self._silent = loaded.ended.logs.silent
         self._templates = loaded.templates
-        self._said = {step.name: step for step in loaded.spec.steps}
+        self._specs = {step.name: step for step in loaded.spec.steps}
         bundle = loaded.run.version.bundle
         self._code = Mount("code", code.get_tree(loaded.run.project_id, bundle)) if bundle else None
         self._outputs: dict[str, Mapping[int, _Output]] = {}
@@ -38,12 +38,12 @@ class JobSpecs:
 
     def gather_inputs(self, key: str) -> None:
         """Find what a step's inputs are. Called before a transaction, which then waits for no files."""
-        for parent in self._said[key].after:
+        for parent in self._specs[key].after:
             self._outputs_of(parent)
 
     def build(self, step: Step, attempt: Attempt, inputs: Sequence[AttemptInput]) -> JobSpec:
         """Return what the attempt's job is told. Of its inputs only those that are staged can be mounted."""
-        said = self._said[step.key]
+        step_spec = self._specs[step.key]
         values: dict[str, Mapping[str, Value]] = {
             "parameters": step.parameters,
             "run": {"id": self._run.pk, "number": self._run.number},
@@ -51,27 +51,29 @@ class JobSpecs:
         }
         return JobSpec(
             name=attempt.job_name,
-            command=references.fill_command(said.command, values).rstrip(),
-            image=said.image or None,
-            env=self._environment(said, step, values),
-            secret_names=said.secrets,
+            command=references.fill_command(step_spec.command, values).rstrip(),
+            image=step_spec.image or None,
+            env=self._environment(step_spec, step, values),
+            secret_names=step_spec.secrets,
             data=tuple(Mount(row.name, source_from_json(row.source)) for row in inputs if row.source),
             commits=tuple(row.commit_id for row in inputs),
             early={row.name: row.cached_commit_id for row in inputs if row.is_early},
-            fallbacks=tuple(choice.template for choice in said.compute),
-            inputs=tuple(mount for parent in said.after for mount in self._inputs(parent, attempt.template)),
+            fallbacks=tuple(choice.template for choice in step_spec.compute),
+            inputs=tuple(mount for parent in step_spec.after for mount in self._inputs(parent, attempt.template)),
             parameters=step.parameters,
-            append_parameters=said.append_parameters,
-            timeout_s=said.timeout or None,
-            grace_period_s=said.grace_period,
-            checkpoint=f"step:{step.pk}" if said.checkpoints else "",
-            replicas=said.replicas,
-            placing=Placing.read(said.placing),
-            simulated_duration_s=said.simulated_duration,
+            append_parameters=step_spec.append_parameters,
+            timeout_s=step_spec.timeout or None,
+            grace_period_s=step_spec.grace_period,
+            checkpoint=f"step:{step.pk}" if step_spec.checkpoints else "",
+            replicas=step_spec.replicas,
+            placing=Placing.read(step_spec.placing),
+            simulated_duration_s=step_spec.simulated_duration,
             code=self._code,
         )
 
-    def _environment(self, said: StepSpec, step: Step, values: Mapping[str, Mapping[str, Value]]) -> dict[str, str]:
+    def _environment(
+        self, step_spec: StepSpec, step: Step, values: Mapping[str, Mapping[str, Value]]
+    ) -> dict[str, str]:
         variables = {
             "NEARLINE_RUN_ID": self._run.pk,
             "NEARLINE_RUN_NUMBER": str(self._run.number),
@@ -79,15 +81,15 @@ class JobSpecs:
             "NEARLINE_STEP": step.key,
             "NEARLINE_STEP_INDEX": str(step.index),
         }
-        for parent in said.after:
+        for parent in step_spec.after:
             measured = self._measured(parent)
             if len(variables) + len(measured) <= names.MAX_VARIABLES:
                 variables.update(measured)
-        return variables | {key: references.fill(text, values) for key, text in said.env.items()}
+        return variables | {key: references.fill(text, values) for key, text in step_spec.env.items()}
 
     def _measured(self, parent: str) -> Mapping[str, str]:
         if parent not in self._variables:
-            is_grid = bool(self._said[parent].grid)
+            is_grid = bool(self._specs[parent].grid)
             newest = self._newest_attempts(parent)
             tries: Mapping[int, Mapping[str, Value]] = {}
             if not all(attempt.job_id in self._silent for attempt in newest):
@@ -103,7 +105,7 @@ class JobSpecs:
 
     def _find_only(self, parent: str) -> NewestAttempt | None:
         """Return the newest attempt of a step without a grid whose job has just ended; None where it is to be read."""
-        if self._said[parent].grid:
+        if self._specs[parent].grid:
             return None
         for attempt in self._attempts:
             job, step = self._jobs.get(attempt.job_id or ""), attempt.step
@@ -114,7 +116,7 @@ class JobSpecs:
 
     def _inputs(self, parent: str, template: str) -> Iterator[Mount]:
         """Yield the parent's output; of a grid that of each instance under its index."""
-        is_grid = bool(self._said[parent].grid)
+        is_grid = bool(self._specs[parent].grid)
         for index, output in self._outputs_of(parent).items():
             if source := output.source_for(self._templates[template]):
                 yield Mount(f"{parent}/{index}" if is_grid else parent, source)
@@ -144,10 +146,10 @@ class JobSpecs:
 
 def read_inputs(attempt_ids: Collection[str]) -> dict[str, list[AttemptInput]]:
     """Return the datasets that attempts read, by attempt."""
-    found: dict[str, list[AttemptInput]] = {attempt_id: [] for attempt_id in attempt_ids}
+    inputs: dict[str, list[AttemptInput]] = {attempt_id: [] for attempt_id in attempt_ids}
     for row in AttemptInput.objects.filter(attempt__in=attempt_ids).order_by("name") if attempt_ids else ():
-        found[row.attempt_id].append(row)
-    return found
+        inputs[row.attempt_id].append(row)
+    return inputs
 
 
 def _folder_elsewhere(job: Any) -> str:

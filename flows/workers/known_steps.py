@@ -119,5 +119,5 @@ def _pending(run_id: str, keys: Collection[str]) -> QuerySet[Step, tuple[Any, ..
 
 @prepared
 def _step_counts(run_id: str) -> QuerySet[Step, tuple[str, str, int]]:
-    found = Step.objects.filter(run=run_id).order_by().values("key", "state")
-    return found.annotate(count=Count("pk")).values_list("key", "state", "count")
+    rows = Step.objects.filter(run=run_id).order_by().values("key", "state")
+    return rows.annotate(count=Count("pk")).values_list("key", "state", "count")

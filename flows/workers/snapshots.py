@@ -164,9 +164,9 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     is_retry = run.retry_requested_at is not None
     counts = known_steps.count(run)
     attempts, job_times = _attempts(news, ended, _stored_forecasts(run, graph, news))
-    found = _steps(run, now, counts, news, is_further=is_further)
-    reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
-    rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
+    step_states = _steps(run, now, counts, news, is_further=is_further)
+    reopened = {step.pk: step for step in step_states if is_retry and _is_reopened(run, graph, step)}
+    rows = {step.pk: step for step in step_states if step.pk in reopened or not step.has_ended}
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
     facts, found_templates = _templates(graph)
     keys = {step.key for step in rows.values()}
@@ -213,17 +213,17 @@ def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_furthe
         return list(Step.objects.filter(run=run))
     if run.cancel_requested_at is not None:
         return list(Step.objects.filter(run=run).exclude(state__in=_ENDED_STEPS))
-    found = [attempt.step for attempt in news.attempts]
+    changed_steps = [attempt.step for attempt in news.attempts]
     if counts.delayed:
         is_due = Q(not_before__isnull=True) | Q(not_before__lte=now)
-        found += Step.objects.filter(is_due, run=run, state=StepState.BACKOFF)
-    moving = Counter(step.key for step in found)
+        changed_steps += Step.objects.filter(is_due, run=run, state=StepState.BACKOFF)
+    moving = Counter(step.key for step in changed_steps)
     graph, pending = specs.graph_of(run.version_id), counts.pending
     reached = planner.within_reach(graph, counts.live, moving, pending if is_further else {}) & pending.keys()
     if reached:
         alone = (node.key for node in graph.nodes if pending[node.key] == 1 and node.key not in reached)
-        found += known_steps.read_pending(run, reached, alone)
-    return sorted(found, key=lambda step: (step.position, step.index))
+        changed_steps += known_steps.read_pending(run, reached, alone)
+    return sorted(changed_steps, key=lambda step: (step.position, step.index))
 
 
 def _is_reopened(run: Run, graph: Graph, step: Step) -> bool:
@@ -302,11 +302,11 @@ def _job_now(status: JobStatus, *, left_nothing: bool) -> JobNow:
 def _inputs(attempt_ids: Sequence[str]) -> dict[str, InputsNow]:
     if not attempt_ids:
         return {}
-    found: dict[str, list[Any]] = {attempt_id: [] for attempt_id in attempt_ids}
+    inputs: dict[str, list[Any]] = {attempt_id: [] for attempt_id in attempt_ids}
     rows = Attempt.objects.filter(pk__in=attempt_ids).order_by("pk", "inputs__name")
     for attempt_id, state, name, error in rows.values_list("pk", "inputs__state", "inputs__name", "inputs__error"):
-        found[attempt_id].append((state, name, error))
-    return {attempt_id: _together(states) for attempt_id, states in found.items()}
+        inputs[attempt_id].append((state, name, error))
+    return {attempt_id: _together(states) for attempt_id, states in inputs.items()}
 
 
 def _together(states: Sequence[tuple[str | None, str, str]]) -> InputsNow:
@@ -342,7 +342,7 @@ _Template = tuple[Any, Sequence[str]]
 def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, _Template]]:
     """Return what is known about each template that the flow names, and those that exist."""
     facts: dict[str, TemplateNow] = {}
-    found: dict[str, _Template] = {}
+    template_of: dict[str, _Template] = {}
     known = tasks.recently(("templates", *graph.templates), lambda: templates.find_templates(graph.templates))
     if len(known) < len(graph.templates):  # one may have been made since
         known = templates.find_templates(graph.templates)
@@ -355,34 +355,35 @@ def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, _Templat
         why = f"cannot be reached ({resource.error})" if resource.error else "cannot be reached"
         sites = resource.sites if graph.has_data else []
         facts[name] = TemplateNow(why if is_away else "", is_simulated=resource.is_simulated, has_sites=bool(sites))
-        found[name] = (template, sites)
-    return facts, found
+        template_of[name] = (template, sites)
+    return facts, template_of
 
 
-def _with_capacity(facts: Mapping[str, TemplateNow], found: Mapping[str, _Template]) -> dict[str, TemplateNow]:
-    free = capacity.find_with_capacity([template for template, _ in found.values()])
+def _with_capacity(facts: Mapping[str, TemplateNow], templates: Mapping[str, _Template]) -> dict[str, TemplateNow]:
+    free = capacity.find_with_capacity([template for template, _ in templates.values()])
     return {
-        name: replace(fact, has_capacity=name in found and found[name][0].pk in free) for name, fact in facts.items()
+        name: replace(fact, has_capacity=name in templates and templates[name][0].pk in free)
+        for name, fact in facts.items()
     }
 
 
 def _locate_data(
-    run: Run, spec: FlowSpec, choosing: Sequence[Node], found: Mapping[str, _Template]
+    run: Run, spec: FlowSpec, choosing: Sequence[Node], templates: Mapping[str, _Template]
 ) -> dict[tuple[str, str], DataNow]:
     """Return where the cached datasets of steps are, for each of their templates whose jobs read cache sites."""
     commits = {
         node.key: [run.datasets[data.dataset]["commit"] for data in spec.step(node.key).data if data.cached]
         for node in choosing
     }
-    wanted = {id_ for ids in commits.values() for id_ in ids}
-    if not wanted:
+    commit_ids = {id_ for ids in commits.values() for id_ in ids}
+    if not commit_ids:
         return {}
-    known = locality.read_locality(wanted, {site for _, sites in found.values() for site in sites})
+    known = locality.read_locality(commit_ids, {site for _, sites in templates.values() for site in sites})
     return {
-        (node.key, choice.template): _data_now(known.arrival(commits[node.key], found[choice.template][1]))
+        (node.key, choice.template): _data_now(known.arrival(commits[node.key], templates[choice.template][1]))
         for node in choosing
         for choice in node.choices
-        if commits[node.key] and choice.template in found and found[choice.template][1]
+        if commits[node.key] and choice.template in templates and templates[choice.template][1]
     }
 
 
@@ -392,7 +393,7 @@ def may_forecast(run: Run) -> bool:
 
 
 def _forecast(
-    run: Run, spec: FlowSpec, graph: Graph, steps: Sequence[StepNow], found: Mapping[str, _Template]
+    run: Run, spec: FlowSpec, graph: Graph, steps: Sequence[StepNow], templates: Mapping[str, _Template]
 ) -> tuple[dict[tuple[str, str], PlaceForecast], str]:
     """Return what the jobs of steps that may start now may expect at their templates, where that decides.
 
@@ -403,7 +404,7 @@ def _forecast(
     counts = Counter(step.key for step in steps if step.state in {StepState.PENDING, StepState.BACKOFF})
     asked = {}
     for node in graph.nodes:
-        templates_known = [found[choice.template][0] for choice in node.choices if choice.template in found]
+        templates_known = [templates[choice.template][0] for choice in node.choices if choice.template in templates]
         if node.uses_forecasts and counts[node.key] and templates_known:
             asked[node.key] = (
                 _new_job(run, spec.step(node.key), min(counts[node.key], _MOST_FORECAST)),
@@ -415,7 +416,7 @@ def _forecast(
     if not made:
         (failure,) = isolation.find([failures.FORECAST], [run.pk])
         return {}, failure.error
-    prices = {name: template.price_per_hour for name, (template, _) in found.items()}
+    prices = {name: template.price_per_hour for name, (template, _) in templates.items()}
     return {
         (key, name): PlaceForecast(
             tuple(place.starts_in_s), place.run_s, None if (price := prices[name]) is None else float(price)
@@ -424,21 +425,21 @@ def _forecast(
     }, ""
 
 
-def _new_job(run: Run, said: StepSpec, count: int) -> NewJob:
+def _new_job(run: Run, step_spec: StepSpec, count: int) -> NewJob:
     return NewJob(
         project_id=run.project_id,
         project=run.project.name,
-        command=said.command,
+        command=step_spec.command,
         flow=run.flow.name,
-        step=said.name,
-        commits=[run.datasets[data.dataset]["commit"] for data in said.data],
+        step=step_spec.name,
+        commits=[run.datasets[data.dataset]["commit"] for data in step_spec.data],
         count=count,
-        replicas=said.replicas,
-        placing=Placing.read(said.placing),
-        priority=said.priority,
-        is_preemptible=said.preemptible,
-        timeout_s=said.timeout,
-        simulated_duration_s=said.simulated_duration,
+        replicas=step_spec.replicas,
+        placing=Placing.read(step_spec.placing),
+        priority=step_spec.priority,
+        is_preemptible=step_spec.preemptible,
+        timeout_s=step_spec.timeout,
+        simulated_duration_s=step_spec.simulated_duration,
     )
 
 

@@ -204,11 +204,11 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
             ) from None
     home = values["home"]
     try:
-        values["secret_key"] = values["secret_key"] or _kept(home / "secret.key", lambda: secrets.token_urlsafe(48))
-        values["secrets_key"] = values["secrets_key"] or _kept(
+        values["secret_key"] = values["secret_key"] or _stored(home / "secret.key", lambda: secrets.token_urlsafe(48))
+        values["secrets_key"] = values["secrets_key"] or _stored(
             home / "secrets.key", lambda: Fernet.generate_key().decode()
         )
-        values["host_id"] = values["host_id"] or _kept(home / "host-id", lambda: secrets.token_hex(8))
+        values["host_id"] = values["host_id"] or _stored(home / "host-id", lambda: secrets.token_hex(8))
     except OSError as error:
         raise SystemExit(
             f"The folder {home} cannot be written ({error.strerror}). Choose another with NEARLINE_HOME."
@@ -220,7 +220,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
-def _kept(path: Path, make: Callable[[], str]) -> str:
+def _stored(path: Path, make: Callable[[], str]) -> str:
     """Return what the file holds; when there is none, make it first, whole or not at all."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,21 +23,21 @@ def with_proxies(application: ASGI3Application, trusted: Networks) -> ASGI3Appli
 
 
 def _as_client_sent(scope: HTTPScope, trusted: Networks) -> HTTPScope:
-    said = {name: _values(scope, name) for name in (_FOR, _PROTO, _HOST)}
-    headers = [(name, value) for name, value in scope["headers"] if name not in said]
+    values = {name: _values(scope, name) for name in (_FOR, _PROTO, _HOST)}
+    headers = [(name, value) for name, value in scope["headers"] if name not in values]
     changed: dict[str, Any] = {"headers": headers}
-    if client := _client_of(said[_FOR], trusted):
+    if client := _client_of(values[_FOR], trusted):
         changed["client"] = (client, 0)
-    if said[_PROTO] and said[_PROTO][-1] in {"http", "https"}:
-        changed["scheme"] = said[_PROTO][-1]
-    if said[_HOST]:
-        host = (b"host", said[_HOST][-1].encode("latin-1"))
+    if values[_PROTO] and values[_PROTO][-1] in {"http", "https"}:
+        changed["scheme"] = values[_PROTO][-1]
+    if values[_HOST]:
+        host = (b"host", values[_HOST][-1].encode("latin-1"))
         changed["headers"] = [*(header for header in headers if header[0] != b"host"), host]
     return {**scope, **changed}  # type: ignore[typeddict-item]  # the same keys as before
 
 
-def _values(scope: HTTPScope, wanted: bytes) -> list[str]:
-    lines = [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
+def _values(scope: HTTPScope, header: bytes) -> list[str]:
+    lines = [value.decode("latin-1") for name, value in scope["headers"] if name == header]
     return [text.strip() for line in lines for text in line.split(",") if text.strip()]
 
 

@@ -22,8 +22,8 @@ class DropIndex(AlterField):
         editor: Any = schema_editor
         model = to_state.apps.get_model(app_label, self.model_name)
         column = model._meta.get_field(self.name).column
-        kept = {index.name for index in model._meta.indexes}
-        for name in editor._constraint_names(model, [column], index=True, type_=Index.suffix, exclude=kept):  # noqa: SLF001
+        names = {index.name for index in model._meta.indexes}
+        for name in editor._constraint_names(model, [column], index=True, type_=Index.suffix, exclude=names):  # noqa: SLF001
             editor.execute(editor._delete_index_sql(model, name))  # noqa: SLF001
 
     def database_backwards(

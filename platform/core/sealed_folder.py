@@ -61,17 +61,17 @@ class SealedFolder:
             recorded: dict[str, Evidence] = json.loads(self.record.read_bytes())
         except FileNotFoundError:
             return Difference()
-        found = _survey(self.folder)
+        evidence = _survey(self.folder)
         return Difference(
-            changed=tuple(sorted(path for path in recorded if recorded[path] != found.get(path))),
-            added=tuple(sorted(found.keys() - recorded)),
+            changed=tuple(sorted(path for path in recorded if recorded[path] != evidence.get(path))),
+            added=tuple(sorted(evidence.keys() - recorded)),
         )
 
     def accept(self, paths: Iterable[str]) -> None:
         """Take the present evidence of paths whose content proved right. That does not count as putting it right."""
-        found, times = _survey(self.folder), self.record.stat()
+        evidence, times = _survey(self.folder), self.record.stat()
         recorded: dict[str, Evidence] = json.loads(self.record.read_bytes())
-        self._write(recorded | {path: found[path] for path in paths if path in found})
+        self._write(recorded | {path: evidence[path] for path in paths if path in evidence})
         os.utime(self.record, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def _write(self, evidence: dict[str, Evidence]) -> None:
@@ -92,7 +92,7 @@ def _write_text(path: str, text: str) -> None:
 
 def _survey(folder: Path) -> dict[str, Evidence]:
     """Return the evidence of everything below a folder by path; nothing for one that does not exist."""
-    found: dict[str, Evidence] = {}
+    evidence: dict[str, Evidence] = {}
     rest = [(os.fspath(folder), "")]
     while rest:
         path, prefix = rest.pop()
@@ -103,11 +103,11 @@ def _survey(folder: Path) -> dict[str, Evidence]:
         for entry in entries:
             name = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
-                found[name] = []
+                evidence[name] = []
                 rest.append((entry.path, f"{name}/"))
             elif entry.is_symlink():
-                found[name] = [os.readlink(entry.path)]
+                evidence[name] = [os.readlink(entry.path)]
             else:
                 facts = entry.stat(follow_symlinks=False)
-                found[name] = [facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
-    return found
+                evidence[name] = [facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
+    return evidence

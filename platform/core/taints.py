@@ -42,15 +42,15 @@ def parse_toleration(text: str) -> Toleration | None:
     return None if match is None else Toleration(match[1], match[2], match[3] or "")
 
 
-def read_toleration(said: Mapping[str, Any]) -> Toleration:
+def read_toleration(fields: Mapping[str, Any]) -> Toleration:
     """Read a toleration as a pod has it."""
-    value = None if said.get("operator") == "Exists" else str(said.get("value", ""))
-    return Toleration(str(said.get("key") or ""), value, str(said.get("effect") or ""))
+    value = None if fields.get("operator") == "Exists" else str(fields.get("value", ""))
+    return Toleration(str(fields.get("key") or ""), value, str(fields.get("effect") or ""))
 
 
-def read_taints(said: Iterable[Mapping[str, Any]]) -> tuple[Taint, ...]:
+def read_taints(entries: Iterable[Mapping[str, Any]]) -> tuple[Taint, ...]:
     """Read those taints of a node that keep work off, in their order."""
-    taints = (Taint(str(each["key"]), str(each.get("value") or ""), str(each.get("effect") or "")) for each in said)
+    taints = (Taint(str(each["key"]), str(each.get("value") or ""), str(each.get("effect") or "")) for each in entries)
     return tuple(taint for taint in taints if taint.effect in _BINDING)
 
 

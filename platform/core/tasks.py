@@ -190,8 +190,8 @@ def recently(key: Hashable, read: Callable[[], R]) -> R:
         _current.recent, _current.recent_ends_at = {}, now + _RECENT_S
     if key not in _current.recent:
         _current.recent[key] = read()
-    found: R = _current.recent[key]
-    return found
+    memo: R = _current.recent[key]
+    return memo
 
 
 def read_anew(key: Hashable | None = None) -> None:

@@ -54,5 +54,5 @@ def read_stamps(topics: Collection[str]) -> dict[str, str]:
     for topic in topics:
         kind, _, key = topic.partition(":")
         keys.setdefault(kind, set()).add(key)
-    found = {kind: _kinds[kind].stamps(wanted) for kind, wanted in keys.items()}
-    return {topic: found[topic.partition(":")[0]].get(topic.partition(":")[2], "") for topic in topics}
+    stamps = {kind: _kinds[kind].stamps(keys_of_kind) for kind, keys_of_kind in keys.items()}
+    return {topic: stamps[topic.partition(":")[0]].get(topic.partition(":")[2], "") for topic in topics}

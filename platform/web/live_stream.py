@@ -41,15 +41,15 @@ class Watcher:
 
     def __init__(self, topics: Collection[str]) -> None:
         self.topics = frozenset(topics)
-        self._told: dict[str, str] = {}
+        self._sent: dict[str, str] = {}
         self._news: dict[str, str] = {}
         self._has_news = asyncio.Event()
 
     def hear(self, stamps: Mapping[str, str]) -> None:
         """Note what is new among these stamps."""
-        new = {topic: stamps[topic] for topic in self.topics if self._told.get(topic) != stamps[topic]}
+        new = {topic: stamps[topic] for topic in self.topics if self._sent.get(topic) != stamps[topic]}
         if new:
-            self._told |= new
+            self._sent |= new
             self._news |= new
             self._has_news.set()
 

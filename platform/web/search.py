@@ -41,8 +41,8 @@ def add_source(kind: str, icon: str, find: Find) -> None:
 def search(actor: Actor, text: str) -> list[tuple[str, str, Sequence[Hit]]]:
     """Return kind, icon and hits of every kind that has any."""
     text = text[:MOST_LETTERS]
-    found = [(kind, icon, find(actor, text)) for kind, (icon, find) in _sources.items()]
-    return [(kind, icon, hits) for kind, icon, hits in found if hits]
+    groups = [(kind, icon, find(actor, text)) for kind, (icon, find) in _sources.items()]
+    return [(kind, icon, hits) for kind, icon, hits in groups if hits]
 
 
 def find_rows(rows: QuerySet[M], text: str, *fields: str) -> list[M]:
@@ -60,12 +60,12 @@ def find_rows(rows: QuerySet[M], text: str, *fields: str) -> list[M]:
 
 
 def _find_pages(actor: Actor, text: str) -> Sequence[Hit]:
-    wanted = text.casefold()
+    needle = text.casefold()
     pages = [(entry, "") for entry in navigation.entries()] + [(tab, "Settings") for tab in navigation.tabs(actor)]
     return [
         Hit(page.label, page.url, detail)
         for page, detail in pages
-        if wanted in f"{detail} {page.label} {page.words}".casefold()
+        if needle in f"{detail} {page.label} {page.words}".casefold()
     ][:LIMIT]
 
 

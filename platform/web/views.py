@@ -9,10 +9,10 @@ from web import navigation, search
 
 def search_page(request: PageRequest) -> HttpResponse:
     """Show what the search box found, by kind; htmx asks for the short list below the box while somebody types."""
-    wanted = text(request, "q")
-    groups = search.search(request.actor, wanted) if wanted else []
+    query = text(request, "q")
+    groups = search.search(request.actor, query) if query else []
     template = "web/parts/found.html" if request.htmx else "web/search.html"
-    return render(request, template, {"search_text": wanted or "", "groups": groups})
+    return render(request, template, {"search_text": query or "", "groups": groups})
 
 
 def activity(request: PageRequest) -> HttpResponse:

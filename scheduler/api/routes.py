@@ -152,8 +152,8 @@ def list_consumption(request: ApiRequest, filters: Query[schemas.ConsumptionFilt
     They are exact to a minute within the last day, to 15 minutes within 14 days, else to 6 hours.
     """
     since = filters.since or clock.now() - timedelta(days=1)
-    found = usage.list_consumption(actor=request.actor, since=since, until=filters.until, project=filters.project)
-    return {"items": found}
+    rows = usage.list_consumption(actor=request.actor, since=since, until=filters.until, project=filters.project)
+    return {"items": rows}
 
 
 @router.get("/scheduler/nodes", response=schemas.NodesOut, operation_id="scheduler_list_nodes")
@@ -161,8 +161,8 @@ def list_nodes(
     request: ApiRequest, resource: str | None = None, cursor: Cursor = None, limit: Limit = 100
 ) -> Page[object]:
     """List the nodes of all compute resources and what is held on them."""
-    found = node_selectors.list_nodes(actor=request.actor, resource=resource)
-    return paginate(found, cursor=cursor, limit=limit).map(schemas.NodeOut.of)
+    nodes = node_selectors.list_nodes(actor=request.actor, resource=resource)
+    return paginate(nodes, cursor=cursor, limit=limit).map(schemas.NodeOut.of)
 
 
 @router.patch("/scheduler/nodes/{node_id}", response=schemas.NodeOut, operation_id="scheduler_set_drained")

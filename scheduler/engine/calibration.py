@@ -115,9 +115,9 @@ class Started:
 def compare(scores: Sequence[Score], multiples: Sequence[float]) -> Started:
     """Return how waits compare with what was told. Jobs that were told no P90 are left out of its part."""
 
-    def parts(told: Sequence[tuple[float, float]]) -> list[float]:
-        started = [sum(waited_s <= times * told_s for waited_s, told_s in told) for times in multiples]
-        return [count / len(told) for count in started] if told else []
+    def parts(pairs: Sequence[tuple[float, float]]) -> list[float]:
+        started = [sum(waited_s <= times * told_s for waited_s, told_s in pairs) for times in multiples]
+        return [count / len(pairs) for count in started] if pairs else []
 
     likely = [(score.waited_s, score.likely_s) for score in scores]
     late = [(score.waited_s, score.late_s) for score in scores if score.late_s is not None]
@@ -170,9 +170,9 @@ class _Waits:
 class _Past:
     """What the engine said of waits, and how long they were or are by now, for one of both quantiles."""
 
-    def __init__(self, said: Iterable[tuple[Score, float]]) -> None:
+    def __init__(self, scores: Iterable[tuple[Score, float]]) -> None:
         self._all, self._by_class = _Waits(), defaultdict[str, _Waits](_Waits)
-        for score, said_s in sorted(said, key=itemgetter(1)):
+        for score, said_s in sorted(scores, key=itemgetter(1)):
             for waits in (self._all, self._by_class[score.wait_class]):
                 (waits.going_on if score.goes_on else waits.ended).append((said_s, score.waited_s))
 
@@ -204,15 +204,15 @@ def _cover(part: float, ratios: list[tuple[float, bool]]) -> float:
     A wait that goes on will have a greater ratio. So what it counts is shared by those above it.
     """
     ratios.sort()
-    covered, weight, found = 0.0, 1.0, 0.0
+    covered, weight, mass = 0.0, 1.0, 0.0
     for above, (ratio, goes_on) in zip(reversed(range(len(ratios))), ratios, strict=True):
         if not goes_on:
-            covered, found = covered + weight, ratio
+            covered, mass = covered + weight, ratio
             if covered >= part * (len(ratios) + 1):
                 break
         elif above:
             weight *= 1 + 1 / above
-    return found
+    return mass
 
 
 def _nearest(pairs: Sequence[_Pair], said_s: float, count: int) -> Sequence[_Pair]:

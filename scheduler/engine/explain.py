@@ -321,15 +321,15 @@ def _suggestions_past(bounds: Sequence[Bound]) -> tuple[Suggestion, ...]:
 
 
 def _passed(job: Job, amounts: Sequence[int], kind: BoundKind) -> tuple[Bound, ...]:
-    found = []
+    causes = []
     for queue in job.line:
         bounds, held = (queue.view.quota, queue.firm) if kind is BoundKind.QUOTA else (queue.view.limit, queue.held)
-        found += [
+        causes += [
             Bound(queue.view.id, queue.view.name, kind, resource, bound, int(have), asked)
             for resource, bound, have, asked in zip(_RESOURCES, bounds, held, amounts, strict=True)
             if bound is not None and asked and have + asked > bound
         ]
-    return tuple(found)
+    return tuple(causes)
 
 
 def _name_of(report: FitReport) -> str:

@@ -130,11 +130,11 @@ class Forward:
         """Return the id of the queue of a job that is there or arrives."""
         return self._arrivals[job_id].view.queue_id if job_id in self._arrivals else self._begin[job_id].queue_id
 
-    def starts(self, wanted: Collection[str] | None = None) -> dict[str, StartForecast]:
+    def starts(self, job_ids: Collection[str] | None = None) -> dict[str, StartForecast]:
         """Return by id when each job starts that waits or arrives; of those that are `wanted` only, where given."""
         waiting = [job.view.id for job in self.session.waiting.values() if not _is_up(job)]
-        found = {job_id for job_id in (*waiting, *self._arrivals) if wanted is None or job_id in wanted}
-        return self._forecast(found, self._arrivals)
+        pending_ids = {job_id for job_id in (*waiting, *self._arrivals) if job_ids is None or job_id in job_ids}
+        return self._forecast(pending_ids, self._arrivals)
 
     def start_of(
         self,
@@ -553,11 +553,11 @@ def _ahead(one: _Pass, job_id: str) -> int:
 def _holders(one: _Pass, job_id: str) -> tuple[Holder, ...]:
     """Return those whose ends let a job start on its nodes, the last first, and no more than free what it asks for."""
     start = one.starts[job_id]
-    found: list[Holder] = []
+    holders: list[Holder] = []
     for other, run in one.ended:
         if run.ends_s > start.began_s or set(start.node_ids).isdisjoint(run.node_ids) or other == job_id:
             continue
-        found.append(Holder(other, run.ends_s, run.gpu_milli, other in one.starts))
-        if start.gpu_milli and sum(holder.gpu_milli for holder in found) >= start.gpu_milli:
+        holders.append(Holder(other, run.ends_s, run.gpu_milli, other in one.starts))
+        if start.gpu_milli and sum(holder.gpu_milli for holder in holders) >= start.gpu_milli:
             break
-    return tuple(found)
+    return tuple(holders)

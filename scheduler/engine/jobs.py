@@ -226,8 +226,8 @@ def _spare_groups(group: Group) -> "list[Group | PodSet]":
     """Return the children that are up though enough others are, the last first."""
     up = [child for child in group.children if _is_any_up(child)]
     spare = list(reversed(up[group.least :]))
-    kept = [child for child in up if child not in spare]
-    return spare + [deeper for child in kept if isinstance(child, Group) for deeper in _spare_groups(child)]
+    required = [child for child in up if child not in spare]
+    return spare + [deeper for child in required if isinstance(child, Group) for deeper in _spare_groups(child)]
 
 
 def _is_any_up(child: "Group | PodSet") -> bool:
@@ -244,15 +244,15 @@ def _missing(child: "Group | PodSet", *, retrial: bool) -> list[Pod] | None:
         return waiting[:needed] if len(waiting) >= needed else None
     unsatisfied = [part for part in child.children if not part.is_satisfied()]
     needed = child.least - (len(child.children) - len(unsatisfied))
-    found: list[Pod] = []
+    missing: list[Pod] = []
     for part in sorted(unsatisfied, key=_need) if len(unsatisfied) > 1 else unsatisfied:
         if needed <= 0:
             break
         pods = _missing(part, retrial=retrial)
         if pods is not None:
-            found += pods
+            missing += pods
             needed -= 1
-    return found if needed <= 0 else None
+    return missing if needed <= 0 else None
 
 
 def _need(child: "Group | PodSet") -> tuple[bool, float]:

@@ -179,12 +179,12 @@ def count(profile: Profile, taken: Iterable[int]) -> int:
 
 def count_each(profiles: Sequence[Profile], taken: Iterable[int]) -> dict[Profile, int]:
     """Return how many slices of each profile find capacity once the harder to place of those asked for have theirs."""
-    left, found = list(taken), dict[Profile, int]()
+    left, counts = list(taken), dict[Profile, int]()
     for profile in dict.fromkeys(_hardest_first(profiles)):
-        found[profile] = count(profile, left)
+        counts[profile] = count(profile, left)
         for _ in range(profiles.count(profile)):
             _take_least(profile, left)
-    return found
+    return counts
 
 
 def largest_mib(geometry: Geometry, count: int, taken: Sequence[int]) -> int:

@@ -173,8 +173,8 @@ class NodeTable:
     def with_gpus(self, gpus: int, *, fewer_than: int) -> list[NodeLedger] | None:
         """Return the nodes with so many whole devices free now or soon, None if they are not fewer."""
         self._refresh()
-        found = np.flatnonzero(self._rows[_GPUS] >= gpus)
-        return [self.nodes[index] for index in found.tolist()] if len(found) < fewer_than else None
+        rows = np.flatnonzero(self._rows[_GPUS] >= gpus)
+        return [self.nodes[index] for index in rows.tolist()] if len(rows) < fewer_than else None
 
     def parts(self, at: Where) -> tuple[Numbers, Numbers]:
         """Return what is free for shares on the devices in shared use of some nodes, and what nobody uses there yet.

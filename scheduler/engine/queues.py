@@ -153,7 +153,7 @@ def _divide(siblings: list[QueueState], total: Sequence[float], usage_pull: floa
         shares = divide(int(total[resource]), claims, unit=unit, usage_pull=usage_pull)
         for queue in siblings:
             queue.fair[resource] = shares[queue.view.id]
-            wanted = max(inf if queue.view.quota[resource] is None else queue.quota[resource], queue.fair[resource])
-            queue.may_hold[resource] = min(queue.limit[resource], wanted)
+            ceiling = max(inf if queue.view.quota[resource] is None else queue.quota[resource], queue.fair[resource])
+            queue.may_hold[resource] = min(queue.limit[resource], ceiling)
     for queue in siblings:
         _divide(queue.children, queue.fair, usage_pull)

@@ -131,9 +131,9 @@ def _charge_before(session: Session, pod: Pod) -> int:
 
 def list_job_ids(receipts: Iterable[Receipt]) -> set[str]:
     """Return the ids of all jobs that receipts name."""
-    found: set[str] = set()
+    job_ids: set[str] = set()
     for receipt in receipts:
-        found |= {receipt.job_id, *(each.job_id for each in receipt.alternatives)}
+        job_ids |= {receipt.job_id, *(each.job_id for each in receipt.alternatives)}
         if receipt.claimant_id is not None:
-            found.add(receipt.claimant_id)
-    return found
+            job_ids.add(receipt.claimant_id)
+    return job_ids

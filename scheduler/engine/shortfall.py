@@ -123,9 +123,9 @@ class FitReport:
 
     def _count_parts(self, able: Flags, nodes: Sequence[NodeLedger]) -> Numbers:
         counts = [topology.count_fitting(nodes[index], self.request) for index in np.flatnonzero(able).tolist()]
-        found = np.zeros(len(nodes), np.int64)
-        found[able] = counts
-        return found
+        fitting = np.zeros(len(nodes), np.int64)
+        fitting[able] = counts
+        return fitting
 
 
 def assess(capacities: NodeCapacities, request: Request, is_allowed: Flags) -> FitReport:
@@ -189,10 +189,10 @@ def _slices(node: NodeLedger, request: Request) -> list[int]:
     geometry = node.geometry
     if geometry is None:
         return [node.idle_mig.get(profile, 0) + node.releasing_mig.get(profile, 0) for profile, _ in request.mig]
-    wanted = [(geometry.find(name), count) for name, count in request.mig]
-    known = [profile for profile, count in wanted if profile is not None for _ in range(count)]
-    found = mig.count_each(known, _taken(node))
-    return [found[profile] if profile is not None else 0 for profile, _ in wanted]
+    profiles = [(geometry.find(name), count) for name, count in request.mig]
+    known = [profile for profile, count in profiles if profile is not None for _ in range(count)]
+    counts = mig.count_each(known, _taken(node))
+    return [counts[profile] if profile is not None else 0 for profile, _ in profiles]
 
 
 def _taken(node: NodeLedger) -> list[int]:

@@ -88,8 +88,8 @@ class Request:
         if self.share_mib:
             smallest = geometry.smallest(self.share_mib)
             return [smallest] * self.devices if smallest is not None else None
-        found = [geometry.find(profile) for profile, count in self.mig for _ in range(count)]
-        return [profile for profile in found if profile is not None] if found and None not in found else None
+        slices = [geometry.find(profile) for profile, count in self.mig for _ in range(count)]
+        return [profile for profile in slices if profile is not None] if slices and None not in slices else None
 
     def charge_milli(self, kind: Kind) -> int:
         """Return the GPU that counts against quotas, in thousandths, on devices of so much memory, or so cut.

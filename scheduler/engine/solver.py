@@ -45,12 +45,12 @@ def solve(session: Session, jobs: Sequence[Job], candidates: Callable[[], Victim
     Several jobs must ask for as many GPUs, one pod each: they are served in one go, with the first victims that might
     be enough.
     """
-    wanted = {job: job.next_pods(retrial=len(jobs) == 1) for job in jobs}
-    pods = [pod for pods in wanted.values() for pod in pods]
+    claims = {job: job.next_pods(retrial=len(jobs) == 1) for job in jobs}
+    pods = [pod for pods in claims.values() for pod in pods]
 
     def attempt() -> bool:
         if len(jobs) > 1:
-            return _try(session, wanted, [], candidates(), judge, most=1) is not None
+            return _try(session, claims, [], candidates(), judge, most=1) is not None
         return _grow(session, jobs[0], pods, candidates, judge)
 
     return bool(pods) and pools.in_order(session, jobs[0], pods, attempt)
@@ -68,18 +68,18 @@ def _grow(session: Session, job: Job, pods: list[Pod], candidates: Callable[[], 
     size = 1
     while size < len(pods):
         checkpoint = session.checkpoint()
-        found = _try(session, {job: pods[:size]}, recorded, candidates(), judge)
+        solution = _try(session, {job: pods[:size]}, recorded, candidates(), judge)
         session.rollback(checkpoint)
-        if found is None:
+        if solution is None:
             break
-        recorded = found
+        recorded = solution
         size *= growth
     return _try(session, {job: pods}, recorded, candidates(), judge) is not None
 
 
 def _try(  # noqa: PLR0917 (the parts of one question)
     session: Session,
-    wanted: Wanted,
+    claims: Wanted,
     recorded: list[Unit],
     candidates: VictimQueue,
     judge: Judge,
@@ -89,7 +89,7 @@ def _try(  # noqa: PLR0917 (the parts of one question)
 
     At most `most` sets of victims are simulated.
     """
-    pods = [pod for pods in wanted.values() for pod in pods]
+    pods = [pod for pods in claims.values() for pod in pods]
     seen: list[Unit] = []
     for units in islice(_scenarios(session, pods, candidates, recorded, seen), most):
         if session.cause.code is StopCode.MOVED:
@@ -99,13 +99,13 @@ def _try(  # noqa: PLR0917 (the parts of one question)
         is_allowed = judge(pods, units)
         for is_wanted_first in _orders(session):
             checkpoint = session.checkpoint()
-            is_served = _play(session, wanted, units, is_wanted_first=is_wanted_first)
+            is_served = _play(session, claims, units, is_wanted_first=is_wanted_first)
             if is_served and is_allowed(_still(units, lambda pod: pod.state not in HOLDING)):
                 changed = _still(units, lambda pod: pod.state not in ACTIVE)
                 if session.cause.claim is not None:
                     session.cause.claim.passed_over = _passed_over(session, pods, units, seen, candidates)
-                if len(wanted) > 1:
-                    _name_claimants(session, wanted, changed)
+                if len(claims) > 1:
+                    _name_claimants(session, claims, changed)
                 return changed
             session.rollback(checkpoint)
     return None
@@ -187,14 +187,14 @@ def _passed_over(
     in_vain = [unit for unit in seen if evicted.isdisjoint(unit)][:MOST_IN_VAIN]
     may_help = _filter_of(session, pods)
     candidates.look_at_most(MOST_LOOKS)
-    found = [PassedOver(unit[0].job, session.charge_all(unit)[0], WhyNot.NOT_ENOUGH) for unit in in_vain]
+    alternatives = [PassedOver(unit[0].job, session.charge_all(unit)[0], WhyNot.NOT_ENOUGH) for unit in in_vain]
     last = {pod.job.queue: pod.job for unit in taken for pod in unit}
-    while len(found) < MOST_PASSED_OVER and (unit := candidates.pop()) is not None:
+    while len(alternatives) < MOST_PASSED_OVER and (unit := candidates.pop()) is not None:
         if evicted.isdisjoint(unit) and may_help(unit):
             victim = last.get(unit[0].job.queue)
             why = WhyNot.OTHER_QUEUE if victim is None else _why_after(session, unit[0].job, victim)
-            found.append(PassedOver(unit[0].job, session.charge_all(unit)[0], why))
-    return tuple(found)
+            alternatives.append(PassedOver(unit[0].job, session.charge_all(unit)[0], why))
+    return tuple(alternatives)
 
 
 def _why_after(session: Session, job: Job, victim: Job) -> WhyNot:
@@ -221,27 +221,27 @@ def _filter_of(session: Session, pods: Sequence[Pod]) -> Callable[[Unit], bool]:
     )
 
 
-def _play(session: Session, wanted: Wanted, units: Sequence[Unit], *, is_wanted_first: bool) -> bool:
+def _play(session: Session, claims: Wanted, units: Sequence[Unit], *, is_wanted_first: bool) -> bool:
     """Evict the victims, then serve the jobs and the victims in the usual order, with reservations only."""
     for pod in (pod for unit in units for pod in unit if pod.state in HOLDING):
         session.evict(pod)
     victims = [pod.job for unit in units for pod in unit]
     if is_wanted_first:
-        return _serve(session, wanted, wanted) == len(wanted) and not _serve(session, wanted, victims)
-    return _serve(session, wanted, [*wanted, *victims]) == len(wanted)
+        return _serve(session, claims, claims) == len(claims) and not _serve(session, claims, victims)
+    return _serve(session, claims, [*claims, *victims]) == len(claims)
 
 
-def _serve(session: Session, wanted: Wanted, jobs: Iterable[Job]) -> int:
+def _serve(session: Session, claims: Wanted, jobs: Iterable[Job]) -> int:
     """Serve some jobs in the usual order; return how many of the wanted ones were served, 0 if not all could be."""
 
     def next_pods(job: Job) -> list[Pod]:
-        return wanted[job] if job in wanted else job.next_pods(retrial=True)
+        return claims[job] if job in claims else job.next_pods(retrial=True)
 
     waiting = JobQueue(session, line_up(dict.fromkeys(jobs), session.policy), next_pods)
     served = 0
     while (turn := waiting.pop()) is not None:
         job, next_up = turn
-        if job in wanted:
+        if job in claims:
             if not place_as_asked(session, job, next_up, reserve_only=True):
                 return 0
             served += 1

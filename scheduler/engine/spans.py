@@ -10,7 +10,7 @@ class Level:
 
     number: int
     span: timedelta
-    kept: timedelta
+    retention: timedelta
 
     def begin_of(self, moment: datetime) -> datetime:
         """Return when the span begins in which a moment lies."""
@@ -32,7 +32,7 @@ LEVELS = (
 
 def level_for(past: timedelta) -> Level:
     """Return the finest level that reaches so far back in at most about 700 samples."""
-    return next((level for level in LEVELS if past <= min(level.kept, _MOST_SAMPLES * level.span)), LEVELS[-1])
+    return next((level for level in LEVELS if past <= min(level.retention, _MOST_SAMPLES * level.span)), LEVELS[-1])
 
 
 _MOST_SAMPLES = 700

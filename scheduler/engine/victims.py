@@ -141,19 +141,19 @@ class VictimQueue:
 
     def _worst(self, queues: list[QueueState]) -> QueueState | None:
         """Return the leaf from which the next unit comes."""
-        found: list[tuple[QueueState, QueueState, Unit]] = []
+        candidates: list[tuple[QueueState, QueueState, Unit]] = []
         for queue in queues:
             leaf = self._worst(queue.children) if queue.children else queue
             if leaf is not None and (front := self._front(leaf)) is not None:
-                found.append((queue, leaf, front[1][-1]))
-        if len(found) <= 1:
-            return found[0][1] if found else None
+                candidates.append((queue, leaf, front[1][-1]))
+        if len(candidates) <= 1:
+            return candidates[0][1] if candidates else None
         keys = []
-        for queue, _, unit in found:
+        for queue, _, unit in candidates:
             taken, amounts = self._taken.get(queue.view.id, (0, 0, 0)), self._charge_all(unit)
             less = (taken[0] + amounts[0], taken[1] + amounts[1], taken[2] + amounts[2])
             keys.append(self._queue_key(queue, less))
-        return found[max(range(len(found)), key=keys.__getitem__)][1]
+        return candidates[max(range(len(candidates)), key=keys.__getitem__)][1]
 
     def _front(self, leaf: QueueState) -> tuple[Key, list[Unit]] | None:
         """Return the next job of a queue with its units: one not touched yet, or one that was begun."""

@@ -63,12 +63,12 @@ def find_proof(workload: Workload | None) -> ProofText | None:
     answer = workload.answer if workload is not None else None
     if answer is None:
         return None
-    said = answer.proof
+    stored = answer.proof
     return ProofText(
         advice=answer.advice,
-        bounds=[_bound(bound) for bound in said["bounds"]],
-        nodes=[_node(node) for node in said["nearest"]],
-        others=[(said["others"][cause], words) for cause, words in _CAUSES.items() if cause in said["others"]],
+        bounds=[_bound(bound) for bound in stored["bounds"]],
+        nodes=[_node(node) for node in stored["nearest"]],
+        others=[(stored["others"][cause], words) for cause, words in _CAUSES.items() if cause in stored["others"]],
     )
 
 

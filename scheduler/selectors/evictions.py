@@ -122,11 +122,11 @@ def view_evictions(*, actor: Actor, rows: Iterable[Eviction]) -> list[EvictionVi
 def list_weeks(*, actor: Actor, project: str | None = None, since: datetime | None = None) -> list[EvictionWeek]:
     """Return by project and week what was evicted, the newest week first."""
     rows = list_evictions(actor=actor, project=project, since=since).order_by()
-    found = rows.annotate(week=TruncWeek("at")).values("week", name=F("project__name"))
-    found = found.annotate(count=Count("pk"), moves=Count("pk", filter=Q(is_moved=True)), lost=Sum("lost_gpu_s"))
+    weeks = rows.annotate(week=TruncWeek("at")).values("week", name=F("project__name"))
+    weeks = weeks.annotate(count=Count("pk"), moves=Count("pk", filter=Q(is_moved=True)), lost=Sum("lost_gpu_s"))
     return [
         EvictionWeek(each["name"], each["week"], each["count"], each["moves"], each["lost"])
-        for each in found.order_by("-week", "name")
+        for each in weeks.order_by("-week", "name")
     ]
 
 

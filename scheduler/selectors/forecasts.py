@@ -142,25 +142,25 @@ class Outlooks:
         self._grain = 0.0 if is_exact else GRAIN
         self._passes = passes
 
-    def of_waiting(self, wanted: Collection[str] | None = None) -> list[Outlook]:
+    def of_waiting(self, job_ids: Collection[str] | None = None) -> list[Outlook]:
         """Return the outlook of each pending workload and each arrival; of the `wanted` ones only, where given."""
         code = Coalesce("answer__code", "reason_code")
         rows = pending_workloads().values_list("pk", code, "enqueued_at", "requeued_at")
         waits = {pk: (code, requeued_at or enqueued_at) for pk, code, enqueued_at, requeued_at in rows}
-        found = []
+        outlooks = []
         for pool_id, view in self._views.items():
             arrivals = self._arrivals.get(pool_id, {})
             present = [*(job_id for job_id in view.jobs if job_id in waits), *arrivals]
-            asked = {job_id for job_id in present if wanted is None or job_id in wanted}
+            asked = {job_id for job_id in present if job_ids is None or job_id in job_ids}
             if asked:
                 forward = self._forward(pool_id)
                 shares = self._shares_now(forward, asked - arrivals.keys())
                 for job_id, start in forward.starts(asked).items():
                     if job_id in arrivals:
-                        found.append(self._outlook_of(forward, arrivals[job_id], start))
+                        outlooks.append(self._outlook_of(forward, arrivals[job_id], start))
                     else:
-                        found.append(self._outlook(forward, job_id, start, shares[job_id], waits[job_id]))
-        return found
+                        outlooks.append(self._outlook(forward, job_id, start, shares[job_id], waits[job_id]))
+        return outlooks
 
     def of_probe(self, probe: Probe) -> Outlook:
         """Return the outlook of a job that is not there."""
@@ -342,11 +342,11 @@ _MULTIPLES = [number / 10 for number in range(31)]
 
 def list_quality(*, actor: Actor) -> list[PoolQuality]:  # noqa: ARG001 (every actor may know)
     """Return how well forecasts hold, by pool, with all that a plot needs."""
-    found = []
+    qualities = []
     for pk, name in _pools():
         scores = scores_of(pk)
-        found.append(PoolQuality(_coverage(name, scores), calibration.compare(scores, _MULTIPLES)))
-    return found
+        qualities.append(PoolQuality(_coverage(name, scores), calibration.compare(scores, _MULTIPLES)))
+    return qualities
 
 
 def list_coverage(*, actor: Actor) -> list[PoolCoverage]:  # noqa: ARG001 (every actor may know)

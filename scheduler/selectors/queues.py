@@ -57,13 +57,15 @@ def get_queue(*, actor: Actor, project: str, pool: str = DEFAULT) -> Queue:
 
 def list_departments(*, actor: Actor, pool: str = DEFAULT) -> list[Queue]:
     """Return the departments of a pool by name, with the one above each; of these an actor sees those above them."""
-    found = {queue.pk: queue for queue in Queue.objects.filter(pool__name=pool, project=None).select_related("parent")}
+    departments = {
+        queue.pk: queue for queue in Queue.objects.filter(pool__name=pool, project=None).select_related("parent")
+    }
     if actor.is_site_admin:
-        visible = set(found)
+        visible = set(departments)
     else:
         own = Queue.objects.filter(pool__name=pool, project_id__in=actor.project_ids)
-        visible = {pk for parent_id in own.values_list("parent_id", flat=True) for pk in _line(parent_id, found)}
-    return sorted((queue for pk, queue in found.items() if pk in visible), key=lambda queue: queue.name)
+        visible = {pk for parent_id in own.values_list("parent_id", flat=True) for pk in _line(parent_id, departments)}
+    return sorted((queue for pk, queue in departments.items() if pk in visible), key=lambda queue: queue.name)
 
 
 def get_department(*, actor: Actor, name: str, pool: str = DEFAULT) -> Queue:
@@ -82,14 +84,14 @@ def find_changed(
     require_pool(actor=actor, name=pool)
     projects = {queue.label: queue for queue in list_queues(actor=actor, pool=pool)}
     departments = {queue.name: queue for queue in list_departments(actor=actor, pool=pool)}
-    found = []
+    changed = []
     for name, is_department, change in changes:
         queue = (departments if is_department else projects).get(name)
         if queue is None:
             kind = "department" if is_department else "project"
             raise QueueNotFound(f"There is no {kind} called '{name}' with a queue in the pool {pool}.")
-        found.append((queue, change))
-    return found
+        changed.append((queue, change))
+    return changed
 
 
 def find_idle_limited() -> QuerySet[Queue]:

@@ -558,13 +558,13 @@ _Q = TypeVar("_Q", Queue, QueueView)
 def _lines_of(queues: Sequence[_Q]) -> Mapping[str, Sequence[_Q]]:
     """Return by its id each queue with those above it, upwards."""
     by_id = {queue.id: queue for queue in queues}
-    found = {}
+    lines = {}
     for queue in queues:
         line = [queue]
         while (parent := by_id.get(line[-1].parent_id or "")) is not None:
             line.append(parent)
-        found[queue.id] = line
-    return found
+        lines[queue.id] = line
+    return lines
 
 
 def _ages_that_matter(
@@ -573,7 +573,7 @@ def _ages_that_matter(
     pools: Mapping[str, _PoolRules],
 ) -> Mapping[str, Sequence[float]]:
     """Return by queue the ages, in seconds, at which a running job of it begins to be treated otherwise."""
-    found = {}
+    limits = {}
     for pool_id, queue in queues:
         sharing = pools[pool_id].sharing
         ages: set[float | None] = {sharing.reclaim_min_runtime_s or None, sharing.surplus_min_runtime_s or None}
@@ -581,8 +581,8 @@ def _ages_that_matter(
             ages |= {above.reclaim_min_runtime_s, above.surplus_min_runtime_s, above.preempt_min_runtime_s}
             ages |= {above.training.run_at_most_s, above.interactive.run_at_most_s}
         if known := sorted(age for age in ages if age is not None):
-            found[queue.id] = known
-    return found
+            limits[queue.id] = known
+    return limits
 
 
 def _age(ages: Sequence[float], since: datetime, now: datetime) -> tuple[float, datetime | None]:

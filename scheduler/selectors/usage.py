@@ -118,12 +118,12 @@ def list_consumption(
                 before = totals.get(pk, (0.0, 0.0))
                 totals[pk] = (before[0] + gpu_s, before[1] + price)
     simulated = find_simulated_pools()
-    found = [
+    consumption = [
         Consumption(*names[pk], gpu_s, price, has_simulated=names[pk][1] in simulated)
         for pk, (gpu_s, price) in totals.items()
         if gpu_s or price
     ]
-    return sorted(found, key=lambda each: (-each.gpu_s, each.project, each.pool))
+    return sorted(consumption, key=lambda each: (-each.gpu_s, each.project, each.pool))
 
 
 def _shown(  # noqa: PLR0917 (the parts of one question)
@@ -145,11 +145,11 @@ def _shown(  # noqa: PLR0917 (the parts of one question)
             if pk in labels:
                 totals[pk] += gpu_s + pending_gpu_s
     chosen = sorted(totals, key=lambda pk: (-totals[pk], pk))[:most]
-    found: dict[str, list[QueueSample]] = {pk: [] for pk in chosen}
+    samples: dict[str, list[QueueSample]] = {pk: [] for pk in chosen}
     for row in _samples(of_pool.filter(queue__in=chosen), level, since):
-        found[row.queue_id].append(row)
+        samples[row.queue_id].append(row)
     for pk in sorted(chosen, key=labels.__getitem__):
-        yield labels[pk], found[pk]
+        yield labels[pk], samples[pk]
 
 
 def _line(

@@ -153,10 +153,10 @@ def _check_ancestors(queue: Queue, parent_ids: Mapping[str, str | None]) -> None
 
 
 def _read_labels(labels: object) -> list[str]:
-    found = [str(label) for label in labels] if isinstance(labels, list | tuple) else []
-    if len(found) > _MOST_LABELS or any(not all(label.partition("=")[::2]) for label in found):
+    texts = [str(label) for label in labels] if isinstance(labels, list | tuple) else []
+    if len(texts) > _MOST_LABELS or any(not all(label.partition("=")[::2]) for label in texts):
         raise InvalidQuota("A label of nodes is written key=value.")
-    return found
+    return texts
 
 
 def _read_rank(queue: Queue, rank: object) -> int | None:

@@ -52,7 +52,7 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     """
     known = {node.name: node for node in _lock_nodes(resource_id)}
     pool_id = _pool_of(resource_id, resource_name, nodes, known)
-    wanted = {
+    reported = {
         report.name: Node(
             pool_id=pool_id,
             resource_id=resource_id,
@@ -73,11 +73,11 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     devices = {
         report.name: [(gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes) for gpu in report.gpus] for report in nodes
     }
-    changed = _update_nodes(known, wanted, devices)
-    new = [wanted[name] for name in sorted(wanted.keys() - known.keys())]
+    changed = _update_nodes(known, reported, devices)
+    new = [reported[name] for name in sorted(reported.keys() - known.keys())]
     Node.objects.bulk_create(new)
     _create_gpus((node, devices[node.name]) for node in new)
-    gone = _retire([known[name] for name in sorted(known.keys() - wanted.keys())])
+    gone = _retire([known[name] for name in sorted(known.keys() - reported.keys())])
     if changed or new or gone:
         log.info("scheduler.nodes_changed", resource=resource_name, new=len(new), changed=changed, gone=gone)
         tasks.enqueue_on_commit("scheduler.cycle")
@@ -126,10 +126,10 @@ def _lock_nodes(resource_id: str) -> list[Node]:
     )
 
 
-def _update_nodes(known: Mapping[str, Node], wanted: Mapping[str, Node], devices: Mapping[str, list[Device]]) -> int:
+def _update_nodes(known: Mapping[str, Node], reported: Mapping[str, Node], devices: Mapping[str, list[Device]]) -> int:
     changed = []
-    for name in sorted(known.keys() & wanted.keys()):
-        node, now = known[name], wanted[name]
+    for name in sorted(known.keys() & reported.keys()):
+        node, now = known[name], reported[name]
         has_same_facts = all(getattr(node, fact) == getattr(now, fact) for fact in _FACTS)
         has_same_gpus = sorted(_device(gpu) for gpu in node.gpus.all()) == sorted(devices[name])
         if has_same_facts and has_same_gpus:

@@ -64,9 +64,9 @@ def _figure(held: float | None, asked: float) -> Figure | None:
 
 def _chart_of(quality: PoolQuality) -> Chart | None:
     started = quality.started
-    told = [("P50", 0, LIKELY, started.of_likely), ("P90", 1, LATE, started.of_late)]
+    series = [("P50", 0, LIKELY, started.of_likely), ("P90", 1, LATE, started.of_late)]
     lines = []
-    for name, hue, asked, parts in told:
+    for name, hue, asked, parts in series:
         if parts:
             lines.append(Series(name, hue, [part * _PERCENT for part in parts]))
             aims = [asked * _PERCENT if times == 1 else None for times in started.multiples]

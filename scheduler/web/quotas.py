@@ -259,30 +259,30 @@ def _back(pool: str) -> HttpResponse:
     return redirect(reverse("scheduler:quotas") + query)
 
 
-def _read_rules(said: QueryDict) -> Rules:
+def _read_rules(query: QueryDict) -> Rules:
     """Return the rules of a pool that fields name: a set of them by `preset`, else all. Raises InvalidInput."""
-    if preset := said.get("preset"):
+    if preset := query.get("preset"):
         return Rules(preset=preset)
-    if "sharing" not in said:
+    if "sharing" not in query:
         return Rules()
-    form = SharingForm(said)
+    form = SharingForm(query)
     if not form.is_valid():
         raise InvalidInput(f"These rules cannot be taken. {_errors_of(form)}")
     return form.read()
 
 
-def _read_changes(said: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, QueueSettings]]:
+def _read_changes(query: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, QueueSettings]]:
     """Return the changes that fields name: of one project by `try`, of several by their quotas. Raises InvalidInput."""
-    tried, is_department = said.get("try"), "is_department" in said
+    tried, is_department = query.get("try"), "is_department" in query
     one = next((row for row in rows if row.label == tried and (row.project_id is None) is is_department), None)
-    if one is not None and "gpus" in said:
-        form = QuotaForm(said)
+    if one is not None and "gpus" in query:
+        form = QuotaForm(query)
         if not form.is_valid():
             raise InvalidInput(f"This quota cannot be tried. {_errors_of(form)}")
         return [(one, form.read())]
     changes: list[tuple[Queue, QueueSettings]] = []
     for row in rows:
-        if (amount := said.get(_GPUS + row.pk)) is not None:
+        if (amount := query.get(_GPUS + row.pk)) is not None:
             milli = _read_gpus(amount, row.label)
             if milli != row.gpu_quota_milli:
                 changes.append((row, QueueSettings(gpu_quota_milli=milli)))
@@ -307,7 +307,7 @@ def _tree(
     departments: Sequence[Queue],
     fair: Mapping[str, int],
     trial: QuotaTrial | None,
-    said: QueryDict,
+    form: QueryDict,
     *,
     rules: SharingRules,
 ) -> list[Row]:
@@ -346,7 +346,7 @@ def _tree(
                     then_milli=then.get(queue.pk) if trial is not None else None,
                     field=_GPUS + queue.pk,
                     rules=of_queue(line_of(queue), rules),
-                    written=said.get(_GPUS + queue.pk, f"{queue.gpu_quota_milli / ONE_GPU:g}"),
+                    written=form.get(_GPUS + queue.pk, f"{queue.gpu_quota_milli / ONE_GPU:g}"),
                 )
             )
             rows += inner
@@ -357,11 +357,11 @@ def _tree(
 
 def _moves(request: PageRequest, everywhere: Sequence[pools.PoolView], name: str) -> list[Move]:
     """Return the resources of a pool, each with what a move would do to its work."""
-    found = []
+    moves = []
     for resource in next((view.resources for view in everywhere if view.pool.name == name), ()):
         ids = pools.find_resource_ids(actor=request.actor, names=[resource])
-        found.append(Move(resource, pool_services.work_on_move(actor=request.actor, resource_ids=ids).text))
-    return found
+        moves.append(Move(resource, pool_services.work_on_move(actor=request.actor, resource_ids=ids).text))
+    return moves
 
 
 def _chart_of(rows: Sequence[Row], only: str | None) -> Chart | None:

@@ -49,17 +49,17 @@ def _key(pool_id: str, question: tuple[object, ...]) -> str:
 def _replace(answers: Mapping[str, decisions.Answer]) -> None:
     """Replace the stored answers by these; only what differs is written."""
     known = {pk: fields for pk, *fields in Answer.objects.values_list("pk", *_FIELDS)}
-    said = {key: [str(each.code), each.text, each.advice, _write(each.proof)] for key, each in answers.items()}
+    contents = {key: [str(each.code), each.text, each.advice, _write(each.proof)] for key, each in answers.items()}
     changed = [
         Answer(id=key, **dict(zip(_FIELDS, fields, strict=True)))
-        for key, fields in said.items()
+        for key, fields in contents.items()
         if fields != known.get(key)
     ]
     if changed:
         Answer.objects.bulk_create(
             changed, update_conflicts=True, unique_fields=["id"], update_fields=_FIELDS, batch_size=100
         )
-    if stale := known.keys() - said.keys():
+    if stale := known.keys() - contents.keys():
         Answer.objects.filter(pk__in=stale).delete()
 
 

@@ -144,13 +144,13 @@ def _demand() -> list[Workload]:
     nodes = Node.objects.aggregate(cpu=Sum("cpu_millicores"), memory=Sum("memory_bytes"))
     total = (ONE_GPU * Gpu.objects.count(), nodes["cpu"] or 0, nodes["memory"] or 0)
     shapes = Workload.objects.filter(state=WorkloadState.PENDING).order_by().values(*_SHAPE).annotate(count=Count("pk"))
-    found, now = [], clock.now()
+    demand, now = [], clock.now()
     for shape in shapes:
         count = shape.pop("count")
         needs = (shape["gpu_milli"], shape["cpu_millicores"], shape["memory_bytes"])
         most = max((-(-whole // part) for whole, part in zip(total, needs, strict=True) if part), default=0)
-        found += [Workload(**shape, enqueued_at=now) for _ in range(min(count, most))]
-    return found
+        demand += [Workload(**shape, enqueued_at=now) for _ in range(min(count, most))]
+    return demand
 
 
 def _run(policy: Policy, lease: _Lease) -> CycleReport:

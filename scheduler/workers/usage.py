@@ -163,7 +163,7 @@ def _sum_up(level: Level, now: datetime) -> None:
     PoolSample.objects.bulk_create(pools.values(), ignore_conflicts=True, batch_size=100)
     for each in (below, level):
         for samples in (PoolSample, QueueSample):
-            samples.objects.filter(level=each.number, ends_at__lt=now - each.kept).delete()
+            samples.objects.filter(level=each.number, ends_at__lt=now - each.retention).delete()
 
 
 def _span(level: Level, begin: datetime) -> dict[str, object]:

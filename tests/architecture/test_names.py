@@ -15,6 +15,8 @@ OURS = ("config", "core", "accounts", "web", "datasets", "scheduler", "compute",
 APPS = ("datasets", "scheduler", "compute", "experiments", "flows")
 # Words that once named two things in one app.
 WORDS = {"Comparison", "Row", "Box", "Fact", "Group", "Line", "Shortage", "Proof", "Quota", "Claim", "Placement"}
+# Verbs where a noun says what a variable is.
+VERBS = {"found", "wanted", "told", "said", "kept"}
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "base", "stuff"}
 
 
@@ -49,6 +51,27 @@ def test_a_word_names_one_thing_in_an_app(app):
 
     assert names
     assert [name for name in WORDS if names.count(name) > 1] == []
+
+
+def find_verbs(source: str) -> list[str]:
+    """Return the variables, parameters, fields and attributes of a module that are named by a verb."""
+    nodes = list(ast.walk(ast.parse(source)))
+    variables = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    attributes = [node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    parameters = [node.arg for node in nodes if isinstance(node, ast.arg)]
+    return [name for name in variables + attributes + parameters if name.strip("_") in VERBS]
+
+
+def test_what_a_variable_is_named_by_is_a_noun():
+    sources = [path for path in tracked("*.py") if not {"tests", "migrations"} & set(path.parts)]
+
+    assert {path.relative_to(ROOT): names for path in sources if (names := find_verbs(path.read_text()))} == {}
+
+
+def test_a_planted_verb_is_found():
+    source = "def count(wanted):\n    found: int = 0\n    for said in wanted:\n        self._told = said\n"
+
+    assert find_verbs(source) == ["found", "said", "_told", "wanted"]
 
 
 def test_packages_say_nothing_in_their_init():

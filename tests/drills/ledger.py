@@ -219,7 +219,7 @@ def _come_and_go(dice: random.Random, goes_on: Callable[[], bool]) -> None:
             if suspended and dice.random() < 0.5:
                 suspensions.resume_job(actor=SYSTEM, job=dice.choice(suspended))
         if sum(job.state == JobState.PENDING for job in live) < 20:
-            submissions.submit_job(actor=SYSTEM, project=dice.choice(teams), wanted=wanted)
+            submissions.submit_job(actor=SYSTEM, project=dice.choice(teams), submission=wanted)
         time.sleep(dice.uniform(0, 0.1))
 
 

@@ -44,8 +44,8 @@ class NearlineFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ha
         """List projects, the datasets of a project, or a folder of a commit; of a file itself."""
         path = self._strip_protocol(path)
         with _as_os_errors(path):
-            found = list(self._list(path))
-        return found if detail else [item["name"] for item in found]
+            children = list(self._list(path))
+        return children if detail else [item["name"] for item in children]
 
     def info(self, path: str, **_: Any) -> Info:
         """Return name, size in bytes and type; of a file also its time, mode and content id."""

@@ -60,8 +60,8 @@ def read_settings(
 
 def normalize_url(url: str) -> str:
     """Return the address without a slash at its end. Raises InvalidRequest unless it is an http(s) address."""
-    scheme, found, rest = url.strip().partition("://")
-    if not found:
+    scheme, separator, rest = url.strip().partition("://")
+    if not separator:
         scheme, rest = "http", scheme
     rest = rest.rstrip("/")
     if scheme not in {"http", "https"} or not rest:

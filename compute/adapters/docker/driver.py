@@ -302,10 +302,10 @@ class DockerDriver:
         state, run_id = run["State"], run["Id"]
         known = self._facts.get(run_id)
         if known is None or known["Status"] != state:
-            found = self._ask(lambda: self._engine.get(f"/containers/{run_id}/json"))
-            if found is None:
+            container = self._ask(lambda: self._engine.get(f"/containers/{run_id}/json"))
+            if container is None:
                 return None
-            known = self._facts[run_id] = found["State"]
+            known = self._facts[run_id] = container["State"]
         return known
 
     def _judge_running(self, record_id: str, run: Json, started_at: datetime) -> None:
@@ -460,8 +460,8 @@ class DockerDriver:
         return False
 
     def _find_record(self, name: str) -> Json | None:
-        found: Json | None = self._ask(lambda: self._engine.get(f"/containers/{self._name(name, RECORD)}/json"))
-        return found
+        record: Json | None = self._ask(lambda: self._engine.get(f"/containers/{self._name(name, RECORD)}/json"))
+        return record
 
     def _is_stale(self, record_id: str, created: str) -> bool:
         """Whether nobody prepares a run any more."""

@@ -74,8 +74,8 @@ def _check_version(version: Json) -> str:
     numbers = tuple(int(match[0]) if match else 0 for match in digits)
     if numbers >= OLDEST:
         return ""
-    wanted = ".".join(map(str, OLDEST))
-    return f"The cluster runs Kubernetes {version.get('gitVersion')}; {wanted} is the oldest that works. Upgrade it."
+    oldest = ".".join(map(str, OLDEST))
+    return f"The cluster runs Kubernetes {version.get('gitVersion')}; {oldest} is the oldest that works. Upgrade it."
 
 
 def _missing_permissions(gateway: Gateway, namespace: str, *, with_volumes: bool) -> Iterator[str]:

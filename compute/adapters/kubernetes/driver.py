@@ -108,9 +108,9 @@ class KubernetesDriver:
         self._forgotten: dict[str, int] = {}
         self._telling = threading.Lock()
         self._pods: dict[str, Json] = {}  # those of which the last report was made, by name
-        self._told: dict[str, _Told] = {}  # by run
+        self._reports: dict[str, _Told] = {}  # by run
         self._sharing: list[Json] = []  # the pods that share a GPU, or reserve one
-        self._kept: dict[str, tuple[str, str]] = {}  # the job and the root of an output, which is opened often
+        self._output_roots: dict[str, tuple[str, str]] = {}  # the job and the root of an output, which is opened often
 
     @property
     def connection(self) -> ClusterConnection:
@@ -132,7 +132,7 @@ class KubernetesDriver:
 
     def probe(self) -> Sequence[NodeFacts]:
         """Return the nodes, less what pods of others hold."""
-        found = self._ask(lambda: self._gateway.list("/api/v1/nodes", keep=_trim_node)).items
+        node_objects = self._ask(lambda: self._gateway.list("/api/v1/nodes", keep=_trim_node)).items
         # Ours are known, and may be thousands.
         foreign = {
             "labelSelector": f"{manifests.RESOURCE}!={self._settings.resource}",
@@ -142,7 +142,7 @@ class KubernetesDriver:
         self._exporters = gpu_metrics.find_exporters(pods)
         settings = self._settings
         return nodes.read_nodes(
-            found,
+            node_objects,
             [*pods, *filter(gpu_shares.is_reservation, self._ask(self._cache.list))],
             gpu_resource=settings.gpu_resource,
             is_ours=self._is_ours,
@@ -155,11 +155,11 @@ class KubernetesDriver:
         version = self._ask(lambda: self._gateway.get("/version")) or {}
         backends, no_backends = self._try_list("/apis/trident.netapp.io/v1/tridentbackends", "Trident's backends")
         classes, no_classes = self._try_list("/apis/storage.k8s.io/v1/storageclasses", "storage classes")
-        found = storage.read_backends(backends)
+        backend_facts = storage.read_backends(backends)
         return ClusterFacts(
             version=str(version.get("gitVersion", "")),
-            storage=storage.read_classes(classes, found),
-            backends=found,
+            storage=storage.read_classes(classes, backend_facts),
+            backends=backend_facts,
             unreadable=" ".join(filter(None, (no_classes, no_backends))),
         )
 
@@ -236,11 +236,11 @@ class KubernetesDriver:
         now = clock.now()
         self._read_changes()
         waits = self._settle_shares(now)
-        told = self._read_changes()
-        for each in told:
+        changes = self._read_changes()
+        for each in changes:
             for pod, verdict in () if each.is_settled else states.judge_run(each.pods, now):
                 self._end(pod, verdict, states.grace_period_of(pod))
-        reports = (each.report for each in told if each.report is not None)
+        reports = (each.report for each in changes if each.report is not None)
         return sorted((gpu_shares.explain(each, waits) for each in reports), key=lambda report: report.name)
 
     def _read_changes(self) -> Collection[_Told]:
@@ -254,11 +254,11 @@ class KubernetesDriver:
                 for pod in pods.values():
                     if (run := states.name_of(pod)) in runs and not gpu_shares.is_reservation(pod):
                         runs[run].append(pod)
-                told = {run: each for run, each in self._told.items() if run not in runs}
-                told |= {run: _tell(members) for run, members in runs.items() if members}
+                others = {run: each for run, each in self._reports.items() if run not in runs}
+                others |= {run: _tell(members) for run, members in runs.items() if members}
                 sharing = list(filter(gpu_shares.is_concerned, pods.values()))
-                self._pods, self._told, self._sharing = pods, told, sharing
-            return self._told.values()
+                self._pods, self._reports, self._sharing = pods, others, sharing
+            return self._reports.values()
 
     def _list_pods(self) -> list[Json]:
         """Return the pods of runs that are not forgotten."""
@@ -266,17 +266,17 @@ class KubernetesDriver:
 
     def _settle_shares(self, now: datetime) -> Mapping[str, str]:
         """Reserve the GPUs that jobs share, and give back those that none does; return what runs wait for."""
-        found = gpu_shares.settle(self._sharing, self._settings, now)
-        for pod, verdict in found.end:
+        settlement = gpu_shares.settle(self._sharing, self._settings, now)
+        for pod, verdict in settlement.end:
             self._end(pod, verdict, states.grace_period_of(pod))
-        for manifest, sharers in found.missing:
+        for manifest, sharers in settlement.missing:
             self._change_shared(sharers, partial(self._gateway.create, self._pods_path, manifest))
-        for pod, device in found.open:
+        for pod, device in settlement.open:
             path, patch = f"{self._pods_path}/{pod['metadata']['name']}", gpu_shares.opening(pod, device)
             self._change_shared([pod], partial(self._gateway.patch, path, patch))
-        for reservation in found.unused:
+        for reservation in settlement.unused:
             self._give_back(reservation)
-        return found.waits
+        return settlement.waits
 
     def _change_shared(self, sharers: Sequence[Json], change: Callable[[], Json | None]) -> None:
         """Make or change a pod for those that share a GPU; what the cluster refuses ends them, and nobody else."""
@@ -353,8 +353,8 @@ class KubernetesDriver:
             if meta["annotations"].items() >= annotations.items():
                 continue
             path, patch = f"{self._pods_path}/{meta['name']}", {"metadata": {"annotations": annotations}}
-            if (told := self._ask(partial(self._gateway.patch, path, patch))) is not None:
-                self._cache.put(told)
+            if (patched := self._ask(partial(self._gateway.patch, path, patch))) is not None:
+                self._cache.put(patched)
 
     def _give_back_replica(self, pod: Json) -> bool:
         """End a pod, and remove it once it has; say whether nothing of it runs any more."""
@@ -399,7 +399,9 @@ class KubernetesDriver:
         if not paths:
             return {}
         with ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="metrics") as pool:
-            readings = {pod: each for found in pool.map(self._read_metrics, paths) for pod, each in found.items()}
+            readings = {
+                pod: each for of_exporter in pool.map(self._read_metrics, paths) for pod, each in of_exporter.items()
+            }
         joined = {
             name: gpu_metrics.join_readings([readings.get(pod["metadata"]["name"]) for pod in pods])
             for name, pods in runs.items()
@@ -450,7 +452,7 @@ class KubernetesDriver:
             self._ask(lambda: self._gateway.delete(f"{self._pods_path}/{pod_name}"))
         self._logs.remove(pod_name)
         self._forgotten.pop(pod_name, None)
-        self._kept.pop(pod_name, None)
+        self._output_roots.pop(pod_name, None)
         self._secret_forms.pop(pod_name, None)
 
     def list_leftovers(self) -> Mapping[str, Collection[str]]:
@@ -599,17 +601,17 @@ class KubernetesDriver:
 
     def _find_output(self, name: str) -> OutputReader | None:
         pod_name = object_name(self._settings, name)
-        kept = self._kept.get(pod_name)
-        if kept is None:
+        noted = self._output_roots.get(pod_name)
+        if noted is None:
             pod = self._find_pod(name)
             if pod is None:
                 raise FileNotFoundError(f"The pod of {name} is gone.")
             if not states.has_ended(pod):
                 return None
-            kept = self._note_output(pod)
-            if kept is None:
+            noted = self._note_output(pod)
+            if noted is None:
                 raise FileNotFoundError(f"The output of {name} was not stored.")
-        job_id, root = kept
+        job_id, root = noted
         return self._outputs.open(job_id, root) if root else None
 
     def _note_output(self, pod: Json) -> tuple[str, str] | None:
@@ -617,9 +619,9 @@ class KubernetesDriver:
         root = states.kept_root(pod)
         if root is None:
             return None
-        kept = pod["metadata"]["labels"][manifests.JOB_ID], root
-        _remember(self._kept, pod["metadata"]["name"], kept)
-        return kept
+        note = pod["metadata"]["labels"][manifests.JOB_ID], root
+        _remember(self._output_roots, pod["metadata"]["name"], note)
+        return note
 
     def _is_ours(self, pod: Json) -> bool:
         labels: Mapping[str, str] = pod["metadata"].get("labels") or {}

@@ -26,16 +26,16 @@ _DEVICE, _SLICE = "gpu", "GPU_I_ID"
 
 def find_exporters(pods: Iterable[Json]) -> dict[str, str]:
     """Return by node the path at which the API server passes on the metrics of its exporter."""
-    found = {}
+    paths = {}
     for pod in pods:
         meta, spec = pod["metadata"], pod.get("spec", {})
         labels = meta.get("labels") or {}
         is_running = pod.get("status", {}).get("phase") == "Running"
         if is_running and spec.get("nodeName") and any(labels.get(key) == value for key, value in _LABELS):
-            found[spec["nodeName"]] = (
+            paths[spec["nodeName"]] = (
                 f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{_port_of(spec)}/proxy/metrics"
             )
-    return found
+    return paths
 
 
 def read_metrics(text: str, namespace: str) -> dict[str, GpuReading]:
@@ -46,22 +46,22 @@ def read_metrics(text: str, namespace: str) -> dict[str, GpuReading]:
             labels = sample.labels
             if labels.get("namespace") == namespace and (pod := labels.get("pod")) and isfinite(sample.value):
                 device = labels.get(_DEVICE, ""), labels.get(_SLICE, "")
-                told = pods.setdefault(pod, {}).setdefault(device, {})
-                told[family.name] = sample.value * _READ[family.name]
+                metrics = pods.setdefault(pod, {}).setdefault(device, {})
+                metrics[family.name] = sample.value * _READ[family.name]
     return {pod: _join_devices(devices) for pod, devices in pods.items()}
 
 
 def _join_devices(devices: Mapping[tuple[str, str], Mapping[str, float]]) -> GpuReading:
     """Return what a pod uses of its devices and slices. What is told of a slice's whole device is not its own."""
     sliced = {gpu for gpu, slice_id in devices if slice_id}
-    own = {key: told for key, told in devices.items() if key[1] or key[0] not in sliced}
+    own = {key: metrics for key, metrics in devices.items() if key[1] or key[0] not in sliced}
     uses = [
-        told.get(_SLICE_USE) if slice_id else told.get(_USE, told.get(_SLICE_USE))
-        for (_, slice_id), told in own.items()
+        metrics.get(_SLICE_USE) if slice_id else metrics.get(_USE, metrics.get(_SLICE_USE))
+        for (_, slice_id), metrics in own.items()
     ]
     return GpuReading(
         _percent([use for use in uses if use is not None]),
-        _total([told[_MEMORY_MIB] for told in own.values() if _MEMORY_MIB in told]),
+        _total([metrics[_MEMORY_MIB] for metrics in own.values() if _MEMORY_MIB in metrics]),
     )
 
 

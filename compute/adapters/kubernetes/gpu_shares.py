@@ -116,24 +116,24 @@ def told_device(pod: Mapping[str, Any]) -> str:
 
 def settle(pods: Collection[Json], settings: PodSettings, now: datetime) -> Settlement:
     """Return what is to be done about the GPUs that pods share: these are all it concerns that are not forgotten."""
-    found = Settlement()
+    settlement = Settlement()
     reservations = {pod["metadata"]["name"]: pod for pod in pods if is_reservation(pod)}
     sharers = [pod for pod in pods if reservation_of(pod) and not states.has_ended(pod)]
     orphans: dict[str, list[Json]] = {}
     for pod in sharers:
         if "deletionTimestamp" not in pod["metadata"]:
             reservation = reservations.get(reservation_of(pod))
-            _settle_sharer(found, pod, reservation, now)
+            _settle_sharer(settlement, pod, reservation, now)
             if reservation is None and is_gated(pod):
                 orphans.setdefault(reservation_of(pod), []).append(pod)
     for name, waiting in orphans.items():
-        found.missing.append((build_reservation(settings, name, waiting[0]), waiting))
+        settlement.missing.append((build_reservation(settings, name, waiting[0]), waiting))
     used = {reservation_of(pod) for pod in sharers}
     for name, reservation in reservations.items():
         # Sharers of one that has ended are ended too: the next ones get another.
         if (name not in used or states.has_ended(reservation)) and "deletionTimestamp" not in reservation["metadata"]:
-            found.unused.append(reservation)
-    return found
+            settlement.unused.append(reservation)
+    return settlement
 
 
 def explain(report: JobReport, waits: Mapping[str, str]) -> JobReport:
@@ -142,29 +142,29 @@ def explain(report: JobReport, waits: Mapping[str, str]) -> JobReport:
     return report if wait is None or report.state is not ReportState.STARTING else replace(report, reason=wait)
 
 
-def _settle_sharer(found: Settlement, pod: Json, reservation: Json | None, now: datetime) -> None:
+def _settle_sharer(settlement: Settlement, pod: Json, reservation: Json | None, now: datetime) -> None:
     if not is_gated(pod):
         if not states.is_node_away(pod) and (reservation is None or device_of(reservation) != device_seen_by(pod)):
             reason = "The pod that reserved the GPU it shares has ended, so the GPU may be given to others."
-            found.end.append((pod, Verdict(EndCause.EVICTED, reason)))
+            settlement.end.append((pod, Verdict(EndCause.EVICTED, reason)))
         return
     wait = f"The GPU that it shares is being reserved on {manifests.node_of(pod)}."
     if reservation is not None and "deletionTimestamp" not in reservation["metadata"]:
         if (verdict := _judge(reservation, now)) is not None:
-            found.end.append((pod, verdict))
+            settlement.end.append((pod, verdict))
         elif device := device_of(reservation):
-            found.open.append((pod, device))
+            settlement.open.append((pod, device))
         else:
             wait = f"{wait} {states.explain_pending(reservation)}"
-    found.waits[states.name_of(pod)] = wait
+    settlement.waits[states.name_of(pod)] = wait
 
 
 def _judge(reservation: Json, now: datetime) -> Verdict | None:
     """Return why a device is not reserved and will not be; None: it is, or may be."""
     if states.has_ended(reservation):
-        told = states.container_of(reservation, _TELL).get("state", {}).get("terminated") or {}
-        said = told.get("message") if told.get("exitCode") else ""
-        return refuse(EndCause.NOT_STARTED, said or states.report_of(reservation).reason)
+        terminated = states.container_of(reservation, _TELL).get("state", {}).get("terminated") or {}
+        message = terminated.get("message") if terminated.get("exitCode") else ""
+        return refuse(EndCause.NOT_STARTED, message or states.report_of(reservation).reason)
     verdict = states.judge(reservation, now)
     return None if verdict is None else refuse(verdict.cause, verdict.reason)
 

@@ -138,13 +138,13 @@ class KubernetesForm(ConfigForm):
         return config
 
     def _read_items(self, field: str, read: Callable[[str], T | None]) -> list[T]:
-        found = []
+        items = []
         for item in _items(self.cleaned_data[field]):
             value = read(item)
             if value is None:
                 raise forms.ValidationError(f"'{item}' cannot be read.")
-            found.append(value)
-        return found
+            items.append(value)
+        return items
 
 
 def check(config: Config, credentials: Credentials) -> None:

@@ -268,8 +268,8 @@ def _explain_end(pod: Json, ended: Json | None) -> tuple[EndCause, str]:
     if ended and ended.get("exitCode") == 0 and (rank_of(pod) or kept_root(pod) is not None):
         return EndCause.EXITED, ""
     if verdict := _annotations(pod).get(VERDICT):
-        said = json.loads(verdict)
-        return EndCause(said["cause"]), said["reason"]
+        fields = json.loads(verdict)
+        return EndCause(fields["cause"]), fields["reason"]
     if ended and ended.get("reason") == "OOMKilled":
         return EndCause.OUT_OF_MEMORY, ""
     return _explain_disruption(pod) or _explain_containers(pod, ended)

@@ -67,8 +67,8 @@ def _state_of(backend: Json) -> str:
 def _access_of(storage_class: Json, backends: Collection[BackendFacts]) -> str:
     provisioner = str(storage_class.get("provisioner", ""))
     if provisioner == trident.PROVISIONER:
-        wanted = (storage_class.get("parameters") or {}).get("backendType", "")
-        drivers = {wanted} if wanted else {backend.driver for backend in backends if backend.driver}
+        backend_type = (storage_class.get("parameters") or {}).get("backendType", "")
+        drivers = {backend_type} if backend_type else {backend.driver for backend in backends if backend.driver}
         are_files = {driver.startswith(_FILE_DRIVERS) for driver in drivers}
         return {frozenset({True}): _MANY, frozenset({False}): _ONE}.get(frozenset(are_files), _UNKNOWN)
     if "nfs" in provisioner or provisioner.endswith(_OF_MANY) or provisioner.startswith(_OF_MANY):

@@ -27,30 +27,30 @@ class CheckpointFolders:
         """Return where a folder is, or would be."""
         return self.home / name
 
-    def is_current(self, wanted: CheckpointFolder) -> bool:
+    def is_current(self, checkpoint: CheckpointFolder) -> bool:
         """Whether a folder holds what its next run is to find: the stored tree, or what was made of that here."""
-        if wanted.tree is None:
+        if checkpoint.tree is None:
             return True
-        return self.path(wanted.name).is_dir() and self._read_root(wanted.name) == wanted.tree.root
+        return self.path(checkpoint.name).is_dir() and self._read_root(checkpoint.name) == checkpoint.tree.root
 
     def prepare(self, name: str) -> Path:
         """Return a folder, made where there is none."""
         self.path(name).mkdir(parents=True, exist_ok=True)
         return self.path(name)
 
-    def bring(self, wanted: CheckpointFolder, source: TreeSource, should_stop: ShouldStop) -> None:
+    def bring(self, checkpoint: CheckpointFolder, source: TreeSource, should_stop: ShouldStop) -> None:
         """Put the stored tree in place of what is here. Raises what `source.write` raises; then nothing has changed."""
-        assert wanted.tree is not None  # noqa: S101 (else it is current)
+        assert checkpoint.tree is not None  # noqa: S101 (else it is current)
         self.home.mkdir(parents=True, exist_ok=True)
-        partial, folder = self.home / f"{wanted.name}.partial", self.path(wanted.name)
+        partial, folder = self.home / f"{checkpoint.name}.partial", self.path(checkpoint.name)
         _remove(partial)
         source.write(partial, should_stop)
         _let_owner_write(partial)
         # Who dies in between finds another root noted, and begins anew.
-        self._root(wanted.name).unlink(missing_ok=True)
+        self._root(checkpoint.name).unlink(missing_ok=True)
         _remove(folder)
         partial.rename(folder)
-        self._root(wanted.name).write_text(wanted.tree.root)
+        self._root(checkpoint.name).write_text(checkpoint.tree.root)
 
     def open(self, name: str) -> OutputFolder | None:
         """Return what reads a folder; None where there is none."""

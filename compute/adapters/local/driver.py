@@ -153,8 +153,8 @@ class LocalDriver:
 
     def _stale_checkpoint(self, launch: Launch) -> Tree | None:
         """Return the tree that is to be put in place of what the checkpoint folder of a job holds, if any."""
-        wanted = launch.checkpoint
-        return None if wanted is None or self._checkpoints.is_current(wanted) else wanted.tree
+        checkpoint = launch.checkpoint
+        return None if checkpoint is None or self._checkpoints.is_current(checkpoint) else checkpoint.tree
 
     def _bring_and_start(
         self, folder: JobFolder, launch: Launch, missing: Mapping[Tree, TreeSource], lock: int
@@ -331,8 +331,8 @@ class LocalDriver:
 
     async def open_port(self, name: str, rank: int, port: int) -> TcpConnection:  # noqa: ARG002 (there is one replica)
         """Connect to a port on which a process of the job listens."""
-        found = await wait_for_processes(self._folder(name))
-        return await sockets.connect(found.pids, port)
+        processes = await wait_for_processes(self._folder(name))
+        return await sockets.connect(processes.pids, port)
 
     async def open_terminal(self, name: str, rank: int, request: TerminalRequest) -> LocalTerminal:  # noqa: ARG002
         """Run a command in a terminal, in the job's sandbox, as the job's user and within its limits."""
@@ -366,8 +366,8 @@ class LocalDriver:
             return []
         with self._guard:
             if self._cores is None:
-                found = {marker.name: self._folder(marker.name).read("launch.json") for marker in self._live.iterdir()}
-                self._cores = {name: facts["cores"] for name, facts in found.items() if facts is not None}
+                orders = {marker.name: self._folder(marker.name).read("launch.json") for marker in self._live.iterdir()}
+                self._cores = {name: facts["cores"] for name, facts in orders.items() if facts is not None}
             load = Counter(core for taken in self._cores.values() for core in taken)
             chosen = self._cores[launch.name] = sorted(sorted(cores, key=lambda core: (load[core], core))[:count])
         return chosen
@@ -442,8 +442,8 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | N
 
 def _gpu_packages() -> str:
     """Return the folder of the package that asks NVML; empty where it is not installed, as on many hosts."""
-    found = importlib.util.find_spec("pynvml")
-    return str(Path(found.origin).parent) if found is not None and found.origin is not None else ""
+    package = importlib.util.find_spec("pynvml")
+    return str(Path(package.origin).parent) if package is not None and package.origin is not None else ""
 
 
 def _running(name: str, facts: dict[str, Any]) -> JobReport:

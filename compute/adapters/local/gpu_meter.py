@@ -40,12 +40,12 @@ class GpuReader:
 
     def read(self, pids: Collection[int]) -> GpuUse:
         """Return the use of now. `pids` are the job's processes."""
-        percents = [self._told(self._percent, index, milli, pids) for index, milli in self._gpus]
-        sizes = [self._told(self._memory_bytes, index, milli, pids) for index, milli in self._gpus]
+        percents = [self._measure(self._percent, index, milli, pids) for index, milli in self._gpus]
+        sizes = [self._measure(self._memory_bytes, index, milli, pids) for index, milli in self._gpus]
         total = _sum(percents)
         return GpuUse(None if total is None else round(total / len(self._gpus)), _sum(sizes))
 
-    def _told(
+    def _measure(
         self,
         question: Callable[[Any, bool, Collection[int]], int | None],
         index: int,

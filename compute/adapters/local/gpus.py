@@ -25,10 +25,10 @@ def list_gpus(program: str = "nvidia-smi") -> Sequence[GpuFacts]:
 
 def read_table(text: str) -> Sequence[GpuFacts]:
     """Read the table that nvidia-smi prints; lines that are no table rows (warnings) are passed over."""
-    found = []
+    gpus = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == _FIELDS and cells[0].isdigit() and cells[3].isdigit():
             index, uuid, model, mebibytes = cells
-            found.append(GpuFacts(int(index), uuid, model, int(mebibytes) * 2**20))
-    return tuple(sorted(found, key=lambda gpu: gpu.index))
+            gpus.append(GpuFacts(int(index), uuid, model, int(mebibytes) * 2**20))
+    return tuple(sorted(gpus, key=lambda gpu: gpu.index))

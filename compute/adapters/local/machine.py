@@ -28,5 +28,5 @@ def _memory_bytes() -> int:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # In a container the limit of its control group is what there is.
     limits = [Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")]
-    found = [int(text) for path in limits if path.is_file() and (text := path.read_text().strip()).isdigit()]
-    return min([physical, *found])
+    limits_bytes = [int(text) for path in limits if path.is_file() and (text := path.read_text().strip()).isdigit()]
+    return min([physical, *limits_bytes])

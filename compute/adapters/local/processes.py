@@ -48,10 +48,10 @@ def find_processes(folder: JobFolder) -> JobProcesses:
     is_confined = _namespace_of(first) != _namespace_of(os.getpid())
     pids = {first, *_descendants(first, children)}
     if not is_confined:  # there its processes may leave the tree, and are known by their environment
-        pids |= {found.pid for found in shim.list_processes(folder.name, session=first, since_ticks=0)}
+        pids |= {process.pid for process in shim.list_processes(folder.name, session=first, since_ticks=0)}
     # The first process of a sandbox also inherits orphans; the command is in the session that it began.
     candidates = children.get(first, []) if is_confined else [first]
-    commands = [pid for pid in candidates if (found := shim.process_facts(pid)) and found.session == first]
+    commands = [pid for pid in candidates if (process := shim.process_facts(pid)) and process.session == first]
     if not commands:
         raise JobNotRunning(_NOT_RUNNING)
     return JobProcesses(frozenset(pids), min(commands), is_confined)
@@ -70,9 +70,9 @@ def _descendants(pid: int, children: Mapping[int, list[int]]) -> Iterator[int]:
     """Yield all that a process began, and what those began."""
     waiting = [pid]
     while waiting:
-        found = children.get(waiting.pop(), [])
-        yield from found
-        waiting += found
+        offspring = children.get(waiting.pop(), [])
+        yield from offspring
+        waiting += offspring
 
 
 def _namespace_of(pid: int) -> str:

@@ -185,24 +185,24 @@ def list_processes(name: str, *, session: int, since_ticks: int) -> list[Process
     """Return the processes of a job: those of its session, and those that left it but carry the job's name."""
     mark = f"{MARK}={name}\0".encode()
     own = os.getpid()
-    found = []
+    processes = []
     for entry in os.listdir("/proc"):  # noqa: PTH208 (pathlib would be loaded for this alone)
         if entry.isdigit() and int(entry) != own:
             facts = process_facts(int(entry))
             if facts is None or facts.state == b"Z" or facts.started_ticks < since_ticks:
                 continue
             if facts.session == session or mark in _read(f"/proc/{entry}/environ") + b"\0":
-                found.append(facts)
-    return found
+                processes.append(facts)
+    return processes
 
 
 def kill_all(name: str, *, session: int, since_ticks: int, rounds: int = 20) -> None:
     """Kill every process of a job, again while new ones appear."""
     for _ in range(rounds):
-        found = list_processes(name, session=session, since_ticks=since_ticks)
-        if not found:
+        processes = list_processes(name, session=session, since_ticks=since_ticks)
+        if not processes:
             return
-        for facts in found:
+        for facts in processes:
             _send(facts.pid, signal.SIGKILL)
         time.sleep(0.002)
 
@@ -433,14 +433,14 @@ class Shim:
     def _look(self, now: float) -> None:
         """Measure the job's processes, and end it when they hold too much memory."""
         if now - self.sampled >= _SAMPLE_EVERY_S or not self.known:
-            found = list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks)
-            self.known = [facts.pid for facts in found]
+            processes = list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks)
+            self.known = [facts.pid for facts in processes]
         else:
-            found = [facts for facts in map(process_facts, self.known) if facts is not None]
-        memory_bytes = sum(facts.memory_bytes for facts in found)
+            processes = [facts for facts in map(process_facts, self.known) if facts is not None]
+        memory_bytes = sum(facts.memory_bytes for facts in processes)
         self.peak_bytes = max(self.peak_bytes, memory_bytes)
         if now - self.sampled >= _SAMPLE_EVERY_S:
-            ticks = sum(facts.cpu_ticks for facts in found)
+            ticks = sum(facts.cpu_ticks for facts in processes)
             self._sample(max(0, ticks - self.cpu_ticks) / _TICKS_PER_S / (now - self.sampled), memory_bytes)
             self.cpu_ticks, self.sampled = ticks, now
         limit = self.order.memory_bytes

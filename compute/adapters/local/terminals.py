@@ -70,12 +70,12 @@ class LocalTerminal:
 
 async def open_terminal(folder: JobFolder, request: TerminalRequest) -> LocalTerminal:
     """Run a command beside that of a job. Raises JobNotRunning."""
-    found = await wait_for_processes(folder)
-    process, channel = await asyncio.to_thread(_spawn, folder, found.command)
+    processes = await wait_for_processes(folder)
+    process, channel = await asyncio.to_thread(_spawn, folder, processes.command)
     terminal = LocalTerminal(*await asyncio.open_unix_connection(sock=channel), process)
     order = {
-        "pid": found.command,
-        "is_confined": found.is_confined,
+        "pid": processes.command,
+        "is_confined": processes.is_confined,
         "command": request.command,
         "columns": request.columns,
         "rows": request.rows,

@@ -87,10 +87,10 @@ def _programs() -> list[Path]:
     pythons = [sys.prefix, sys.base_prefix, sys.exec_prefix, site.getusersitepackages(), *sys.path]
     binaries = [Path(entry) for entry in os.get_exec_path() if entry]
     libraries = [entry.with_name("lib") for entry in binaries if entry.name == "bin"]
-    found = [*(Path(entry).absolute() for entry in pythons if entry), *binaries, *libraries]
+    paths = [*(Path(entry).absolute() for entry in pythons if entry), *binaries, *libraries]
     # Neither a home that happens to be on a search path, nor the product's own code.
     kept_out = [*_user_homes(), _PRODUCT, _PRODUCT / "platform"]
-    return [path for path in found if not any(other.is_relative_to(path) for other in kept_out)]
+    return [path for path in paths if not any(other.is_relative_to(path) for other in kept_out)]
 
 
 def _user_homes() -> list[Path]:
@@ -152,18 +152,18 @@ def _without_links(jobs: str) -> str:
 
 def _without_needless(entries: Iterable[Entry]) -> list[Entry]:
     """Leave out what the nearest folder above that has an entry shows, or hides, anyway."""
-    kept: dict[str, Entry] = {}
+    needed: dict[str, Entry] = {}
     for entry in sorted(entries, key=itemgetter(1)):  # a folder before what is in it
         kind, target, source = entry
         parent = target
-        while parent and (parent := parent.rpartition("/")[0]) not in kept:
+        while parent and (parent := parent.rpartition("/")[0]) not in needed:
             pass
-        above = kept.get(parent or "/", (READ, "", ""))
+        above = needed.get(parent or "/", (READ, "", ""))
         is_covered = above[0] == HIDE
         # What another folder covers is hidden, yet not empty: what is hidden in it is emptied.
         is_as_above = kind == above[0] and not (is_covered and above[2])
         # Where nothing covers a link it is there anyway, and cannot be mounted on.
         is_link = source not in {"", target} and kind != HIDE
         if is_covered if is_link else not is_as_above:
-            kept[target] = entry
-    return list(kept.values())
+            needed[target] = entry
+    return list(needed.values())

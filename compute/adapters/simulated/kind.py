@@ -84,7 +84,7 @@ def _labels_of(text: str, position: int) -> dict[str, str]:
     pairs = [label.partition("=") for label in text.replace(",", " ").split()]
     if bad := [key for key, sign, value in pairs if not (key and sign and value)]:
         raise ValueError(f"'{bad[0]}' is no label; write key=value.")
-    return {key: _NUMBERED.sub(lambda found: str(position // int(found[1])), value) for key, _, value in pairs}
+    return {key: _NUMBERED.sub(lambda match: str(position // int(match[1])), value) for key, _, value in pairs}
 
 
 def check(config: Config, credentials: Credentials) -> None:

@@ -98,17 +98,17 @@ def check(config: Config, credentials: Credentials) -> None:
     url = _platform_url(config)
     connection = HostConnection(host)
     try:
-        found = connection.call("check", url=url, patience_s=20.0)
+        facts = connection.call("check", url=url, patience_s=20.0)
     finally:
         connection.close()
-    if found["platform_fault"]:
+    if facts["platform_fault"]:
         raise InvalidResource(
-            f"{host} cannot reach Nearline at {url}: {found['platform_fault']}. Set NEARLINE_PUBLIC_URL to an address "
+            f"{host} cannot reach Nearline at {url}: {facts['platform_fault']}. Set NEARLINE_PUBLIC_URL to an address "
             "that it can reach, or give that address here.",
             field="host_platform_url",
         )
-    if found["free_bytes"] < _LEAST_FREE_BYTES:
-        free = units.format_bytes(found["free_bytes"])
+    if facts["free_bytes"] < _LEAST_FREE_BYTES:
+        free = units.format_bytes(facts["free_bytes"])
         raise InvalidResource(f"{host} has only {free} left in {host.folder}.", field="host_folder")
 
 

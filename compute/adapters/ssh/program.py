@@ -83,17 +83,17 @@ def _read_package(name: str) -> Iterator[tuple[str, bytes]]:
 
 def _list_modules(entries: Sequence[str]) -> dict[str, Path]:
     """Return our modules that the entries need, and theirs, with the packages around them."""
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     missing = [*entries]
     while missing:
         name = missing.pop()
         path = _find(name)
-        if name in found or path is None:
+        if name in modules or path is None:
             continue
-        found[name] = path
+        modules[name] = path
         parent = name.rpartition(".")[0]
         missing += [*_imports_of(path), *([parent] if parent else [])]
-    return found
+    return modules
 
 
 def _find(name: str) -> Path | None:

@@ -120,7 +120,7 @@ def _is_link(name: bytes, folder: int) -> bool:
 def _describe(path: bytes, name: bytes, folder: int, inner: bytes) -> FoundFile:
     """Describe what lies at `path`, which is `inner` below the folder that is imported: a link must not leave that."""
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    found = FoundFile(
+    file = FoundFile(
         path, status.st_size, _version(status), status.st_mtime_ns, 0o755 if status.st_mode & 0o100 else 0o644
     )
     try:
@@ -133,7 +133,7 @@ def _describe(path: bytes, name: bytes, folder: int, inner: bytes) -> FoundFile:
         return FoundFile(path, 0, "", 0, why=error.why)
     if not stat.S_ISREG(status.st_mode):
         return FoundFile(path, 0, "", 0, why="is neither a file nor a folder nor a link")
-    return found
+    return file
 
 
 def _version(status: os.stat_result) -> str:

@@ -40,8 +40,8 @@ def list_import(files: SourceFiles, prefix: bytes) -> Iterator[tuple[bytes, Foun
     """
     if match := _LISTING.fullmatch(prefix):
         cache = match["cache"] or b""
-        found = _Cache(files, {file.path: file for file in files.list_files(cache)}, [cache])
-        yield from found.list_folder(b"", (match["first"] + match["rest"]).decode() + ".dir")
+        cache_listing = _Cache(files, {file.path: file for file in files.list_files(cache)}, [cache])
+        yield from cache_listing.list_folder(b"", (match["first"] + match["rest"]).decode() + ".dir")
     elif match := _REPOSITORY.fullmatch(prefix):
         yield from _list_repository(files, match["root"] or b"")
     else:
@@ -61,15 +61,15 @@ def list_places(files: SourceFiles, prefix: bytes) -> Iterator[FoundFile]:
 class _Cache:
     """Where DVC keeps content: a file named by its MD5 in one of some folders, of which `found` is what lies there."""
 
-    def __init__(self, files: SourceFiles, found: Mapping[bytes, FoundFile], folders: list[bytes]) -> None:
+    def __init__(self, files: SourceFiles, by_path: Mapping[bytes, FoundFile], folders: list[bytes]) -> None:
         self._files = files
-        self._found = found
+        self._by_path = by_path
         self._folders = folders
 
     def find(self, path: bytes, md5: str) -> FoundFile:
         """Return the file with this content, which is that of `path`. Raises SourceFileMissing."""
         for folder in self._folders:
-            file = self._found.get(_join(folder, md5[:2].encode(), md5[2:].encode()))
+            file = self._by_path.get(_join(folder, md5[:2].encode(), md5[2:].encode()))
             if file is not None and not file.why and not file.target:
                 return file
         shown = _show(path) or md5
@@ -93,9 +93,9 @@ class _Cache:
 
 def _list_repository(files: SourceFiles, root: bytes) -> Iterator[tuple[bytes, FoundFile]]:
     """Yield all that a repository tracks, under its path there."""
-    found = {file.path: file for file in files.list_files(root)}
-    cache = _Cache(files, found, [_join(root, place) for place in _CACHES])
-    for file in found.values():
+    by_path = {file.path: file for file in files.list_files(root)}
+    cache = _Cache(files, by_path, [_join(root, place) for place in _CACHES])
+    for file in by_path.values():
         inner = file.path[len(root) :].lstrip(b"/")
         folder, _, name = inner.rpartition(b"/")
         if b".dvc" in folder.split(b"/") or not (name == b"dvc.lock" or name.endswith(b".dvc")):
@@ -103,24 +103,24 @@ def _list_repository(files: SourceFiles, root: bytes) -> Iterator[tuple[bytes, F
         for path, md5, is_cached in _read_outputs(files, file, folder.decode(), is_lock=name == b"dvc.lock"):
             if md5.endswith(".dir"):
                 yield from cache.list_folder(path, md5)
-            elif is_cached or _join(root, path) not in found:
+            elif is_cached or _join(root, path) not in by_path:
                 yield path, cache.find(path, md5)
             else:
-                yield path, found[_join(root, path)]
+                yield path, by_path[_join(root, path)]
 
 
 def _read_outputs(
     files: SourceFiles, file: FoundFile, folder: str, *, is_lock: bool
 ) -> Iterator[tuple[bytes, str, bool]]:
     """Yield of each output that a file of DVC tracks its path in the repository, its MD5, and whether it is cached."""
-    said = _read_yaml(files, file)
-    stages = said.get("stages") if is_lock else {"": said}
+    document = _read_yaml(files, file)
+    stages = document.get("stages") if is_lock else {"": document}
     for stage in stages.values() if isinstance(stages, dict) else ():
         outs = stage.get("outs") if isinstance(stage, dict) else None
         for out in outs if isinstance(outs, list) else ():
             if not isinstance(out, dict) or not isinstance(out.get("path"), str):
                 continue
-            base = posixpath.join(folder, said["wdir"]) if isinstance(said.get("wdir"), str) else folder
+            base = posixpath.join(folder, document["wdir"]) if isinstance(document.get("wdir"), str) else folder
             path, md5 = posixpath.normpath(posixpath.join(base, out["path"])), out.get("md5")
             try:
                 check_path(path.encode())
@@ -137,10 +137,10 @@ def _read_yaml(files: SourceFiles, file: FoundFile) -> dict[str, Any]:
     if file.why or file.target or file.size_bytes > _MOST_YAML_BYTES:
         raise InvalidInput(f"'{_show(file.path)}' is no file, or one of more than {_MOST_YAML_BYTES:,} bytes.")
     try:
-        said = YAML(typ="safe", pure=True).load(files.read(file.path, 0, file.size_bytes).decode())
+        document = YAML(typ="safe", pure=True).load(files.read(file.path, 0, file.size_bytes).decode())
     except (YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(f"'{_show(file.path)}' is no file of DVC: it is not YAML.") from error
-    return said if isinstance(said, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _read_listing(data: bytes) -> list[tuple[bytes, str]]:

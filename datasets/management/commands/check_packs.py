@@ -22,8 +22,8 @@ class Command(PlatformCommand):
     def handle(self, *_args: object, dataset: str, **_options: object) -> None:
         """Run it. Ends with an error when something is damaged."""
         project, _, name = dataset.partition("/")
-        found = datasets.get_dataset(actor=Actor.system("check"), project=project, name=name)
-        damaged = damage.check_all_packs(found)
+        record = datasets.get_dataset(actor=Actor.system("check"), project=project, name=name)
+        damaged = damage.check_all_packs(record)
         for sha256 in damaged:
             self.stdout.write(sha256)
         if damaged:

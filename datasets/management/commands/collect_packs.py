@@ -23,7 +23,7 @@ class Command(PlatformCommand):
         while now and (deleted := collection.collect()).packs:
             self.stdout.write(f"deleted       {_show(deleted)}")
         report = garbage.report_garbage()
-        self.stdout.write(f"in use        {_show(report.kept)}")
+        self.stdout.write(f"in use        {_show(report.in_use)}")
         self.stdout.write(f"unreferenced  {_show(report.unreferenced)}, condemned at the next collection")
         when = f", the first {report.next_due_at:%Y-%m-%d %H:%M} UTC" if report.next_due_at else ""
         self.stdout.write(f"condemned     {_show(report.waiting)}, deleted when their time has come{when}")

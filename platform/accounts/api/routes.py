@@ -50,8 +50,8 @@ def create_project(request: ApiRequest, body: schemas.ProjectIn) -> Status[schem
 @router.patch("/projects/{project}", response=schemas.ProjectOut, operation_id="accounts_update_project")
 def update_project(request: ApiRequest, project: str, body: schemas.ProjectPatch) -> schemas.ProjectOut:
     """Say which role may start what uses the project's secrets."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    changed = secrets.set_secret_users(actor=request.actor, project=found, role=body.secret_users)
+    record = selectors.get_project(actor=request.actor, name=project)
+    changed = secrets.set_secret_users(actor=request.actor, project=record, role=body.secret_users)
     return _project_out(request.actor, changed)
 
 
@@ -60,15 +60,15 @@ def update_project(request: ApiRequest, project: str, body: schemas.ProjectPatch
 )
 def foresee_deletion(request: ApiRequest, project: str) -> DeletionForecast:
     """Say what the deletion of a project would do to its work, its data and its members. Nothing changes."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    return deletions.foresee_deletion(actor=request.actor, project=found)
+    record = selectors.get_project(actor=request.actor, name=project)
+    return deletions.foresee_deletion(actor=request.actor, project=record)
 
 
 @router.delete("/projects/{project}", response=schemas.DeletedProjectOut, operation_id="accounts_delete_project")
 def delete_project(request: ApiRequest, project: str, *, for_good: bool = False) -> Project:
     """Delete a project: its work is stopped; the answer says until when it can be restored."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    return deletions.delete_project(actor=request.actor, project=found, for_good=for_good)
+    record = selectors.get_project(actor=request.actor, name=project)
+    return deletions.delete_project(actor=request.actor, project=record, for_good=for_good)
 
 
 @router.get("/deleted-projects", response=schemas.DeletedProjectsOut, operation_id="accounts_list_deleted_projects")
@@ -97,60 +97,60 @@ def delete_project_for_good(request: ApiRequest, project: str) -> Status[None]:
 @router.get("/projects/{project}/members", response=schemas.MembersOut, operation_id="accounts_list_members")
 def list_members(request: ApiRequest, project: str, cursor: Cursor = None, limit: Limit = 100) -> Page[Membership]:
     """List the members of a project, oldest first."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    members = selectors.list_members(actor=request.actor, project=found)
+    record = selectors.get_project(actor=request.actor, name=project)
+    members = selectors.list_members(actor=request.actor, project=record)
     return paginate(members, cursor=cursor, limit=limit, newest_first=False)
 
 
 @router.get("/projects/{project}/members/{username}", response=schemas.MemberOut, operation_id="accounts_get_member")
 def get_member(request: ApiRequest, project: str, username: str) -> Membership:
     """Return one member of a project."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    return selectors.get_member(actor=request.actor, project=found, username=username)
+    record = selectors.get_project(actor=request.actor, name=project)
+    return selectors.get_member(actor=request.actor, project=record, username=username)
 
 
 @router.put("/projects/{project}/members/{username}", response=schemas.MemberOut, operation_id="accounts_set_role")
 def set_role(request: ApiRequest, project: str, username: str, body: schemas.RoleIn) -> Membership:
     """Make a person a member of a project, or change a member's role."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    return projects.set_role(actor=request.actor, project=found, username=username, role=body.role)
+    record = selectors.get_project(actor=request.actor, name=project)
+    return projects.set_role(actor=request.actor, project=record, username=username, role=body.role)
 
 
 @router.delete("/projects/{project}/members/{username}", response={204: None}, operation_id="accounts_remove_member")
 def remove_member(request: ApiRequest, project: str, username: str) -> Status[None]:
     """End a person's membership of a project."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    projects.remove_member(actor=request.actor, project=found, username=username)
+    record = selectors.get_project(actor=request.actor, name=project)
+    projects.remove_member(actor=request.actor, project=record, username=username)
     return Status(204, None)
 
 
 @router.get("/projects/{project}/secrets", response=schemas.SecretsOut, operation_id="accounts_list_secrets")
 def list_secrets(request: ApiRequest, project: str, cursor: Cursor = None, limit: Limit = 100) -> Page[Secret]:
     """List the secrets of a project without their values, oldest first."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    kept = selectors.list_secrets(actor=request.actor, project=found)
-    return paginate(kept, cursor=cursor, limit=limit, newest_first=False)
+    record = selectors.get_project(actor=request.actor, name=project)
+    secrets = selectors.list_secrets(actor=request.actor, project=record)
+    return paginate(secrets, cursor=cursor, limit=limit, newest_first=False)
 
 
 @router.get("/projects/{project}/secrets/{name}", response=schemas.SecretOut, operation_id="accounts_get_secret")
 def get_secret(request: ApiRequest, project: str, name: str) -> Secret:
     """Say whether a project has a secret, and since when. Its value is never shown."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    return selectors.get_secret(actor=request.actor, project=found, name=name)
+    record = selectors.get_project(actor=request.actor, name=project)
+    return selectors.get_secret(actor=request.actor, project=record, name=name)
 
 
 @router.put("/projects/{project}/secrets/{name}", response=schemas.SecretOut, operation_id="accounts_set_secret")
 def set_secret(request: ApiRequest, project: str, name: str, body: schemas.SecretIn) -> Secret:
     """Store or replace a secret, which jobs of the project may ask for by name."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    return secrets.set_secret(actor=request.actor, project=found, name=name, value=body.value)
+    record = selectors.get_project(actor=request.actor, name=project)
+    return secrets.set_secret(actor=request.actor, project=record, name=name, value=body.value)
 
 
 @router.delete("/projects/{project}/secrets/{name}", response={204: None}, operation_id="accounts_delete_secret")
 def delete_secret(request: ApiRequest, project: str, name: str) -> Status[None]:
     """Forget a secret."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    secrets.delete_secret(actor=request.actor, project=found, name=name)
+    record = selectors.get_project(actor=request.actor, name=project)
+    secrets.delete_secret(actor=request.actor, project=record, name=name)
     return Status(204, None)
 
 
@@ -159,8 +159,8 @@ def list_audit_entries(
     request: ApiRequest, project: str, cursor: Cursor = None, limit: Limit = 100
 ) -> Page[AuditEntry]:
     """List who did what in a project, newest first."""
-    found = selectors.get_project(actor=request.actor, name=project)
-    entries = selectors.list_audit_entries(actor=request.actor, project=found)
+    record = selectors.get_project(actor=request.actor, name=project)
+    entries = selectors.list_audit_entries(actor=request.actor, project=record)
     return paginate(entries, cursor=cursor, limit=limit)
 
 

@@ -62,8 +62,8 @@ def disable(request: PageRequest, username: str) -> HttpResponse:
     is_stopped = "stop_work" in request.POST
     work = access.disable_person(actor=request.actor, username=username, stop_work=is_stopped)
     names = ", ".join(item.name for item in work)
-    told = f" {'Stopped' if is_stopped else 'Still running'}: {names}." if names else ""
-    messages.success(request, f"{username} is disabled and signed out everywhere.{told}")
+    jobs_note = f" {'Stopped' if is_stopped else 'Still running'}: {names}." if names else ""
+    messages.success(request, f"{username} is disabled and signed out everywhere.{jobs_note}")
     return redirect("accounts:people")
 
 

@@ -57,25 +57,25 @@ def consolidate(session: Session) -> None:
 def _is_enough_in_all(session: Session, pods: list[Pod]) -> bool:
     if any(pod.shape.counts_slices for pod in pods):
         return True
-    wanted = session.charge_all(pods, at_least=True)[0]
-    return not wanted or session.free_milli() >= wanted
+    request = session.charge_all(pods, at_least=True)[0]
+    return not request or session.free_milli() >= request
 
 
-def _would_do(pod: Pod, wanted: Sequence[Pod]) -> bool:
+def _would_do(pod: Pod, claimants: Sequence[Pod]) -> bool:
     """Return whether any place to which a pod could be moved would do for each of the wanted ones: it may stay.
 
     Where several are wanted, more than one of them might come to where it is, so they must be as large as it is.
     """
-    if not all(each.view.may_run_anywhere for each in wanted):
+    if not all(each.view.may_run_anywhere for each in claimants):
         return False
     theirs = pod.shape.request
     return all(
         _nodes_for(ours) == _nodes_for(theirs)
         and 0 < ours.gpus <= theirs.gpus
-        and (len(wanted) == 1 or ours.gpus == theirs.gpus)
+        and (len(claimants) == 1 or ours.gpus == theirs.gpus)
         and ours.cpu_millicores <= theirs.cpu_millicores
         and ours.memory_bytes <= theirs.memory_bytes
-        for ours in {each.shape.request for each in wanted}
+        for ours in {each.shape.request for each in claimants}
     )
 
 

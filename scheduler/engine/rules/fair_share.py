@@ -69,13 +69,13 @@ def _pour(
             break
         poured, has_leftover = 0, False
         for claim, weight in zip(level, weights, strict=True):
-            wanted = claim.requested - result[claim.queue_id]
+            missing = claim.requested - result[claim.queue_id]
             fair = pool * weight / total_weight
-            given = wanted if wanted <= fair else math.floor(fair / unit) * unit
+            given = missing if missing <= fair else math.floor(fair / unit) * unit
             remainders.pop(claim.queue_id, None)
-            if wanted > fair > given:
+            if missing > fair > given:
                 remainders[claim.queue_id] = (fair - given, claim)
-            has_leftover |= wanted < fair
+            has_leftover |= missing < fair
             result[claim.queue_id] += given
             poured += given
         pool -= poured

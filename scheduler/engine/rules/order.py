@@ -84,14 +84,14 @@ class JobQueue:
         """
         assert self._popped is not None  # noqa: S101 (somebody was popped before)
         queue, kind = self._popped
-        found: list[Job] = []
+        alike: list[Job] = []
         if kind is not None and not any(heads for other, heads in self._heads.items() if other is not queue):
             heads = self._heads[queue]
             is_alike = may_go_together if self._session.policy.honors_reservations else operator.eq
-            while heads and len(found) < most and is_alike(heads[0].kind, kind):
-                found.append(heads[0].job)
+            while heads and len(alike) < most and is_alike(heads[0].kind, kind):
+                alike.append(heads[0].job)
                 self._step(queue)
-        return found
+        return alike
 
     def leave_out(self, queue: QueueState) -> None:
         """Skip all jobs of a queue from now on."""

@@ -230,13 +230,13 @@ def _value_by_capacity(asked: dict[int, float]) -> tuple[float, ...]:
     """
     sizes = np.array(sorted(asked), dtype=np.int64)
     gain = sizes / PARTS
-    wanted = np.array([asked[size] for size in sizes.tolist()])
-    wanted = wanted * _LOAD / float(wanted @ gain)  # for one device
+    requested = np.array([asked[size] for size in sizes.tolist()])
+    requested = requested * _LOAD / float(requested @ gain)  # for one device
     rent = _FIRST_RENT * gain
     for turn in range(_ROUNDS):
         served = _cut(sizes, gain - rent).pieces
         step = _FIRST_STEP * (1 - turn / _ROUNDS) ** 2 + _LAST_STEP
-        rent = np.maximum(0.0, rent - step * gain * np.clip(1 - served / wanted, -1.0, 1.0))
+        rent = np.maximum(0.0, rent - step * gain * np.clip(1 - served / requested, -1.0, 1.0))
     return tuple(_cut(sizes, gain - rent).value.tolist())
 
 

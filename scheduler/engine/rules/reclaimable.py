@@ -70,9 +70,9 @@ def is_worth_trying(job: Job, amounts: Sequence[float], other: QueueState) -> bo
     ours, theirs = levelled(job.queue, other)
     if not stays_within_quota(ours, amounts):
         return any(theirs.held[r] > theirs.may_hold[r] for r in range(RESOURCES))
-    wanted = asks_for(amounts)
-    return any(theirs.held[r] > theirs.quota[r] for r in wanted) or not any(
-        theirs.held[r] < theirs.quota[r] < inf for r in wanted
+    needs = asks_for(amounts)
+    return any(theirs.held[r] > theirs.quota[r] for r in needs) or not any(
+        theirs.held[r] < theirs.quota[r] < inf for r in needs
     )
 
 
@@ -81,19 +81,19 @@ def may_be_enough(session: Session, job: Job, pods: Sequence[Pod]) -> bool:
 
     A queue loses units only while it is beyond its bound, so at most what it holds beyond it and a part of one unit.
     """
-    wanted = session.charge_all(pods)
-    if not wanted[GPU] or any(pod.shape.counts_slices for pod in pods):
+    demand = session.charge_all(pods)
+    if not demand[GPU] or any(pod.shape.counts_slices for pod in pods):
         return True
-    found: float = session.free_milli()
+    supply: float = session.free_milli()
     sides = {theirs.view.id: (ours, theirs) for ours, theirs in _sides(session, job)}
     for ours, theirs in sides.values():
-        is_within = stays_within_quota(ours, wanted)
+        is_within = stays_within_quota(ours, demand)
         bounds = [min(pair) if is_within else pair[0] for pair in zip(theirs.may_hold, theirs.quota, strict=True)]
         if any(theirs.held[r] > bounds[r] for r in range(RESOURCES) if r != GPU):
             return True
         if theirs.held[GPU] > bounds[GPU]:
-            found += min(theirs.held[GPU] - theirs.firm[GPU], theirs.held[GPU] - bounds[GPU] + theirs.largest - 1)
-    return found >= wanted[GPU]
+            supply += min(theirs.held[GPU] - theirs.firm[GPU], theirs.held[GPU] - bounds[GPU] + theirs.largest - 1)
+    return supply >= demand[GPU]
 
 
 def _sides(session: Session, job: Job) -> Iterator[tuple[QueueState, QueueState]]:

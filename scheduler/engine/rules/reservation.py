@@ -90,8 +90,8 @@ def _choose(session: Session, job: Job, pods: Sequence[Pod]) -> list[NodeLedger]
     if sum(pod.shape.request.gpus for pod in wanting) < widest:
         return []
     domains = topology.required_domains(topology.constraint_of(job), able)
-    found = [_freest(domain, request, len(wanting)) for domain in domains]
-    return max(found, key=lambda nodes: sum(node.free_milli() for node in nodes), default=[])
+    candidates = [_freest(domain, request, len(wanting)) for domain in domains]
+    return max(candidates, key=lambda nodes: sum(node.free_milli() for node in nodes), default=[])
 
 
 def _freest(nodes: Sequence[NodeLedger], request: Request, count: int) -> list[NodeLedger]:

@@ -55,20 +55,20 @@ def place_together(
 
     def place_part(part: Group | PodSet, inside: Sequence[NodeLedger], preferences: Preferences | None) -> bool:
         mine = _below(part)
-        wanted = [pod for pod in pods if pod.pod_set in mine]
-        for chosen, preferred in _choices(session, part, wanted, inside, preferences):
+        members = [pod for pod in pods if pod.pod_set in mine]
+        for chosen, preferred in _choices(session, part, members, inside, preferences):
             checkpoint = session.checkpoint()
-            if place_inside(part, wanted, chosen, preferred):
+            if place_inside(part, members, chosen, preferred):
                 return True
             session.rollback(checkpoint)
         return False
 
     def place_inside(
-        part: Group | PodSet, wanted: list[Pod], inside: Sequence[NodeLedger], preferences: Preferences | None
+        part: Group | PodSet, members: list[Pod], inside: Sequence[NodeLedger], preferences: Preferences | None
     ) -> bool:
         if isinstance(part, PodSet) or not _is_constrained(part):
-            return all(place_one(session, pod, inside, preferences, reserve_only=reserve_only) for pod in wanted)
-        touched = {pod.pod_set for pod in wanted}
+            return all(place_one(session, pod, inside, preferences, reserve_only=reserve_only) for pod in members)
+        touched = {pod.pod_set for pod in members}
         children = [child for child in part.children if touched & _below(child)]
         return all(place_part(child, inside, preferences) for child in children)
 

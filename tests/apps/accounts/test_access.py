@@ -143,7 +143,7 @@ def work(tmp_path, member, project):
     resource, _ = make_resource("by-hand", tmp_path / "by-hand")
     make_template(resource)
     wanted = submissions.Submission(template="by-hand.small", command="true", name="probe")
-    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    job = submissions.submit_job(actor=member, project=project, submission=wanted)
     return run, job
 
 

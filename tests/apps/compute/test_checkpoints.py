@@ -48,7 +48,7 @@ def resource(resource) -> Resource:
 @pytest.fixture
 def job(project, template, member) -> Job:
     """Return a job with a checkpoint folder that runs."""
-    job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    job = submissions.submit_job(actor=member, project=project, submission=WANTED)
     make.start([job])
     return now(job)
 
@@ -115,7 +115,7 @@ def test_a_suspended_job_finds_its_folder_when_it_is_resumed(job, member, driver
 
 
 def test_a_job_that_does_not_ask_for_one_has_none(project, template, member, driver):
-    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, checkpoints=False))
+    job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, checkpoints=False))
     make.start([job])
 
     assert driver.jobs.launches["train"].checkpoint is None
@@ -328,7 +328,7 @@ def test_the_scheduler_is_told_when_work_was_saved_at_most_every_ten_seconds(job
 
 
 def test_a_job_without_a_folder_saves_nothing_whatever_it_says(project, template, member):
-    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, checkpoints=False))
+    job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, checkpoints=False))
     make.start([job])
 
     services.record_saved(job_id=job.pk, step=900, at=clock.now())
@@ -425,10 +425,12 @@ def test_a_resource_whose_kind_keeps_none_refuses_in_words(project, template, me
     Resource.objects.update(kind="simulated")
 
     with pytest.raises(InvalidJobSpec, match=r"scripted\.small keeps no checkpoints: resources of kind simulated"):
-        submissions.submit_job(actor=member, project=project, wanted=WANTED)
+        submissions.submit_job(actor=member, project=project, submission=WANTED)
     with pytest.raises(NoResourceFits, match="scripted keeps no checkpoints"):
         submissions.submit_job(
-            actor=member, project=project, wanted=replace(WANTED, template="", resource="scripted", cpu_millicores=1000)
+            actor=member,
+            project=project,
+            submission=replace(WANTED, template="", resource="scripted", cpu_millicores=1000),
         )
     assert not Job.objects.exists()
 
@@ -441,7 +443,7 @@ def test_a_cluster_keeps_checkpoints_where_it_was_attached_with_a_storage_class(
     fault = r"scripted\.small keeps no checkpoints: scripted was attached without a storage class\."
 
     with nullcontext() if is_kept else pytest.raises(InvalidJobSpec, match=fault):
-        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, image="train:1"))
+        submissions.submit_job(actor=member, project=project, submission=replace(WANTED, image="train:1"))
 
     assert Checkpoint.objects.count() == is_kept
 

@@ -30,39 +30,39 @@ def unconfined(resource, driver, template):
 
 def test_a_member_may_not_submit_a_job_and_is_told_why(member, project, unconfined):
     with pytest.raises(ResourceUnconfined, match=f"only site admins may run them: {REASON}"):
-        submissions.submit_job(actor=member, project=project, wanted=WANTED)
+        submissions.submit_job(actor=member, project=project, submission=WANTED)
 
     assert not Job.objects.exists()
 
 
 def test_nor_one_that_names_no_template(member, project, unconfined):
     with pytest.raises(NoResourceFits, match=f"only site admins may run them: {REASON}"):
-        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, template="", gpu_milli=0))
+        submissions.submit_job(actor=member, project=project, submission=replace(WANTED, template="", gpu_milli=0))
 
     assert not Job.objects.exists()
 
 
 def test_a_site_admin_may(site_admin, project, unconfined):
-    assert submissions.submit_job(actor=site_admin, project=project, wanted=WANTED).state == "pending"
+    assert submissions.submit_job(actor=site_admin, project=project, submission=WANTED).state == "pending"
 
 
 def test_everybody_may_where_the_setting_says_so(member, project, unconfined, settings):
     settings.NEARLINE = replace(settings.NEARLINE, allow_unconfined_jobs=True)
 
-    assert submissions.submit_job(actor=member, project=project, wanted=WANTED).state == "pending"
+    assert submissions.submit_job(actor=member, project=project, submission=WANTED).state == "pending"
 
 
 def test_everybody_may_once_the_resource_confines_jobs_again(member, project, unconfined, driver):
     driver.nodes = [replace(node, unconfined_reason="") for node in driver.nodes]
     probes.probe_resource(resource=unconfined)
 
-    assert submissions.submit_job(actor=member, project=project, wanted=WANTED).state == "pending"
+    assert submissions.submit_job(actor=member, project=project, submission=WANTED).state == "pending"
 
 
 def test_a_job_that_waited_while_confinement_was_lost_fails_instead_of_starting(
     member, project, resource, driver, template
 ):
-    job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    job = submissions.submit_job(actor=member, project=project, submission=WANTED)
     driver.nodes = [replace(node, unconfined_reason=REASON) for node in driver.nodes]
     probes.probe_resource(resource=resource)
 

@@ -153,7 +153,7 @@ def jupyter(project, template, member, driver) -> Job:
     Resource.objects.update(is_simulated=False, kind="kubernetes")
     template.refresh_from_db()
     wanted = submissions.Submission(template=template.full_name, name="lab", jupyter=True, ports=[9999])
-    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    job = submissions.submit_job(actor=member, project=project, submission=wanted)
     make.start([job])
     job.refresh_from_db()
     return job

@@ -57,7 +57,7 @@ def commit(member, project, site_admin, resource, home):
 def submit(member, project, name: str, *, data: bool = False) -> Job:
     reads = ["team-a/digits"] if data else []
     wanted = Submission("scripted.whole", "true", name, data=reads, simulated_duration_s=60)
-    return submissions.submit_job(actor=member, project=project, wanted=wanted)
+    return submissions.submit_job(actor=member, project=project, submission=wanted)
 
 
 def states() -> dict[str, str]:

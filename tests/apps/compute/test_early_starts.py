@@ -45,7 +45,7 @@ def commit(queue, member, project, resource, home):
 
 
 def submit(member, project, **changes) -> Job:
-    return submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, **changes))
+    return submissions.submit_job(actor=member, project=project, submission=replace(WANTED, **changes))
 
 
 def note_progress(**changes) -> None:

@@ -63,7 +63,7 @@ def test_without_a_word_it_has_ten_seconds(project, template, member, driver):
 
 def test_more_than_an_admin_allows_is_refused(member, project, template):
     with pytest.raises(InvalidJobSpec, match="400 s is longer than the 300 s that this installation allows"):
-        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, grace_period_s=400))
+        submissions.submit_job(actor=member, project=project, submission=replace(WANTED, grace_period_s=400))
 
     assert not Job.objects.exists()
 
@@ -77,7 +77,7 @@ def test_a_step_gets_no_more_than_an_admin_has_come_to_allow(project, template, 
 
 
 def test_a_job_that_is_submitted_again_has_the_same_time(member, project, template):
-    job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    job = submissions.submit_job(actor=member, project=project, submission=WANTED)
 
     assert submissions.rerun_job(actor=member, job=job, name="again").grace_period_s == 45
 

@@ -189,7 +189,7 @@ def test_data_that_still_moves_and_the_end_of_the_holder_are_told_together(membe
     make.submit(project, whole, "holder", simulated_duration_s=HOUR_S)
     run_cycle()
     wanted = Submission("scripted.whole", "true", "waits", data=["team-a/digits"], simulated_duration_s=600)
-    submissions.submit_job(actor=member, project=project, wanted=wanted)
+    submissions.submit_job(actor=member, project=project, submission=wanted)
     hydrate()
     at_noon(NOON + timedelta(seconds=400))
     hydrate()
@@ -211,7 +211,7 @@ def test_a_resource_without_a_site_is_no_place_for_a_job_that_reads_a_dataset(me
     bare, _ = make.make_resource("bare", root=home / "bare")
     make.make_template(bare, "big", cpu_millicores=8000)
     wanted = Submission("scripted.whole", "true", "waits", data=["team-a/digits"], simulated_duration_s=600)
-    submissions.submit_job(actor=member, project=project, wanted=wanted)
+    submissions.submit_job(actor=member, project=project, submission=wanted)
 
     forecasts.forecast_all()
 
@@ -348,7 +348,7 @@ def test_a_job_with_parts_is_told_the_wait_of_the_first_part_that_waits(member, 
     make.submit(project, whole, "holder", simulated_duration_s=2 * HOUR_S)
     run_cycle()
     wanted = Submission(template="scripted.whole", command="true", name="hpo", completions=2)
-    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    job = submissions.submit_job(actor=member, project=project, submission=wanted)
     parts.advance_parts()
     run_cycle()
     forecasts.forecast_all()

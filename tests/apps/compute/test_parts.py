@@ -23,7 +23,7 @@ WANTED = Submission(template="scripted.small", command="python train.py", name="
 @pytest.fixture
 def job(member, project, template) -> Job:
     """Return a job of four parts, two of which wait for their resources."""
-    job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    job = submissions.submit_job(actor=member, project=project, submission=WANTED)
     parts.advance_parts()
     return now(job)
 
@@ -86,7 +86,7 @@ def test_the_next_index_runs_when_one_has_succeeded_and_the_whole_ends_with_the_
 
 
 def test_a_part_that_fails_runs_again_until_the_retries_are_used(member, project, template, driver):
-    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, retries=1))
+    job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, retries=1))
     parts.advance_parts()
     run(job)
     finish(job, driver, "hpo-0.1", exit_code=1)
@@ -108,7 +108,7 @@ def test_a_part_that_fails_runs_again_until_the_retries_are_used(member, project
 
 def test_a_job_with_retries_alone_is_tried_again_and_its_name_means_the_last_try(member, project, template, driver):
     wanted = replace(WANTED, completions=1, parallelism=1, retries=2)
-    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    job = submissions.submit_job(actor=member, project=project, submission=wanted)
     parts.advance_parts()
     for attempt in (1, 2):
         run(job)
@@ -126,7 +126,7 @@ def test_a_job_with_retries_alone_is_tried_again_and_its_name_means_the_last_try
 
 def test_all_tries_of_an_index_have_one_checkpoint_folder_and_the_whole_has_none(member, project, template, driver):
     Resource.objects.update(kind="local", is_simulated=False)
-    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, checkpoints=True))
+    job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, checkpoints=True))
     parts.advance_parts()
     run(job)
     finish(job, driver, "hpo-0.1", exit_code=1)
@@ -137,7 +137,7 @@ def test_all_tries_of_an_index_have_one_checkpoint_folder_and_the_whole_has_none
 
 
 def test_parts_wait_until_the_data_of_the_whole_is_ready(member, project, template):
-    job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    job = submissions.submit_job(actor=member, project=project, submission=WANTED)
     Job.objects.filter(pk=job.pk).update(gate="data")
     parts.advance_parts()
     assert parts_of(job) == []
@@ -175,7 +175,7 @@ def test_suspending_resuming_and_cancelling_it_is_doing_so_to_all_of_its_parts(j
 
 def test_a_deleted_one_is_gone_with_its_parts_and_its_names_are_free(job, member, project):
     submissions.delete_job(actor=member, job=job)
-    again = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    again = submissions.submit_job(actor=member, project=project, submission=WANTED)
     parts.advance_parts()
 
     assert list(selectors.list_jobs(actor=member, with_parts=True).values_list("name", flat=True)) == [
@@ -213,7 +213,7 @@ def test_it_can_be_submitted_once_more(job, member):
 )
 def test_what_contradicts_itself_is_refused(member, project, template, changes, message):
     with pytest.raises(InvalidJobSpec, match=message):
-        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, **changes))
+        submissions.submit_job(actor=member, project=project, submission=replace(WANTED, **changes))
 
     assert not Job.objects.exists()
 

@@ -43,7 +43,7 @@ def cut(db, home, site_admin):
 
 def submit(project, resource, name, **wanted) -> Job:
     wanted = {"simulated_duration_s": 600, "command": "train", "resource": resource.name, **wanted}
-    return submissions.submit_job(actor=SYSTEM, project=project, wanted=Submission(name=name, **wanted))
+    return submissions.submit_job(actor=SYSTEM, project=project, submission=Submission(name=name, **wanted))
 
 
 def pass_by(resource) -> None:
@@ -110,7 +110,7 @@ def test_a_limit_above_the_share_of_a_template_is_taken(project, lab):
     template = make.make_template(lab, gpu_milli=500)
     wanted = Submission(name="job", template=template.full_name, command="train", placing=Placing(gpu_limit_milli=800))
 
-    job = submissions.submit_job(actor=SYSTEM, project=project, wanted=wanted)
+    job = submissions.submit_job(actor=SYSTEM, project=project, submission=wanted)
 
     assert Placing.read(job.spec["placing"]) == wanted.placing
 

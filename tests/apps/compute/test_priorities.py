@@ -29,7 +29,9 @@ def full(template, project) -> None:
 
 
 def submit(member, project: Project, name: str, priority: int) -> Job:
-    return submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, name=name, priority=priority))
+    return submissions.submit_job(
+        actor=member, project=project, submission=replace(WANTED, name=name, priority=priority)
+    )
 
 
 def states() -> dict[str, str]:
@@ -86,14 +88,14 @@ def test_a_trial_says_whom_it_would_stop(member, project, full):
     submit(member, project, "older", 50)
     cycle.run_once()
 
-    trial = trials.try_job(actor=member, project=project, wanted=replace(WANTED, name="urgent", priority=51))
+    trial = trials.try_job(actor=member, project=project, submission=replace(WANTED, name="urgent", priority=51))
 
     assert [stop.job for stop in trial.outlook.stops] == ["older"]
     assert states() == {"older": "placed"}
 
 
 def test_a_job_that_is_submitted_again_has_the_same_priority(member, project, template):
-    job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    job = submissions.submit_job(actor=member, project=project, submission=WANTED)
 
     assert submissions.rerun_job(actor=member, job=job, name="again").priority == 75
 

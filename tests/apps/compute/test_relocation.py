@@ -47,7 +47,7 @@ def sites(project, home) -> tuple[Resource, Resource]:
 
 
 def submit(member, project, name: str, **changes) -> Job:
-    return submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, name=name, **changes))
+    return submissions.submit_job(actor=member, project=project, submission=replace(WANTED, name=name, **changes))
 
 
 def turn() -> None:
@@ -277,7 +277,7 @@ def test_who_names_no_pool_takes_those_of_the_project_in_their_order(member, sit
 def test_a_trial_looks_where_the_job_would_go(member, site_admin, project, sites):
     rank(site_admin, project, spare=1)
 
-    trial = trials.try_job(actor=member, project=project, wanted=replace(WANTED, pools=[]))
+    trial = trials.try_job(actor=member, project=project, submission=replace(WANTED, pools=[]))
 
     assert (trial.starts_now, trial.outlook.nodes) == (True, ["spare-1"])
 

@@ -66,7 +66,7 @@ def submit(member, project, template):
 
     def submit(name: str = "train", template: str = "scripted.small"):
         wanted = replace(WANTED, name=name, template=template)
-        return submissions.submit_job(actor=member, project=project, wanted=wanted)
+        return submissions.submit_job(actor=member, project=project, submission=wanted)
 
     return submit
 

@@ -39,7 +39,7 @@ def lab(db, home) -> Resource:
 
 
 def submit(member, project, **changes) -> Job:
-    return submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, **changes))
+    return submissions.submit_job(actor=member, project=project, submission=replace(WANTED, **changes))
 
 
 def size_of(job: Job) -> tuple[str, int, int, int]:
@@ -186,7 +186,7 @@ def test_it_has_its_variables_and_the_secrets_that_it_names(member, site_admin, 
 
 
 def test_it_is_tried_as_it_would_be_submitted(member, project, lab):
-    trial = trials.try_job(actor=member, project=project, wanted=WANTED)
+    trial = trials.try_job(actor=member, project=project, submission=WANTED)
 
     assert (trial.starts_now, [place.template for place in trial.outlook.places]) == (True, ["lab.2-gpu"])
     assert not Job.objects.exists()

@@ -47,7 +47,7 @@ def cached(member, project, site_admin, resource, home) -> CachedCommit:
 
 
 def test_a_submitted_job_belongs_to_the_person_and_waits(member, project, template):
-    job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    job = submissions.submit_job(actor=member, project=project, submission=WANTED)
 
     assert (job.name, job.submitted_by, job.state, job.kind) == ("train", "member", "pending", "job")
     assert job.spec["command"] == "python train.py"
@@ -55,13 +55,13 @@ def test_a_submitted_job_belongs_to_the_person_and_waits(member, project, templa
 
 def test_a_command_that_is_longer_than_a_program_can_be_given_is_refused(member, project, template):
     with pytest.raises(InvalidJobSpec, match="more than 131,071 bytes"):
-        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, command="é" * 65_536))
+        submissions.submit_job(actor=member, project=project, submission=replace(WANTED, command="é" * 65_536))
 
     assert not Job.objects.exists()
 
 
 def test_it_has_a_time_limit_also_when_it_is_submitted_again(member, project, template):
-    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, timeout_s=90))
+    job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, timeout_s=90))
 
     again = submissions.rerun_job(actor=member, job=job, name="again")
 
@@ -91,8 +91,8 @@ def test_it_has_an_idle_limit_also_when_it_is_submitted_again(member, project, t
 
 
 def test_without_a_name_it_gets_one(member, project, template):
-    first = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, name=""))
-    second = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, name=""))
+    first = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, name=""))
+    second = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, name=""))
 
     assert first.name.startswith("job-")
     assert first.name != second.name
@@ -100,7 +100,7 @@ def test_without_a_name_it_gets_one(member, project, template):
 
 def test_what_it_reads_is_mounted_and_stays_until_it_has_ended(member, project, template, cached):
     wanted = replace(WANTED, data=["team-a/digits"])
-    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    job = submissions.submit_job(actor=member, project=project, submission=wanted)
 
     job.refresh_from_db()
     source = {"kind": "host_folder", "path": str(cached.path)}
@@ -116,7 +116,7 @@ def test_what_it_reads_is_mounted_and_stays_until_it_has_ended(member, project, 
 def test_a_job_that_names_a_query_reads_what_it_selects(member, project, template, cached):
     queries.create_query(actor=member, dataset=cached.dataset, name="all", conditions=Conditions(globs=("**",)))
 
-    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits@:all"]))
+    job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, data=["team-a/digits@:all"]))
 
     job.refresh_from_db()
     (commit_id,) = job.spec["commits"]
@@ -126,7 +126,7 @@ def test_a_job_that_names_a_query_reads_what_it_selects(member, project, templat
 
 
 def test_a_job_is_submitted_once_more_with_the_same_commit_of_its_data(member, project, template, cached):
-    first = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits"]))
+    first = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, data=["team-a/digits"]))
     commit_files(member, cached.commit.dataset, {"a.txt": b"two"})
 
     second = submissions.rerun_job(actor=member, job=first)
@@ -139,7 +139,7 @@ def test_data_that_is_not_there_is_brought_and_mounted_from_where_it_was_brought
     before = tasks.install(tasks.NullQueue())
     caches.uncache(actor=member, cached_commit_id=cached.pk)
     tasks.run("datasets.evict", {"cached_commit_id": cached.pk})
-    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits"]))
+    job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, data=["team-a/digits"]))
     assert (job.state, job.gate, job.workload_id) == ("pending", "data", None)
     copy = CachedCommit.objects.get(state="queued")
 
@@ -163,21 +163,21 @@ def test_data_that_is_not_there_is_brought_and_mounted_from_where_it_was_brought
 )
 def test_nonsense_is_refused_and_nothing_is_created(member, project, template, change, error):
     with pytest.raises(error):
-        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, **change))
+        submissions.submit_job(actor=member, project=project, submission=replace(WANTED, **change))
     assert not Job.objects.exists()
 
 
 def test_a_name_is_used_once(member, project, template):
-    submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    submissions.submit_job(actor=member, project=project, submission=WANTED)
 
     with pytest.raises(JobNameTaken):
-        submissions.submit_job(actor=member, project=project, wanted=WANTED)
+        submissions.submit_job(actor=member, project=project, submission=WANTED)
     assert Job.objects.count() == 1
 
 
 def test_a_viewer_cannot_submit(viewer, project, template):
     with pytest.raises(PermissionDenied):
-        submissions.submit_job(actor=viewer, project=project, wanted=WANTED)
+        submissions.submit_job(actor=viewer, project=project, submission=WANTED)
     assert not Job.objects.exists()
 
 
@@ -215,7 +215,7 @@ READS = replace(WANTED, data=["team-a/digits"])
 
 
 def test_on_a_simulated_site_a_job_waits_for_its_data_and_is_queued_when_it_is_ready(member, project, far, at):
-    job = submissions.submit_job(actor=member, project=project, wanted=READS)
+    job = submissions.submit_job(actor=member, project=project, submission=READS)
     assert (job.state, job.workload_id, job.reason) == ("pending", None, "Its data is being brought to scripted.")
 
     at(0)
@@ -246,7 +246,7 @@ def test_on_a_simulated_site_a_job_waits_for_its_data_and_is_queued_when_it_is_r
 
 
 def test_the_pages_say_how_much_of_the_data_that_a_job_waits_for_still_moves(member, project, far, at, client):
-    submissions.submit_job(actor=member, project=project, wanted=READS)
+    submissions.submit_job(actor=member, project=project, submission=READS)
     at(0)
     at(40)
 
@@ -259,7 +259,7 @@ def test_the_pages_say_how_much_of_the_data_that_a_job_waits_for_still_moves(mem
 
 
 def test_a_job_whose_data_cannot_be_brought_fails_with_the_reason(member, project, far, at):
-    job = submissions.submit_job(actor=member, project=project, wanted=READS)
+    job = submissions.submit_job(actor=member, project=project, submission=READS)
     CachedCommit.objects.update(state="failed", error="The store does not answer.")
 
     tasks.run("compute.queue_ready_jobs", {})
@@ -273,7 +273,7 @@ def test_a_job_whose_data_cannot_be_brought_fails_with_the_reason(member, projec
 
 
 def test_a_job_that_is_cancelled_while_its_data_moves_is_never_queued_and_lets_go_of_it(member, project, far, at):
-    job = submissions.submit_job(actor=member, project=project, wanted=READS)
+    job = submissions.submit_job(actor=member, project=project, submission=READS)
     at(0)
 
     jobs.cancel_job(actor=member, job=job)
@@ -290,7 +290,7 @@ def test_what_a_refused_submission_requested_is_brought_no_further(member, proje
 
     wanted = replace(READS, data=["team-a/digits", "team-a/large"])
     with pytest.raises(CacheFull, match=f"no space for team-a/large@{large.short}"):
-        submissions.submit_job(actor=member, project=project, wanted=wanted)
+        submissions.submit_job(actor=member, project=project, submission=wanted)
 
     assert [copy.state for copy in CachedCommit.objects.all()] == ["evicting"]
     assert not CacheHold.objects.exists()
@@ -299,13 +299,13 @@ def test_what_a_refused_submission_requested_is_brought_no_further(member, proje
 
 def test_two_datasets_of_one_name_are_refused_before_any_is_requested(member, project, far, at):
     with pytest.raises(InvalidJobSpec, match="same name"):
-        submissions.submit_job(actor=member, project=project, wanted=replace(READS, data=["team-a/digits"] * 2))
+        submissions.submit_job(actor=member, project=project, submission=replace(READS, data=["team-a/digits"] * 2))
 
     assert not CachedCommit.objects.exists()
 
 
 def test_what_jobs_of_an_earlier_release_hold_by_their_names_is_held_by_their_ids(member, project, far, at):
-    job = submissions.submit_job(actor=member, project=project, wanted=READS)
+    job = submissions.submit_job(actor=member, project=project, submission=READS)
     CacheHold.objects.update(holder="job:train")
 
     import_module("compute.migrations.0021_holds_by_job_id").rename_holders(apps, None)
@@ -344,7 +344,7 @@ def test_a_full_simulated_site_refuses_the_job_and_says_so(member, project, far,
     CacheSite.objects.update(capacity_bytes=1)
 
     with pytest.raises(CacheFull, match="lab-cache has no space"):
-        submissions.submit_job(actor=member, project=project, wanted=READS)
+        submissions.submit_job(actor=member, project=project, submission=READS)
 
     assert not Job.objects.exists()
 
@@ -358,7 +358,7 @@ def code(member, project, home):
 
 
 def test_a_job_brings_code_and_holds_it_for_the_time_when_it_is_submitted_once_more(member, project, template, code):
-    first = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, code=code.root))
+    first = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, code=code.root))
     trees.release_tree(actor=member, holder="code")
 
     second = submissions.rerun_job(actor=member, job=first)
@@ -375,18 +375,18 @@ def test_code_that_the_project_does_not_have_is_refused(member, project, templat
     StoredTree.objects.all().delete()
 
     with pytest.raises(CodeNotFound, match=f"team-a has no code with the hash {code.root[:12]}"):
-        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, code=code.root))
+        submissions.submit_job(actor=member, project=project, submission=replace(WANTED, code=code.root))
 
     assert not Job.objects.exists()
 
 
 def test_the_name_of_a_deleted_job_is_free_and_leads_to_the_new_one(member, project, template):
-    first = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    first = submissions.submit_job(actor=member, project=project, submission=WANTED)
     submissions.delete_job(actor=member, job=first)
 
-    second = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, command="echo again"))
+    second = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, command="echo again"))
     submissions.delete_job(actor=member, job=second)
-    third = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    third = submissions.submit_job(actor=member, project=project, submission=WANTED)
 
     first.refresh_from_db()
     assert (first.state, first.reason) == ("cancelled", "member deleted the job.")
@@ -395,11 +395,11 @@ def test_the_name_of_a_deleted_job_is_free_and_leads_to_the_new_one(member, proj
     assert (shown["name"], shown["label"], shown["id"]) == ("train.3", "train", third.pk)
     assert [item["name"] for item in call(member, "GET", "/compute/jobs").body["items"]] == ["train.3"]
     with pytest.raises(JobNameTaken):
-        submissions.submit_job(actor=member, project=project, wanted=WANTED)
+        submissions.submit_job(actor=member, project=project, submission=WANTED)
 
 
 def test_a_deleted_job_keeps_no_code_and_its_experiment_stays(member, project, template, code):
-    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, code=code.root))
+    job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, code=code.root))
 
     assert call(member, "DELETE", "/compute/jobs/train").status == 204
 

@@ -111,7 +111,7 @@ def _runs_s(spec) -> float:
 
 def submit(project, template: str, name: str, seconds: float, **more) -> None:
     wanted = Submission(template, "true", name, simulated_duration_s=seconds, **more)
-    submissions.submit_job(actor=SYSTEM, project=project, wanted=wanted)
+    submissions.submit_job(actor=SYSTEM, project=project, submission=wanted)
 
 
 @pytest.mark.django_db
@@ -138,7 +138,7 @@ def test_what_a_trial_tells_is_what_then_happens(seed, at_noon):
     before = facts()
 
     wanted = Submission(template, "true", simulated_duration_s=seconds, is_preemptible=is_preemptible)
-    trial = trials.try_job(actor=SYSTEM, project=team, wanted=wanted)
+    trial = trials.try_job(actor=SYSTEM, project=team, submission=wanted)
 
     assert facts() == before
     evictions = dict(Job.objects.values_list("name", "evictions"))
@@ -200,7 +200,7 @@ def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, at_noo
     before = facts()
 
     wanted = Submission("", "true", resource="lab", simulated_duration_s=60, **ask)
-    trial = trials.try_job(actor=SYSTEM, project=team, wanted=wanted)
+    trial = trials.try_job(actor=SYSTEM, project=team, submission=wanted)
 
     assert facts() == before
     submit(team, "", "tried", 60, resource="lab", **ask)
@@ -328,7 +328,7 @@ def find_disagreements(dice: random.Random, at) -> list[str]:
         world.pass_to(world.now + timedelta(seconds=dice.randint(1, 200)))
         team, wanted = world.any_submission(f"job-{number}", dice.randint(100, 5000) + number / 16)
         with suppress(NoResourceFits):
-            submissions.submit_job(actor=SYSTEM, project=team, wanted=wanted)
+            submissions.submit_job(actor=SYSTEM, project=team, submission=wanted)
     world.pass_to(world.now + timedelta(seconds=dice.randint(1, 60)))
     now, found = world.now, _find_other_decisions()
     for _ in range(TRIALS_OF_STATE):
@@ -356,11 +356,11 @@ def _find_other_decisions() -> list[str]:
 def _disagreement(world: Clusters, team: Project, wanted: Submission) -> str:
     """Try a job, then submit it, and return what of it happens otherwise; empty: nothing."""
     now, before, held = world.now, facts(), _held()
-    trial = trials.try_job(actor=SYSTEM, project=team, wanted=wanted)
+    trial = trials.try_job(actor=SYSTEM, project=team, submission=wanted)
     told = trial.outlook
 
     assert facts() == before
-    submissions.submit_job(actor=SYSTEM, project=team, wanted=wanted)
+    submissions.submit_job(actor=SYSTEM, project=team, submission=wanted)
     world.pass_to(now)
     after = _held()
     stopped = {(name, False) for name, (evictions, _) in held.items() if after[name][0] > evictions}
@@ -397,7 +397,7 @@ def test_a_trial_names_whom_it_would_stop_and_changes_nothing(db, at_noon):
     submit(lends, "lab.g2", "borrower", 3600)
     turn(lab)
 
-    trial = trials.try_job(actor=SYSTEM, project=owns, wanted=Submission("lab.g2", "true"))
+    trial = trials.try_job(actor=SYSTEM, project=owns, submission=Submission("lab.g2", "true"))
 
     assert (trial.starts_now, trial.outlook.text) == (
         False,
@@ -414,7 +414,7 @@ def test_a_trial_says_of_an_elastic_job_that_it_gives_back_replicas_and_goes_on(
     submit(lends, "lab.g1", "elastic", 3600, replicas=2, placing=Placing(min_replicas=1))
     turn(lab)
 
-    trial = trials.try_job(actor=SYSTEM, project=owns, wanted=Submission("lab.g1", "true"))
+    trial = trials.try_job(actor=SYSTEM, project=owns, submission=Submission("lab.g1", "true"))
 
     assert trial.outlook.text == "It would start on lab-0 as soon as elastic (lends) has given back replicas."
 
@@ -440,5 +440,5 @@ def test_a_viewer_cannot_try_what_he_cannot_submit(viewer, project, at_noon):
     attach("lab", 2)
 
     with pytest.raises(PermissionDenied):
-        trials.try_job(actor=viewer, project=project, wanted=Submission("lab.g2", "true"))
+        trials.try_job(actor=viewer, project=project, submission=Submission("lab.g2", "true"))
     assert not Job.objects.exists()

@@ -79,7 +79,7 @@ def evict(job: Job) -> None:
 def test_each_eviction_costs_at_most_the_steps_since_the_last_checkpoint(member, project, template, driver, tmp_path):
     command = f"exec env PYTHONPATH={SOURCES} {sys.executable} {shlex.quote(training.__file__)} {STEPS} 0"
     wanted = Submission(template="this-machine.small", command=command, name="train", checkpoints=True)
-    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    job = submissions.submit_job(actor=member, project=project, submission=wanted)
     folder = tmp_path / "jobs" / ".checkpoints" / job.checkpoint_id
     folder.mkdir(parents=True)
 

@@ -22,7 +22,7 @@ WANTED = Submission(template="this-machine.small", command="python train.py", na
 
 @pytest.fixture
 def job(world: World, member, project) -> Job:
-    return submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    return submissions.submit_job(actor=member, project=project, submission=WANTED)
 
 
 def state() -> str:
@@ -67,7 +67,7 @@ def test_what_it_prints_is_recorded_while_it_runs_and_nothing_twice(world: World
 
 
 def test_a_checkpoint_that_it_tells_of_is_noted_and_is_no_recording(world: World, member, project):
-    submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, checkpoints=True))
+    submissions.submit_job(actor=member, project=project, submission=replace(WANTED, checkpoints=True))
     world.turn()
     world.turn()
     at_ms = int(clock.now().timestamp() * 1000) - 40_000

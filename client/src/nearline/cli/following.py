@@ -109,12 +109,12 @@ def _why(step: "Step") -> str:
     """Say why a step is where it is and, while it waits, what would help and until when."""
     if outlook := step.raw.get("outlook"):
         return str(outlook["text"])
-    told = [step.reason or ""]
+    reasons = [step.reason or ""]
     if step.advice:
-        told.append(f"What would help: {step.advice}")
+        reasons.append(f"What would help: {step.advice}")
     if wait := step.raw.get("wait"):
-        told.append(wait["text"])
-    return ". ".join(text.removesuffix(".") for text in told) if told[1:] else told[0]
+        reasons.append(wait["text"])
+    return ". ".join(text.removesuffix(".") for text in reasons) if reasons[1:] else reasons[0]
 
 
 def _one_line(reason: str | None) -> str:

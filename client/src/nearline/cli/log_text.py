@@ -16,4 +16,4 @@ def write_log(text: str) -> None:
 
 def harmless(text: str) -> str:
     """Return a log without what could steer a terminal; colours, tabs and line breaks stay."""
-    return _STEERING.sub(lambda found: printable(found[0]), text)
+    return _STEERING.sub(lambda match: printable(match[0]), text)

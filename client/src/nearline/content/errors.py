@@ -40,7 +40,7 @@ class HashMismatch(ContentError):
     code = "content.hash_mismatch"
     hint = "The stored copy or its transport is damaged. Try again, then run a verification of the dataset."
 
-    def __init__(self, what: str, *, expected: bytes, found: bytes) -> None:
-        super().__init__(f"{what} is damaged: expected {expected.hex()[:16]}, found {found.hex()[:16]}.")
+    def __init__(self, what: str, *, expected: bytes, actual: bytes) -> None:
+        super().__init__(f"{what} is damaged: expected {expected.hex()[:16]}, found {actual.hex()[:16]}.")
         self.expected = expected
-        self.found = found
+        self.actual = actual

@@ -68,9 +68,9 @@ def md5_base64(*parts: Buffer) -> str:
 
 def check_id(data: Buffer, expected: bytes, what: str) -> None:
     """Raise HashMismatch unless the content id of `data` is `expected`; `what` names the thing in the sentence."""
-    found = file_id(data)
-    if found != expected:
-        raise HashMismatch(what, expected=expected, found=found)
+    actual = file_id(data)
+    if actual != expected:
+        raise HashMismatch(what, expected=expected, actual=actual)
 
 
 EMPTY_ID = file_id(b"")

@@ -188,13 +188,13 @@ class MapWriter:
         files = {file.path: file for file, _ in origins.values()}
         numbers = {path: number for number, path in enumerate(files)}
         places = [origins[blob.content_id] for blob in pack.blobs]
-        found = PackMap(
+        pack_map = PackMap(
             self._facts,
             [MappedFile(file.path, file.size_bytes, file.version) for file in files.values()],
             pack.blobs,
             [Piece(numbers[file.path], offset) for file, offset in places],
         )
-        self._on_pack(pack.name, found)
+        self._on_pack(pack.name, pack_map)
         for blob in pack.blobs:
             self._placed[blob.content_id] = BlobRef(blob.content_id, pack.sha256, blob.offset, blob.size)
 

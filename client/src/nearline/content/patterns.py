@@ -166,8 +166,8 @@ def parse_glob(pattern: str) -> list[Item]:
             items.append(Wild.NAME)
         elif char == "?":
             items.append(ANY_LETTER)
-        elif char == "[" and (found := _read_set(pattern, position)) is not None:
-            letters, position = found
+        elif char == "[" and (char_set := _read_set(pattern, position)) is not None:
+            letters, position = char_set
             items.append(letters)
         else:
             items.append(char)

@@ -85,22 +85,22 @@ def load_range(
     """
     deltas: list[tuple[str, bytes]] = []
     entries: RangeEntries | None = None
-    wanted = range_id
+    next_id = range_id
     while entries is None:
-        data = get(wanted)
+        data = get(next_id)
         base_id = find_base(data)
         if base_id is None:
             decoded = read_range(data, is_verified=is_verified)
-            _check_id(wanted, decoded.range_id)
+            _check_id(next_id, decoded.range_id)
             entries = decoded.entries
-            keep(wanted, entries, data)
+            keep(next_id, entries, data)
         else:
             if len(deltas) == most_deltas:
                 raise BadManifest(f"The range {range_id[:12]} is based on a range that is a delta itself.")
-            deltas.append((wanted, data))
-            wanted = base_id
-            entries = find(wanted)
-    whole_id = entries.base_id or wanted
+            deltas.append((next_id, data))
+            next_id = base_id
+            entries = find(next_id)
+    whole_id = entries.base_id or next_id
     for id_, data in reversed(deltas):
         entries = _apply(whole_id, entries, data)
         if not is_verified:
@@ -110,8 +110,8 @@ def load_range(
     return entries
 
 
-def _check_id(expected: str, found: str) -> None:
-    if found != expected:
+def _check_id(expected: str, actual: str) -> None:
+    if actual != expected:
         raise BadManifest(f"These bytes are not the range {expected[:12]}.")
 
 

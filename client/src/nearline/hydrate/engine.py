@@ -216,8 +216,8 @@ class _Reads:
         with self._lock:
             if not self._by_pack:
                 return None
-            wanted = [pack for pack in self._next_packs() if pack in self._by_pack] if self._next_packs else ()
-            pack = wanted[0] if wanted else next(iter(self._by_pack))
+            urgent = [pack for pack in self._next_packs() if pack in self._by_pack] if self._next_packs else ()
+            pack = urgent[0] if urgent else next(iter(self._by_pack))
             span = self._by_pack[pack].popleft()
             if self._next_packs is not None:
                 span, *rest = _cut(span, max(_FIRST_READ_BYTES, self.taken_bytes // _GROWTH))

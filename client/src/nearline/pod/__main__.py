@@ -70,10 +70,10 @@ def _resume(platform: httpx.Client, task: str) -> None:
     `task` is JSON: the `folder` of the volume, the `root` of the tree (empty: none), and whether this pod `is_first`;
     the others of a gang wait for the first one.
     """
-    said = json.loads(task)
-    volume, root = Path(said["folder"]), said["root"]
+    fields = json.loads(task)
+    volume, root = Path(fields["folder"]), fields["root"]
     files, arriving, noted = volume / "files", volume / "arriving", volume / "root"
-    if root and not said["is_first"]:
+    if root and not fields["is_first"]:
         _wait_for({"The first replica has not brought the checkpoint.": lambda: _read(noted) == root})
     elif root and _read(noted) != root:
         shutil.rmtree(arriving, ignore_errors=True)

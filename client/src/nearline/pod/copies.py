@@ -365,10 +365,10 @@ class Copy:
             strays = [path for path in target.list_files() if path not in known]
             for path in strays:
                 target.remove(path)
-            found = sum(1 for _ in target.list_files())
-            if found != task.files:
+            files = sum(1 for _ in target.list_files())
+            if files != task.files:
                 raise Conflict(
-                    f"The volume has {found} files where the commit has {task.files}: something else writes to it, or "
+                    f"The volume has {files} files where the commit has {task.files}: something else writes to it, or "
                     "its file system cannot keep all names apart."
                 )
         sync_disk(self._folder)

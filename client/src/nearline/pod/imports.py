@@ -56,9 +56,9 @@ class ImportRoutes:
         """Say how much was read."""
         self._api.post("/import-job/progress", {"read_bytes": read_bytes}, may_repeat=True)
 
-    def send_map(self, upload_id: str, name: str, found: PackMap) -> None:
+    def send_map(self, upload_id: str, name: str, pack_map: PackMap) -> None:
         """Have the map of a pack kept."""
-        body = {"upload_id": upload_id, "name": name, "map": _encode(found.encode())}
+        body = {"upload_id": upload_id, "name": name, "map": _encode(pack_map.encode())}
         self._api.post("/import-job/maps", body, may_repeat=True)
 
     def send_entries(self, upload_id: str, number: int, entries: Sequence[Entry]) -> None:
@@ -128,14 +128,14 @@ class VolumeFiles:
 def import_folder(folder: Path, routes: ImportRoutes) -> dict[str, int]:
     """Have a folder become a commit, and return what was read. Raises FileChanged, and Conflict for what cannot be."""
     files = VolumeFiles(folder)
-    found = sorted(files.list(), key=lambda file: file.path)
+    listing = sorted(files.list(), key=lambda file: file.path)
     # The folder is the commit, so nothing in it can be left out.
-    if refused := [f"'{_show(file.path)}' {file.why}" for file in found if file.why]:
+    if refused := [f"'{_show(file.path)}' {file.why}" for file in listing if file.why]:
         more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
         raise Conflict(f"No dataset can carry this: {', '.join(refused[:_NAMED])}{more}.")
-    if not found:
+    if not listing:
         raise Conflict("The folder has no file.")
-    upload_id = routes.begin(len(found), sum(file.size_bytes for file in found))
+    upload_id = routes.begin(len(listing), sum(file.size_bytes for file in listing))
     told_at = time.monotonic()
 
     def tell(read_bytes: int) -> None:
@@ -152,21 +152,21 @@ def import_folder(folder: Path, routes: ImportRoutes) -> dict[str, int]:
         on_changed=_changed,
         most_blobs=_ENTRIES,
     )
-    entries = writer.write((file.path, file) for file in found)
+    entries = writer.write((file.path, file) for file in listing)
     number = 0
     while batch := list(islice(entries, _ENTRIES)):
         routes.send_entries(upload_id, number, batch)
         number += 1
     routes.report(writer.read_bytes)
     routes.commit(upload_id)
-    return {"files": len(found), "read_bytes": writer.read_bytes}
+    return {"files": len(listing), "read_bytes": writer.read_bytes}
 
 
 def promote_folder(folder: Path, routes: ImportRoutes) -> dict[str, int]:
     """Copy the packs of an import into the store, and return what was sent. Raises FileChanged."""
     files, after, sent_bytes = VolumeFiles(folder), "", 0
-    while (found := routes.next_map(after)) is not None:
-        after, map_ = found
+    while (pack_map := routes.next_map(after)) is not None:
+        after, map_ = pack_map
         data = b"".join([*(_read_blob(files, map_, index) for index in range(len(map_.blobs))), map_.footer])
         if sha256_hex(data) != after:
             raise FileChanged(f"The files of the pack {after[:12]} are not what was imported.")

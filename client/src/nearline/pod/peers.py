@@ -136,10 +136,10 @@ def serve(files: Path, draft: Path, secret: Path, *, patience_s: float = _PATIEN
     secret.unlink()
     with _Server(files, draft, token, context, patience_s) as server:
         certificate = pem[pem.index("-----BEGIN CERTIFICATE-----") :]
-        told = {"port": server.server_port, "token": token, "certificate": certificate}
+        address = {"port": server.server_port, "token": token, "certificate": certificate}
         unfinished = secret.with_name("peer.new")
         unfinished.touch(0o600)
-        unfinished.write_text(json.dumps(told))
+        unfinished.write_text(json.dumps(address))
         peer = unfinished.rename(secret.with_name("peer"))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         ends_at = time.time() + _LONGEST_S

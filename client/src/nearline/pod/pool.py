@@ -43,13 +43,13 @@ def find_names(pool: Path, inodes: Collection[int], files: str) -> Mapping[int, 
 
     A listing of a folder holds the numbers, so no file is touched.
     """
-    found: dict[int, list[tuple[str, bytes]]] = {inode: [] for inode in inodes}
+    names: dict[int, list[tuple[str, bytes]]] = {inode: [] for inode in inodes}
     for copies in (pool, pool / _FILLING):
-        for copy in sorted(copies.iterdir()) if found and copies.is_dir() else ():
+        for copy in sorted(copies.iterdir()) if names and copies.is_dir() else ():
             for path, inode in _list_files(os.fsencode(copy / files), b""):
-                if inode in found:
-                    found[inode].append((str(copy.relative_to(pool)), path))
-    return found
+                if inode in names:
+                    names[inode].append((str(copy.relative_to(pool)), path))
+    return names
 
 
 def link_over(good: Path, name: Path) -> None:

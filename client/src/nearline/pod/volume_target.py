@@ -43,31 +43,31 @@ class VolumeTarget(FolderTarget):
 
     def is_in_place(self, entry: Entry) -> bool:
         """Return whether the entry is there and right."""
-        found = self._stat(entry)
-        if found is not None and not self._must_read(entry) and self._is_untouched(entry, found):
+        status = self._stat(entry)
+        if status is not None and not self._must_read(entry) and self._is_untouched(entry, status):
             return True
         is_right = super().is_in_place(entry)
         if not is_right:
-            self.damage.append((entry.path, "changed" if found else "missing"))
-            if found is not None and found.st_nlink > 1:
-                self.linked[entry.path] = found.st_ino
+            self.damage.append((entry.path, "changed" if status else "missing"))
+            if status is not None and status.st_nlink > 1:
+                self.linked[entry.path] = status.st_ino
         return is_right
 
     def looks_untouched(self, entry: Entry) -> bool:
         """Say whether nobody seems to have written to a file since it was made."""
-        found = self._stat(entry)
-        return found is not None and self._is_untouched(entry, found)
+        status = self._stat(entry)
+        return status is not None and self._is_untouched(entry, status)
 
     def link(self, entry: Entry, base: Path, source: bytes) -> bool:
         """Give the file at `source` of another copy on this file system a name here too; False where that cannot be."""
         self.prepare([entry])
         other, path = os.fsencode(base) + b"/" + source, self._path(entry.path)
         try:
-            found = os.lstat(other)
-            if not self._is_untouched(entry, found):
+            status = os.lstat(other)
+            if not self._is_untouched(entry, status):
                 return False
             if (there := self._stat(entry)) is not None:
-                if there.st_ino == found.st_ino:
+                if there.st_ino == status.st_ino:
                     return True
                 os.unlink(path)
             os.link(other, path, follow_symlinks=False)
@@ -147,8 +147,8 @@ class VolumeTarget(FolderTarget):
         if entry.kind is EntryKind.SYMLINK:
             return stat.S_ISLNK(status.st_mode) and os.readlink(self._path(entry.path)) == entry.target
         mode = 0o444 | (0o111 if entry.mode & 0o111 else 0)
-        found = stat.S_IMODE(status.st_mode), status.st_size, status.st_mtime_ns
-        return stat.S_ISREG(status.st_mode) and found == (mode, entry.size, entry.mtime_ns)
+        evidence = stat.S_IMODE(status.st_mode), status.st_size, status.st_mtime_ns
+        return stat.S_ISREG(status.st_mode) and evidence == (mode, entry.size, entry.mtime_ns)
 
     def _must_read(self, entry: Entry) -> bool:
         return self._part is None or is_in_part(entry, self._part)

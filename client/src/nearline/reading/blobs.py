@@ -48,8 +48,8 @@ class BlobReader:
         self._memory_bytes = memory_bytes
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="read-commit")
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
-        self._kept_bytes = 0
+        self._contents: OrderedDict[bytes, bytes] = OrderedDict()
+        self._contents_bytes = 0
         self._coming: dict[bytes, Future[Blobs]] = {}
 
     def close(self) -> None:
@@ -78,9 +78,9 @@ class BlobReader:
     def read_blob(self, entry: Entry, blob: BlobRef) -> bytes:
         """Return one blob of a file. Raises like `read_file`."""
         with self._lock:
-            if blob.content_id in self._kept:
-                self._kept.move_to_end(blob.content_id)
-                return self._kept[blob.content_id]
+            if blob.content_id in self._contents:
+                self._contents.move_to_end(blob.content_id)
+                return self._contents[blob.content_id]
             self._begin([entry._replace(blobs=(blob,))])
             coming = self._coming[blob.content_id]
         return coming.result()[blob.content_id]
@@ -95,11 +95,11 @@ class BlobReader:
     def _begin(self, entries: Iterable[Entry]) -> None:
         missing, asked = [], set(self._coming)
         for entry in entries:
-            blobs = {blob.content_id: blob for blob in entry.blobs if blob.content_id not in self._kept}
-            wanted = tuple(blob for content_id, blob in blobs.items() if content_id not in asked)
+            blobs = {blob.content_id: blob for blob in entry.blobs if blob.content_id not in self._contents}
+            unasked = tuple(blob for content_id, blob in blobs.items() if content_id not in asked)
             asked.update(blobs)
-            if wanted:
-                missing.append(entry._replace(blobs=wanted))
+            if unasked:
+                missing.append(entry._replace(blobs=unasked))
         spans = plan_reads(missing)
         if spans:
             self._source.announce(list(dict.fromkeys(span.pack for span in spans)))
@@ -108,18 +108,18 @@ class BlobReader:
             self._coming.update(dict.fromkeys((piece.blob.content_id for piece in span.pieces), future))
 
     def _read(self, span: PackSpan) -> Blobs:
-        found: Blobs = {}
+        contents: Blobs = {}
         try:
-            found = self._read_verified(span)
-            return found
+            contents = self._read_verified(span)
+            return contents
         finally:
             with self._lock:
                 for piece in span.pieces:
                     self._coming.pop(piece.blob.content_id, None)
-                self._keep(found)
+                self._keep(contents)
 
     def _read_verified(self, span: PackSpan) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
+        verified: dict[bytes, bytes] = {}
         for _ in range(_READS):
             view = memoryview(self._policy.repeat(partial(self._source.read, span.pack, span.offset, span.size)))
             damaged = []
@@ -127,18 +127,18 @@ class BlobReader:
                 start = piece.blob.offset - span.offset
                 content = bytes(view[start : start + piece.blob.size])
                 if file_id(content) == piece.blob.content_id:
-                    found[piece.blob.content_id] = content
+                    verified[piece.blob.content_id] = content
                 else:
                     damaged.append(piece)
             if not damaged:
-                return found
+                return verified
             span = span_of(span.pack, damaged)
         raise self._source.damage_error(span.pieces[0].entry.path, span.pack)
 
-    def _keep(self, found: Blobs) -> None:
-        for content_id, content in found.items():
-            if content_id not in self._kept:
-                self._kept[content_id] = content
-                self._kept_bytes += len(content)
-        while self._kept_bytes > self._memory_bytes:
-            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
+    def _keep(self, contents: Blobs) -> None:
+        for content_id, content in contents.items():
+            if content_id not in self._contents:
+                self._contents[content_id] = content
+                self._contents_bytes += len(content)
+        while self._contents_bytes > self._memory_bytes:
+            self._contents_bytes -= len(self._contents.popitem(last=False)[1])

@@ -35,8 +35,8 @@ class CopyReader:
         self._teller = ThreadPoolExecutor(1, thread_name_prefix="tell-wanted")
         self._telling: Future[None] | None = None
         self._announced_bytes = 0
-        self._told_at = float("-inf")
-        self._told: Sequence[str] = ()
+        self._reported_at = float("-inf")
+        self._reported: Sequence[str] = ()
 
     def close(self) -> None:
         """Stop reading."""
@@ -82,9 +82,11 @@ class CopyReader:
 
     def _tell(self, missing: Sequence[Entry]) -> None:
         packs = list(dict.fromkeys(blob.pack.hex() for entry in missing for blob in entry.blobs))[:_MOST_WANTED]
-        is_due = time.monotonic() > self._told_at + _TELL_EVERY_S and (self._telling is None or self._telling.done())
-        if packs and packs != self._told and is_due:
-            self._told, self._told_at = packs, time.monotonic()
+        is_due = time.monotonic() > self._reported_at + _TELL_EVERY_S and (
+            self._telling is None or self._telling.done()
+        )
+        if packs and packs != self._reported and is_due:
+            self._reported, self._reported_at = packs, time.monotonic()
             self._telling = self._teller.submit(self._tell_now, packs)
 
     def _tell_now(self, packs: Sequence[str]) -> None:

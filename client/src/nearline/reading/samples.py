@@ -97,8 +97,10 @@ def _list_chunks(tree: TreeFiles, is_wanted: Callable[[bytes], bool], seed: int 
 def _groups_of_range(tree: TreeFiles, number: int, is_wanted: Callable[[bytes], bool]) -> Iterator[Group]:
     """Yield the samples that begin in a range, whole."""
     before = _key_of(tree.ranges[number - 1].last_path) if number else None
-    wanted = (entry for entry in _entries_from(tree, number) if entry.kind is EntryKind.FILE and is_wanted(entry.path))
-    for key, files in groupby(wanted, key=lambda entry: _key_of(entry.path)):
+    selected = (
+        entry for entry in _entries_from(tree, number) if entry.kind is EntryKind.FILE and is_wanted(entry.path)
+    )
+    for key, files in groupby(selected, key=lambda entry: _key_of(entry.path)):
         if key != before:
             yield list(files)
 

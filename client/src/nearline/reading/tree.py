@@ -53,15 +53,15 @@ class TreeFiles:
         Of a range that lies within one subfolder only its first and last path are read.
         """
         prefix = folder + b"/" if folder else b""
-        found = _Children(prefix)
+        children = _Children(prefix)
         for row in self.ranges[bisect_left(self._last_paths, prefix) :]:
             if row.first_path > prefix and not row.first_path.startswith(prefix):
                 return
-            name = found.folder_of(row.first_path)
-            if name is not None and name == found.folder_of(row.last_path):
-                yield from found.add(name, None)
+            name = children.folder_of(row.first_path)
+            if name is not None and name == children.folder_of(row.last_path):
+                yield from children.add(name, None)
                 continue
-            yield from self._children_in(self._load(row.range_id), found)
+            yield from self._children_in(self._load(row.range_id), children)
 
     def list_entries(self, row: RootRange) -> RangeEntries:
         """Return the entries of one of `ranges`."""
@@ -86,16 +86,16 @@ class TreeFiles:
         return None, b""
 
     @staticmethod
-    def _children_in(entries: RangeEntries, found: "_Children") -> Iterator[Child]:
-        names, prefix = entries.paths, found.prefix
+    def _children_in(entries: RangeEntries, children: "_Children") -> Iterator[Child]:
+        names, prefix = entries.paths, children.prefix
         index = bisect_left(names, prefix)
         while index < len(names) and names[index].startswith(prefix):
-            name = found.folder_of(names[index])
+            name = children.folder_of(names[index])
             if name is None:
-                yield from found.add(names[index][len(prefix) :], entries[index])
+                yield from children.add(names[index][len(prefix) :], entries[index])
                 index += 1
             else:
-                yield from found.add(name, None)
+                yield from children.add(name, None)
                 index = bisect_left(names, prefix + name + _AFTER_SLASH)
 
 

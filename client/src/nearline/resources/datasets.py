@@ -61,19 +61,19 @@ class Datasets:
         Raises NotFound, and Conflict where several had the name.
         """
         if isinstance(reference, str) and reference.startswith("ds_"):
-            found = [item for item in self.list_deleted() if item.id == reference]
+            matches = [item for item in self.list_deleted() if item.id == reference]
         else:
             target = self.parse(reference)
-            found = [item for item in self.list_deleted(project=target.project) if item.name == target.name]
-        if not found:
+            matches = [item for item in self.list_deleted(project=target.project) if item.name == target.name]
+        if not matches:
             raise NotFound(
                 f"There is no deleted dataset {reference} that you may restore.",
                 hint="`nearline data deleted` lists them.",
             )
-        if len(found) > 1:
-            ids = ", ".join(f"{item.id} (deleted {item.deleted_at:%Y-%m-%d %H:%M} UTC)" for item in found)
+        if len(matches) > 1:
+            ids = ", ".join(f"{item.id} (deleted {item.deleted_at:%Y-%m-%d %H:%M} UTC)" for item in matches)
             raise Conflict(f"Several deleted datasets were called {reference}: {ids}.", hint="Give the id of one.")
-        return found[0]
+        return matches[0]
 
     def restore(self, reference: str | Reference, *, name: str | None = None) -> Dataset:
         """Bring back a deleted dataset, by another name where one is given. Raises Conflict when the name is taken."""
@@ -88,9 +88,9 @@ class Datasets:
         """Yield the commits up to the reference, newest first."""
         target = self.parse(reference)
         ref = self._ref_of(target) if target.ref else None
-        found = self._http.list_items(self._path(target) + "/commits", limit=limit, ref=ref)
+        commits = self._http.list_items(self._path(target) + "/commits", limit=limit, ref=ref)
         try:
-            yield from map(Commit.read, found)
+            yield from map(Commit.read, commits)
         except NotFound as error:
             if error.code != "datasets.empty_branch":
                 raise

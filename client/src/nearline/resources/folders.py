@@ -257,11 +257,11 @@ class Folders:
             place = to_bytes(directory.strip("/"))
             if place:
                 check_path(place)
-            found = put.list_files(_spread(files), place)
+            files_by_path = put.list_files(_spread(files), place)
             return put.put_files(
                 SyncRoutes(self._http, target),
                 self._branch_of(target),
-                found,
+                files_by_path,
                 message=message,
                 only=only,
                 options=self._options(parallel, progress, allow_collisions=allow_collisions),
@@ -290,13 +290,13 @@ class Folders:
             prefix = to_bytes(directory.strip("/"))
             if prefix:
                 check_path(prefix)
-            found = _READERS[source](path)
-            check_digests(found, threads=options.threads, on_progress=progress)
-            known = self.ensure(target, found.description)
+            repository = _READERS[source](path)
+            check_digests(repository, threads=options.threads, on_progress=progress)
+            known = self.ensure(target, repository.description)
             return put.put_files(
                 SyncRoutes(self._http, target),
                 target.ref or known.default_branch,
-                {prefix + b"/" + name if prefix else name: place for name, place in found.files.items()},
+                {prefix + b"/" + name if prefix else name: place for name, place in repository.files.items()},
                 message=message,
                 only=only,
                 options=options,
@@ -338,8 +338,8 @@ class Folders:
     def find(self, dataset: str | Reference, patterns: Sequence[str]) -> list[str]:
         """Return the paths that patterns mean: paths, folders with all that is in them, or wildcards."""
         target = self._datasets.parse(dataset)
-        wanted = dict.fromkeys(form for pattern in patterns for form in _forms(pattern))
-        return sorted({file.path for form in wanted for file in self._datasets.list_files(target, glob=form)})
+        forms = dict.fromkeys(form for pattern in patterns for form in _forms(pattern))
+        return sorted({file.path for form in forms for file in self._datasets.list_files(target, glob=form)})
 
     def find_by_expressions(self, dataset: str | Reference, expressions: Sequence[str]) -> list[str]:
         """Return the paths that regular expressions match as a whole; `DIR/` and `DIR/*` mean all in the folder.
@@ -420,9 +420,9 @@ def _start_branch(folder: Folder, server: Server, options: Options) -> Outcome |
     """Make a branch for what changed here, and follow it; where nothing changed, say so and leave all as it is."""
     if folder.base is None:
         raise InvalidRequest("A new branch needs a commit to start at.", hint="Run `nearline data sync` first.")
-    found = status.get_status(folder.workspace, server, options)
-    if not (found.added or found.changed or found.removed):
-        return Outcome(skipped=found.skipped)
+    folder_status = status.get_status(folder.workspace, server, options)
+    if not (folder_status.added or folder_status.changed or folder_status.removed):
+        return Outcome(skipped=folder_status.skipped)
     name = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     server.create_branch(name, folder.base)
     folder.switch_branch(name)

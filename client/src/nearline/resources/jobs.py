@@ -118,8 +118,8 @@ class Jobs:
         if code is not None:
             from nearline.resources.code_bundle import get_code, send_code  # noqa: PLC0415 (few jobs bring code)
 
-            found = get_code(Path(code)) if isinstance(code, str | Path) else code
-            body["code"] = send_code(self._http, project, found, on_progress)["bundle"]
+            bundle = get_code(Path(code)) if isinstance(code, str | Path) else code
+            body["code"] = send_code(self._http, project, bundle, on_progress)["bundle"]
         return Job.read(self._http.post("/compute/jobs", body))
 
     def try_out(self, *, project: str, command: str = "", **options: Unpack[JobOptions]) -> Json:

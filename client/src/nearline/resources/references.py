@@ -55,9 +55,9 @@ def _parse_address(text: str, url: str | None) -> Reference:
             f"'{text}' is on another server than {url}.",
             hint=f"Sign in there: `nearline login {address.scheme}://{address.netloc}`.",
         )
-    _, found, rest = address.path.partition("/datasets/")
+    _, separator, rest = address.path.partition("/datasets/")
     parts = [unquote(part) for part in rest.split("/") if part]
-    if not found or len(parts) < 2:  # noqa: PLR2004 (project and name)
+    if not separator or len(parts) < 2:  # noqa: PLR2004 (project and name)
         raise InvalidRequest(f"'{text}' is not the address of a dataset.", hint=_HINT)
     ref = parse_qs(address.query).get("ref", [None])[0]
     project, (name, _, inline) = parts[0], parts[1].partition("@")

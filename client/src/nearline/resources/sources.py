@@ -62,12 +62,12 @@ class Sources:
     def check(self, import_id: str) -> Import:
         """Have the files of an import compared with what they were; returns when that is done."""
         asked = Import.read(self._http.post("/imports" + quoted(import_id) + "/check", {}))
-        while (found := self.get_import(import_id)).checked_at == asked.checked_at:
+        while (record := self.get_import(import_id)).checked_at == asked.checked_at:
             time.sleep(_POLL_S)
-        return found
+        return record
 
     def wait(self, import_id: str) -> Import:
         """Return an import once nobody works on it any more."""
-        while (found := self.get_import(import_id)).is_working:
+        while (record := self.get_import(import_id)).is_working:
             time.sleep(_POLL_S)
-        return found
+        return record

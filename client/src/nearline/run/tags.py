@@ -42,10 +42,10 @@ def log_artifact(path: str | PathLike[str]) -> None:
     source = Path(fspath(path))
     if not source.exists():
         raise FileNotFoundError(f"There is no file '{source}' to record.")
-    folder, found = output().resolve(), source.resolve()
-    if not found.is_relative_to(folder):
-        found = _copy(found, folder / found.name)
-    inside = found.relative_to(folder).as_posix()
+    folder, artifact = output().resolve(), source.resolve()
+    if not artifact.is_relative_to(folder):
+        artifact = _copy(artifact, folder / artifact.name)
+    inside = artifact.relative_to(folder).as_posix()
     _emit(kind="artifact", key=inside, value=inside)
 
 

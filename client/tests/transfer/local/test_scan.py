@@ -64,14 +64,14 @@ def test_what_may_differ_from_a_range_is_a_suspect_and_nothing_else(tmp_path, ca
     )
 
     link = [(b"linked", file_id(b"same"))] if is_linked else []
-    assert [(suspect.found.path, suspect.content_id) for suspect in scan.suspects] == [
+    assert [(suspect.file.path, suspect.content_id) for suspect in scan.suspects] == [
         (b"cached otherwise", OTHER_ID),
         (b"executable", file_id(b"executable")),
         *link,
         (b"unknown", None),
         (b"written", None),
     ]
-    assert [suspect.before.path for suspect in scan.suspects] == [suspect.found.path for suspect in scan.suspects]
+    assert [suspect.before.path for suspect in scan.suspects] == [suspect.file.path for suspect in scan.suspects]
     assert [entry.path for entry in scan.removed] == list(more)
     assert cache.find(b"gone") is None
 
@@ -170,7 +170,7 @@ def test_what_changes_between_two_parts_of_a_scan_is_looked_at_as_it_is_then(tmp
 
     found, _, _ = scan_with(root, tmp_path / "cache.db", ranges, tree, Sharing(2, ranges, share))
 
-    assert [suspect.found.path for suspect in found.suspects] == [b"a", b"b/a", b"d"]
+    assert [suspect.file.path for suspect in found.suspects] == [b"a", b"b/a", b"d"]
     assert [entry.path for entry in found.removed] == [b"b/b"]
     assert [skip.path for skip in found.skipped] == [b"c"]
 

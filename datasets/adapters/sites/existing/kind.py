@@ -40,10 +40,10 @@ def check(site: CacheSite) -> None:
     if faults := [key for key in sorted(_KEYS - {"size_bytes"}) if not isinstance(config.get(key, ""), str)]:
         raise InvalidCacheSite(f"'{faults[0]}' of a site of kind existing is a text.")
     config.setdefault("commit", "")
-    found = Commit.objects.filter(pk=config["commit"]).first()
-    if config["commit"] and found is None:
+    commit = Commit.objects.filter(pk=config["commit"]).first()
+    if config["commit"] and commit is None:
         raise InvalidCacheSite(f"There is no commit '{config['commit']}' that the files could be.")
-    config["size_bytes"] = max(1, found.size_bytes) if found is not None else 1
+    config["size_bytes"] = max(1, commit.size_bytes) if commit is not None else 1
     check_settings(site, keys=_KEYS, needed={})
     if bool(config.get("claim")) == bool(config.get("server")):
         raise InvalidCacheSite("Existing files are on a claim of the namespace, or on an NFS server: name one of them.")

@@ -49,10 +49,10 @@ class PosixFolder:
     def usage(self) -> SiteUsage:
         """Return the size of the file system and what is free for us in it."""
         try:
-            found = os.statvfs(self._root)
+            status = os.statvfs(self._root)
         except OSError as error:
             raise sealed_files.as_platform_error(error) from error
-        return SiteUsage(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+        return SiteUsage(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
 
     def now_ns(self) -> int:
         """Return what the file system's clock says: on a network file system it is not ours."""
@@ -74,14 +74,14 @@ class PosixFolder:
         """Take the staging folder over by renaming it, so that the worker who had it can find it no longer."""
         folder = self._root / ".staging" / f"{copy_id}.{token}"
         with sealed_files.disk_errors():
-            earlier = [found for found in self._root.glob(f".staging/{copy_id}.*") if found != folder]
+            earlier = [path for path in self._root.glob(f".staging/{copy_id}.*") if path != folder]
             if len(earlier) > 1:
                 # A worker that was thought dead has made its folder again. The one that got furthest is worth keeping.
-                earlier.sort(key=lambda found: sum(1 for _ in sealed_files.walk_files(os.fsencode(found))))
-            for found in reversed(earlier):
-                aside = self._root / ".trash" / found.name
+                earlier.sort(key=lambda path: sum(1 for _ in sealed_files.walk_files(os.fsencode(path))))
+            for path in reversed(earlier):
+                aside = self._root / ".trash" / path.name
                 with contextlib.suppress(FileNotFoundError):
-                    sealed_files.move_folder(found, aside if folder.exists() else folder)
+                    sealed_files.move_folder(path, aside if folder.exists() else folder)
             folder.mkdir(mode=0o755, exist_ok=True)
             if not sealed_files.is_early_name_of_published(self._root, copy_id):
                 sealed_files.point_early_name(self._root, copy_id, folder)
@@ -134,13 +134,13 @@ class PosixFolder:
     def list_published(self) -> Mapping[str, str]:
         """Read the markers."""
         top = self._root / ".ready"
-        found = {}
+        published = {}
         for marker in sorted(top.glob("*/*/*")):
             path = str(marker.relative_to(top))
             owner = None if marker.name.startswith(".") else sealed_files.read_marker(self._root, path)
             if owner is not None:
-                found[owner] = path
-        return found
+                published[owner] = path
+        return published
 
     def inspect(
         self, path: str, entries: Iterable[Entry], *, quiet_since_ns: int | None, must_read: Callable[[Entry], bool]
@@ -153,16 +153,16 @@ class PosixFolder:
 
     def find_sharers(self, paths: Collection[str], file_keys: Collection[int]) -> Mapping[int, list[tuple[str, bytes]]]:
         """Walk the copies for the inode numbers; a directory listing holds them, so no file is touched."""
-        wanted = set(file_keys)
-        found: dict[int, list[tuple[str, bytes]]] = {key: [] for key in wanted}
-        if not wanted:
-            return found
+        keys = set(file_keys)
+        sharers: dict[int, list[tuple[str, bytes]]] = {key: [] for key in keys}
+        if not keys:
+            return sharers
         for path in sorted(paths):
             top = os.fsencode(self._root / path)
             for item in sealed_files.walk_files(top):
-                if item.inode() in wanted:
-                    found[item.inode()].append((path, item.path[len(top) + 1 :]))
-        return found
+                if item.inode() in keys:
+                    sharers[item.inode()].append((path, item.path[len(top) + 1 :]))
+        return sharers
 
     def replace(self, targets: Iterable[tuple[str, bytes]], entry: Entry, *, good: Path) -> None:
         """Give the good file to each target by a link or clone beside it and a rename."""

@@ -34,21 +34,21 @@ def _inspect_entry(
     path: bytes, entry: Entry, quiet_since_ns: int | None, must_read: Callable[[Entry], bool]
 ) -> Damage | None:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return Damage(entry.path, DamageKind.MISSING)
     if entry.kind is EntryKind.SYMLINK:
-        is_intact = stat.S_ISLNK(found.st_mode) and sealed_files.has_content(path, entry)
+        is_intact = stat.S_ISLNK(status.st_mode) and sealed_files.has_content(path, entry)
         return None if is_intact else Damage(entry.path, DamageKind.CHANGED)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return Damage(entry.path, DamageKind.CHANGED)
-    is_untouched = sealed_files.looks_untouched(found, entry)
+    is_untouched = sealed_files.looks_untouched(status, entry)
     # A change in the very tick of the clock in which we were done may be another's.
-    was_quiet = quiet_since_ns is None or found.st_ctime_ns < quiet_since_ns
+    was_quiet = quiet_since_ns is None or status.st_ctime_ns < quiet_since_ns
     if is_untouched and was_quiet and not must_read(entry):
         return None
-    if found.st_size != entry.size or not sealed_files.has_content(path, entry):
-        return Damage(entry.path, DamageKind.CHANGED, found.st_ino)
+    if status.st_size != entry.size or not sealed_files.has_content(path, entry):
+        return Damage(entry.path, DamageKind.CHANGED, status.st_ino)
     if not is_untouched:
         sealed_files.seal_file(path, entry)
     return None

@@ -70,13 +70,13 @@ def sealed_mode(entry: Entry) -> int:
     return 0o555 if entry.mode & 0o111 else 0o444
 
 
-def looks_untouched(found: os.stat_result, entry: Entry) -> bool:
+def looks_untouched(status: os.stat_result, entry: Entry) -> bool:
     """Say whether nobody seems to have written to the file since it was sealed."""
     return (
-        stat.S_ISREG(found.st_mode)
-        and found.st_size == entry.size
-        and found.st_mtime_ns == SEALED_TIME_NS
-        and stat.S_IMODE(found.st_mode) == sealed_mode(entry)
+        stat.S_ISREG(status.st_mode)
+        and status.st_size == entry.size
+        and status.st_mtime_ns == SEALED_TIME_NS
+        and stat.S_IMODE(status.st_mode) == sealed_mode(entry)
     )
 
 
@@ -154,8 +154,8 @@ def copy_verified(source: bytes, target: bytes, entry: Entry) -> bool:
             raise _OtherContent  # before the file is sealed: a sealed one counts as right
 
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
             return False
         try:
             write_file(target, entry, parts())
@@ -230,9 +230,9 @@ def seal_tree(top: bytes) -> int:
 
 def own_bytes(item: os.DirEntry[bytes], sharing: Sharing) -> int:
     """Return how many bytes go when this file goes: none while others share them."""
-    found = item.stat(follow_symlinks=False)
-    is_shared = found.st_nlink > 1 or (sharing is Sharing.REFLINK and _has_shared_blocks(item.path, found))
-    return 0 if is_shared else found.st_size
+    status = item.stat(follow_symlinks=False)
+    is_shared = status.st_nlink > 1 or (sharing is Sharing.REFLINK and _has_shared_blocks(item.path, status))
+    return 0 if is_shared else status.st_size
 
 
 def remove_tree(top: bytes) -> Iterator[None]:
@@ -296,12 +296,12 @@ def write_marker(root: Path, path: str, copy_id: str) -> None:
 def read_marker(root: Path, path: str) -> str | None:
     """Return which copy lies at `path`; None when no complete one does."""
     try:
-        found = json.loads((root / ".ready" / path).read_text())
+        marker = json.loads((root / ".ready" / path).read_text())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise as_platform_error(error) from error
-    return str(found["copy"])
+    return str(marker["copy"])
 
 
 def drop_marker(root: Path, path: str) -> None:
@@ -351,12 +351,12 @@ def _clone(source: bytes, target: bytes, entry: Entry) -> None:
             os.close(descriptor)
 
 
-def _has_shared_blocks(path: bytes, found: os.stat_result) -> bool:
+def _has_shared_blocks(path: bytes, status: os.stat_result) -> bool:
     """Ask the file system whether other files use blocks of this one."""
-    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+    if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
         return False
     request = bytearray(_FIEMAP_HEADER.size + _FIEMAP_EXTENTS * _FIEMAP_EXTENT_BYTES)
-    _FIEMAP_HEADER.pack_into(request, 0, 0, found.st_size, 0, 0, _FIEMAP_EXTENTS, 0)
+    _FIEMAP_HEADER.pack_into(request, 0, 0, status.st_size, 0, 0, _FIEMAP_EXTENTS, 0)
     try:
         with open(path, "rb") as file:
             fcntl.ioctl(file, _FIEMAP, request)

@@ -42,10 +42,10 @@ class FolderStaging:
         target = self._top + b"/" + entry.path
         with sealed_files.staging_errors(self._folder):
             try:
-                found = os.lstat(source)
+                status = os.lstat(source)
             except (FileNotFoundError, NotADirectoryError):
                 return False
-            if not sealed_files.looks_untouched(found, entry):
+            if not sealed_files.looks_untouched(status, entry):
                 return False
             self._make_parent(entry.path)
             with contextlib.suppress(FileNotFoundError):
@@ -99,13 +99,13 @@ class FolderStaging:
                 return
 
     def _seal(self, files: int) -> None:
-        found = sealed_files.seal_tree(self._top)
-        if found != files:
+        totals = sealed_files.seal_tree(self._top)
+        if totals != files:
             sealed_files.move_folder(self._folder, self._root / ".trash" / self._folder.name)
             raise CacheSiteUnavailable(
-                f"{found} files were staged where the commit has {files}: something else writes to the site's folder, "
+                f"{totals} files were staged where the commit has {files}: something else writes to the site's folder, "
                 "or its file system cannot keep all names apart. What was staged is discarded.",
-                found=found,
+                found=totals,
                 expected=files,
             )
 

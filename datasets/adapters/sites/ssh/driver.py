@@ -183,5 +183,5 @@ class SshSite:
         return self._host.ask(method, patience_s=patience_s, root=self._site.root, site=self._site.pk, **arguments)
 
     def _failure(self, result: Mapping[str, Any]) -> Exception:
-        said = {**result, "error": f"{self._host.name}: {result['error']}"}
-        return copy_work.find_failure(said, kind=CacheSiteUnavailable, unexplained=_UNEXPLAINED)
+        answer = {**result, "error": f"{self._host.name}: {result['error']}"}
+        return copy_work.find_failure(answer, kind=CacheSiteUnavailable, unexplained=_UNEXPLAINED)

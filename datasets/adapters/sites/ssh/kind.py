@@ -51,12 +51,12 @@ def check(site: CacheSite) -> None:
 
 def _try_out(host: RemoteHost, folder: str, site_id: str) -> dict[str, bool]:
     try:
-        found = host.ask("check_copies", root=folder, site=site_id, patience_s=_TRY_S)
+        answer = host.ask("check_copies", root=folder, site=site_id, patience_s=_TRY_S)
     except HostUnreachable as error:
         raise CacheSiteUnavailable(error.message) from error
-    if found["fault"]:
-        raise InvalidCacheSite(found["fault"])
-    return {"hard_links": found["hard_links"]}
+    if answer["fault"]:
+        raise InvalidCacheSite(answer["fault"])
+    return {"hard_links": answer["hard_links"]}
 
 
 def open_driver(site: CacheSite) -> SshSite:

@@ -56,10 +56,10 @@ def check(site: CacheSite) -> None:
     if not isinstance(config.get("snapshot_class", ""), str):
         raise InvalidCacheSite("'snapshot_class' of a site on volumes is the name of a class; empty: no snapshots.")
     connection = open_cluster(config)
-    found = read_class(connection.gateway, config["storage_class"])
-    binds_late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
-    facts = {"provisioner": found["provisioner"], "binds_late": binds_late, "namespace": connection.namespace}
-    clones = config.get("clones", found["provisioner"] == trident.PROVISIONER)
+    class_facts = read_class(connection.gateway, config["storage_class"])
+    binds_late = class_facts.get("volumeBindingMode") == "WaitForFirstConsumer"
+    facts = {"provisioner": class_facts["provisioner"], "binds_late": binds_late, "namespace": connection.namespace}
+    clones = config.get("clones", class_facts["provisioner"] == trident.PROVISIONER)
     site.config = settle_snapshots({"clones": clones, **config, **facts}, connection)
     site.root = f"volume://{site.name}"
 
@@ -108,8 +108,8 @@ def open_driver(site: CacheSite) -> VolumeSite | ClaimPoolSite:
 def read_class(gateway: Gateway, storage_class: str) -> Json:
     """Return a storage class of a cluster. Raises InvalidCacheSite where there is none, and CacheSiteUnavailable."""
     try:
-        found = gateway.get(f"/apis/storage.k8s.io/v1/storageclasses/{storage_class}")
-        if found is None:
+        class_object = gateway.get(f"/apis/storage.k8s.io/v1/storageclasses/{storage_class}")
+        if class_object is None:
             listed = gateway.list("/apis/storage.k8s.io/v1/storageclasses").items
             names = ", ".join(sorted(item["metadata"]["name"] for item in listed)) or "none"
             raise InvalidCacheSite(f"The cluster has no storage class '{storage_class}'. It has: {names}.")
@@ -117,7 +117,7 @@ def read_class(gateway: Gateway, storage_class: str) -> Json:
         raise CacheSiteUnavailable(error.message) from error
     except Refusal as error:
         raise InvalidCacheSite(f"The cluster does not tell its storage classes: {error.message}") from error
-    return found
+    return class_object
 
 
 def settle_snapshots(config: Mapping[str, Any], connection: ClusterConnection) -> dict[str, Any]:

@@ -231,12 +231,12 @@ class ClusterSite(ABC):
 
     def settle_shares(self) -> None:
         """Let all claims of the site be shared with the namespaces that it is to be shared with, and no others."""
-        wanted = manifests.share_annotation(self._config)
+        annotation = manifests.share_annotation(self._config)
         for claim in self._list_claims():
             annotations = claim["metadata"].get("annotations") or {}
-            if annotations.get(trident.SHARED_WITH) != wanted[trident.SHARED_WITH]:
+            if annotations.get(trident.SHARED_WITH) != annotation[trident.SHARED_WITH]:
                 name = claim["metadata"]["name"]
-                self._gateway.patch(f"{self._claims}/{name}", {"metadata": {"annotations": wanted}})
+                self._gateway.patch(f"{self._claims}/{name}", {"metadata": {"annotations": annotation}})
 
     def _list_claims(self) -> Sequence[Json]:
         return self._gateway.list(self._claims, labelSelector=f"{manifests.SITE}={self._site_id}").items

@@ -128,8 +128,8 @@ class StorageProbe:
             end = manifests.end_of(job)
             if end == "Complete":
                 return
-            if end == "Failed" and (said := reasons.read_message(pods)):
-                raise StorageUnfit(f"The volume cannot be {what}: {_explain_errno(said, self._connection.user_id)}")
+            if end == "Failed" and (message := reasons.read_message(pods)):
+                raise StorageUnfit(f"The volume cannot be {what}: {_explain_errno(message, self._connection.user_id)}")
             is_over = self._is_over()
             if end == "Failed" or is_over or reasons.never_start(pods):
                 within = f" in {self._limit_s:.0f} s" if is_over else ""
@@ -188,9 +188,9 @@ class StorageProbe:
         self._steps.append(ProbeStep(name, round(time.monotonic() - begun_at, 1)))
 
 
-def _explain_errno(said: str, user_id: int) -> str:
+def _explain_errno(message: str, user_id: int) -> str:
     """Return what a pod said last, and what to do about it where that is known."""
-    line = said.strip().splitlines()[-1]
+    line = message.strip().splitlines()[-1]
     if "Permission denied" in line:
         return f"{line}. Pods of Nearline run as user {user_id}: let that user write, as by `unixPermissions` 0777."
     return line

@@ -326,7 +326,7 @@ def test_addresses_of_borrowed_packs_lead_to_where_they_lie(store, member, datas
     trees.commit_tree(actor=member, tree=tree, dataset=dataset, branch="main")
     (pack,) = dataset.packs.all()
 
-    (answer,) = downloads.sign_downloads(actor=member, dataset=dataset, wanted=[Wanted(ObjectKind.PACK, pack.sha256)])
+    (answer,) = downloads.sign_downloads(actor=member, dataset=dataset, objects=[Wanted(ObjectKind.PACK, pack.sha256)])
 
     found = open_dataset_store(tree.dataset).stat(pack_key(pack.sha256))
     assert found is not None

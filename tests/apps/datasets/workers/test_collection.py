@@ -256,7 +256,7 @@ def test_the_dry_run_tells_what_would_happen_and_does_nothing(abandoned, dataset
     assert state() == PackState.COMPLETE
     collection.collect()
     report = garbage.report_garbage()
-    assert (report.kept.packs, report.unreferenced.packs, report.waiting.packs, report.due.packs) == (1, 0, 1, 0)
+    assert (report.in_use.packs, report.unreferenced.packs, report.waiting.packs, report.due.packs) == (1, 0, 1, 0)
     assert report.next_due_at == clock.now() + 7 * DAY
 
 

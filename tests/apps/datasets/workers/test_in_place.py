@@ -291,7 +291,7 @@ def test_a_signed_address_serves_what_was_imported_or_says_which_file_changed(so
     import_files(member, dataset)
     pack = Pack.objects.get()
     wanted = [Wanted(ObjectKind.PACK, pack.sha256)]
-    url = downloads.sign_downloads(actor=member, dataset=dataset, wanted=wanted)[0].request.url
+    url = downloads.sign_downloads(actor=member, dataset=dataset, objects=wanted)[0].request.url
     path = "/store/" + url.rpartition("/")[2]
 
     whole = Client().get(path)

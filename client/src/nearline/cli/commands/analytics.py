@@ -32,8 +32,8 @@ def list_evictions(
     """List evictions with their receipts, newest first."""
     session = session_of(context)
     if not weekly:
-        found = list(session.client().analytics.list_evictions(job=job, project=project, limit=limit))
-        show_evictions(session.out, found)
+        evictions = list(session.client().analytics.list_evictions(job=job, project=project, limit=limit))
+        show_evictions(session.out, evictions)
         return
     weeks = list(session.client().analytics.list_eviction_weeks(project=project))
     rows = [
@@ -57,16 +57,16 @@ def list_consumption(
     """
     session = session_of(context)
     since = datetime.fromtimestamp(time.time() - 86400 * days, UTC)
-    found = list(session.client().analytics.list_consumption(project=project, since=since))
-    amounts = [(f"{each.gpu_s / 3600:.2f}", f"{each.price:.2f}") for each in found]
+    consumption = list(session.client().analytics.list_consumption(project=project, since=since))
+    amounts = [(f"{each.gpu_s / 3600:.2f}", f"{each.price:.2f}") for each in consumption]
     if as_csv:
         session.out.line("project,pool,gpu_hours,price,has_simulated")
-        for each, (hours, price) in zip(found, amounts, strict=True):
+        for each, (hours, price) in zip(consumption, amounts, strict=True):
             session.out.line(f"{each.project},{each.pool},{hours},{price},{str(each.has_simulated).lower()}")
         return
-    rows = [(each.project, _pool(each.pool, each), *amount) for each, amount in zip(found, amounts, strict=True)]
+    rows = [(each.project, _pool(each.pool, each), *amount) for each, amount in zip(consumption, amounts, strict=True)]
     columns = ("PROJECT", "POOL", "GPU HOURS", "PRICE")
-    session.out.table(found, columns, rows, empty="Nothing was consumed in this time.")
+    session.out.table(consumption, columns, rows, empty="Nothing was consumed in this time.")
 
 
 @app.command("idle")
@@ -76,7 +76,7 @@ def list_idle_gpus(context: typer.Context, project: Project = None) -> None:
     Those whose use nobody measures come last.
     """
     session = session_of(context)
-    found = list(session.client().analytics.list_idle_gpus(project=project))
+    holders = list(session.client().analytics.list_idle_gpus(project=project))
     rows = [
         (
             each.label,
@@ -86,10 +86,10 @@ def list_idle_gpus(context: typer.Context, project: Project = None) -> None:
             formats.gpus(each.gpu_milli),
             each.text,
         )
-        for each in found
+        for each in holders
     ]
     columns = ("JOB", "PROJECT", "BY", "WHERE", "GPUS", "USE")
-    session.out.table(found, columns, rows, empty="No GPU is held and idle.")
+    session.out.table(holders, columns, rows, empty="No GPU is held and idle.")
 
 
 def show_evictions(out: Output, evictions: "Sequence[Eviction]") -> None:
@@ -111,8 +111,8 @@ def show_evictions(out: Output, evictions: "Sequence[Eviction]") -> None:
     out.table(evictions, columns, rows, empty="There was no eviction.")
 
 
-def _pool(name: str, found: "Consumption | Eviction") -> str:
-    return name + formats.simulated(found.has_simulated)
+def _pool(name: str, record: "Consumption | Eviction") -> str:
+    return name + formats.simulated(record.has_simulated)
 
 
 def _gpu_time(gpu_seconds: float) -> str:

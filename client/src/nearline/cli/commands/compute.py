@@ -157,8 +157,8 @@ def list_nodes(
 ) -> None:
     """List the nodes, and what is held on them."""
     session = session_of(context)
-    found = session.client().compute.list_nodes(resource=resource)
-    nodes = sorted(found, key=lambda node: (node.resource or "", node.name))
+    records = session.client().compute.list_nodes(resource=resource)
+    nodes = sorted(records, key=lambda node: (node.resource or "", node.name))
     rows = [
         (
             node.name,
@@ -192,10 +192,10 @@ def drain_resource(
     if node is None:
         compute.drain(resource, is_drained=not undo)
     else:
-        found = next((each for each in compute.list_nodes(resource=resource) if each.name == node), None)
-        if found is None:
+        node_record = next((each for each in compute.list_nodes(resource=resource) if each.name == node), None)
+        if node_record is None:
             raise NotFound(f"{resource} has no node called '{node}'.")
-        compute.drain_node(found.id, is_drained=not undo)
+        compute.drain_node(node_record.id, is_drained=not undo)
     done = {"resource": resource, "node": node, "is_drained": not undo}
     words = "takes new jobs again" if undo else "takes no new jobs; running jobs continue"
     session.out.json(done) if session.out.is_json else session.out.done(f"{node or resource} {words}.")
@@ -330,10 +330,10 @@ def show_sites(
     session = session_of(context)
     client = session.client()
     if sites:
-        found = [client.compute.set_sites(resource, sites)]
+        records = [client.compute.set_sites(resource, sites)]
     else:
-        found = [item for item in client.compute.list() if item.name == resource]
-        if not found:
+        records = [item for item in client.compute.list() if item.name == resource]
+        if not records:
             raise NotFound(f"There is no compute resource called '{resource}'.")
-    rows = [(str(number), site) for number, site in enumerate(found[0].sites, start=1)]
-    session.out.table(found, ("NEAREST FIRST", "SITE"), rows, empty=f"Jobs on {resource} read no cache site.")
+    rows = [(str(number), site) for number, site in enumerate(records[0].sites, start=1)]
+    session.out.table(records, ("NEAREST FIRST", "SITE"), rows, empty=f"Jobs on {resource} read no cache site.")

@@ -40,7 +40,7 @@ def list_experiments(
     Results are metrics, parameters and artifacts, and tags and notes of people.
     """
     session = session_of(context)
-    found = list(
+    experiments = list(
         session.client().experiments.list(
             project=project, run=run, where=where, sort=sort, limit=limit, recorded=not every
         )
@@ -53,12 +53,12 @@ def list_experiments(
             _results(item),
             formats.ago(item.created_at),
         )
-        for item in found
+        for item in experiments
     ]
     empty = "There is no experiment." if every else "None was recorded."
-    if where and not found:
+    if where and not experiments:
         empty = _explain_nothing(where, session.client().experiments.list(project=project, run=run, limit=_LOOKED_AT))
-    session.out.table(found, ("EXPERIMENT", "STEP", "STATE", "RESULTS", "STARTED"), rows, empty=empty)
+    session.out.table(experiments, ("EXPERIMENT", "STEP", "STATE", "RESULTS", "STARTED"), rows, empty=empty)
 
 
 @app.command("show")
@@ -95,20 +95,20 @@ def compare(
     if session.out.is_json:
         session.out.json(client.experiments.compare(ids))
         return
-    found = [client.experiments.get(one) for one in ids]
+    experiments = [client.experiments.get(one) for one in ids]
     rows: list[tuple[object, ...]] = [
-        ("step", *(item.label for item in found)),
-        ("state", *(formats.state(item.state) for item in found)),
+        ("step", *(item.label for item in experiments)),
+        ("state", *(formats.state(item.state) for item in experiments)),
     ]
     for kind, values in (
-        ("parameter", [item.parameters or {} for item in found]),
-        ("metric", [item.metrics or {} for item in found]),
-        ("tag", [item.tags or {} for item in found]),
+        ("parameter", [item.parameters or {} for item in experiments]),
+        ("metric", [item.metrics or {} for item in experiments]),
+        ("tag", [item.tags or {} for item in experiments]),
     ):
         for key in sorted({key for each in values for key in each}):
             texts = [_value(each[key]) if key in each else "-" for each in values]
             rows.append((f"{kind} {key}" + ("" if len(set(texts)) == 1 else " *"), *texts))
-    session.out.table(found, ("", *ids), rows, empty="")
+    session.out.table(experiments, ("", *ids), rows, empty="")
     session.out.note("* differs")
 
 

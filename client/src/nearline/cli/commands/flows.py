@@ -150,8 +150,8 @@ def _push(session: Session, file: str, project: str, *, with_code: bool) -> "Flo
 def _problems_of(error: InvalidRequest) -> "list[Problem]":
     from nearline.models import Problem  # noqa: PLC0415 (only where something is wrong)
 
-    found = error.details.get("problems")
-    return [Problem.read(item) for item in found] if isinstance(found, list) else []
+    problems = error.details.get("problems")
+    return [Problem.read(item) for item in problems] if isinstance(problems, list) else []
 
 
 def _problem_line(file: str, problem: "Problem") -> str:

@@ -156,13 +156,13 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     if preferred_level:
         options["preferred_level"] = preferred_level
     add_parts(options, completions=completions, parallelism=parallelism, retries=retries)
-    found = get_code(Path(code)) if code else None
+    bundle = get_code(Path(code)) if code else None
     with progress_of(session.out) as on_progress:
         job = session.client().jobs.submit(
-            project=session.project(project), command=command, code=found, on_progress=on_progress, **options
+            project=session.project(project), command=command, code=bundle, on_progress=on_progress, **options
         )
-    if found is not None:
-        note_left_out(session.out, found.left_out)
+    if bundle is not None:
+        note_left_out(session.out, bundle.left_out)
     session.out.record(
         job, [("job", job.name), ("state", formats.state(job.state)), ("template", job.template), ("why", job.reason)]
     )

@@ -108,13 +108,13 @@ def list_deleted(context: typer.Context) -> None:
     So are those that are being removed, with what that waits for.
     """
     session = session_of(context)
-    found = list(session.client().projects.list_deleted())
+    projects = list(session.client().projects.list_deleted())
     rows = [
         (item.name, formats.ago(item.deleted_at), item.deleted_by or "-", _moment(item.restore_ends_at), item.waits_for)
-        for item in found
+        for item in projects
     ]
     headings = ("PROJECT", "DELETED", "BY", "RESTORABLE UNTIL", "REMOVAL")
-    session.out.table(found, headings, rows, empty="There is no deleted project that you may restore.")
+    session.out.table(projects, headings, rows, empty="There is no deleted project that you may restore.")
 
 
 @app.command("restore")

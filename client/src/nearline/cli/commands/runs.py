@@ -113,8 +113,8 @@ def retry(
     session = session_of(context)
     runs = session.client().runs
     if "=" in start:
-        found = _find_step(runs.get(run_id), start)
-        step, index = found.key, found.index
+        step_record = _find_step(runs.get(run_id), start)
+        step, index = step_record.key, step_record.index
     else:
         step, index = _parse_step(start)
     run = runs.retry(run_id, step=step, index=index)
@@ -140,24 +140,24 @@ def keep(
     """Keep the output of a step as the newest version of a dataset. Nothing is copied."""
     session = session_of(context)
     runs = session.client().runs
-    found = _find_step(runs.get(run_id), step)
-    kept = runs.keep(
+    step_record = _find_step(runs.get(run_id), step)
+    commit = runs.keep(
         run_id,
-        found.key,
+        step_record.key,
         dataset,
-        index=found.index,
+        index=step_record.index,
         message=message,
         create=create,
         allow_collisions=allow_collisions,
     )
     session.out.record(
-        kept,
+        commit,
         (
-            ("dataset", kept.dataset),
-            ("branch", kept.branch),
-            ("commit", kept.commit),
-            ("files", f"{kept.files:,}"),
-            ("size", formats.size(kept.size_bytes)),
+            ("dataset", commit.dataset),
+            ("branch", commit.branch),
+            ("commit", commit.commit),
+            ("files", f"{commit.files:,}"),
+            ("size", formats.size(commit.size_bytes)),
         ),
     )
 

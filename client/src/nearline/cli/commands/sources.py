@@ -21,7 +21,7 @@ _SECRET = "NEARLINE_SOURCE_SECRET_KEY"  # noqa: S105 (the name of a variable)
 def list_sources(context: typer.Context) -> None:
     """List the sources that your projects may import from."""
     session = session_of(context)
-    found = list(session.client().sources.list())
+    sources = list(session.client().sources.list())
     rows = [
         (
             one.name,
@@ -32,10 +32,10 @@ def list_sources(context: typer.Context) -> None:
             str(one.changed_files or ""),
             formats.ago(one.read_at),
         )
-        for one in found
+        for one in sources
     ]
     headings = ("NAME", "KIND", "LOCATION", "PROJECTS", "REFERENCED", "CHANGED", "READ")
-    session.out.table(found, headings, rows, empty="There is no source that you may import from.")
+    session.out.table(sources, headings, rows, empty="There is no source that you may import from.")
 
 
 @app.command("set")

@@ -39,11 +39,11 @@ def check_digests(adoption: Adoption, *, threads: int, on_progress: OnProgress =
 
     def is_right(item: tuple[Path, Digest]) -> bool:
         place, digest = item
-        found = _hash_file(place, digest.algorithm) == digest.value or (
+        is_equal = _hash_file(place, digest.algorithm) == digest.value or (
             digest.is_text and _hash_text(place, digest.algorithm) == digest.value
         )
         meter.add(files=1)
-        return found
+        return is_equal
 
     with ThreadPoolExecutor(threads, thread_name_prefix="check") as pool:
         items = list(adoption.digests.items())

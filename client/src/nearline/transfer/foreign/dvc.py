@@ -44,12 +44,12 @@ def read_repository(root: Path) -> Adoption:
             digests[place] = Digest("md5", md5, is_text=is_old)
             continue
         for inner, inner_md5 in _read_folder(place, md5):
-            found = _find(caches, inner_md5)
-            if found is None:
+            cache_file = _find(caches, inner_md5)
+            if cache_file is None:
                 missing.append(path + b"/" + inner)
             else:
-                files[path + b"/" + inner] = found
-                digests[found] = Digest("md5", inner_md5, is_text=is_old)
+                files[path + b"/" + inner] = cache_file
+                digests[cache_file] = Digest("md5", inner_md5, is_text=is_old)
     require_files(missing, hint=_FETCH)
     if not files:
         raise InvalidRequest(f"'{root}' tracks no file: it has neither .dvc files nor a dvc.lock with outputs.")
@@ -127,9 +127,9 @@ def _list_outputs(root: Path) -> Iterator[tuple[bytes, str, bool, Path | None]]:
                 outs = [out for stage in _values(stages) for out in _list_of(stage, "outs")]
                 yield from _describe(root, Path(folder), outs)
             elif name.endswith(".dvc") and name != ".dvc":
-                said = _read_yaml(file)
-                base = Path(folder, said["wdir"]) if isinstance(said.get("wdir"), str) else Path(folder)
-                yield from _describe(root, base, _list_of(said, "outs"))
+                document = _read_yaml(file)
+                base = Path(folder, document["wdir"]) if isinstance(document.get("wdir"), str) else Path(folder)
+                yield from _describe(root, base, _list_of(document, "outs"))
 
 
 def _describe(root: Path, base: Path, outs: list[Any]) -> Iterator[tuple[bytes, str, bool, Path | None]]:
@@ -168,19 +168,19 @@ def _read_yaml(file: Path) -> Mapping[str, Any]:
     except ImportError as error:
         raise InvalidRequest("Reading DVC files needs a YAML reader.", hint="pip install 'nearline[dvc]'") from error
     try:
-        said = YAML(typ="safe", pure=True).load(read_small(file, _MOST_YAML_BYTES).decode())
+        document = YAML(typ="safe", pure=True).load(read_small(file, _MOST_YAML_BYTES).decode())
     except (YAMLError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"'{file}' is no file of DVC: it is not YAML.") from error
-    return said if isinstance(said, Mapping) else {}
+    return document if isinstance(document, Mapping) else {}
 
 
-def _values(said: object) -> list[Any]:
-    return list(said.values()) if isinstance(said, Mapping) else []
+def _values(mapping: object) -> list[Any]:
+    return list(mapping.values()) if isinstance(mapping, Mapping) else []
 
 
-def _list_of(said: object, key: str) -> list[Any]:
-    found = said.get(key) if isinstance(said, Mapping) else None
-    return found if isinstance(found, list) else []
+def _list_of(mapping: object, key: str) -> list[Any]:
+    entries = mapping.get(key) if isinstance(mapping, Mapping) else None
+    return entries if isinstance(entries, list) else []
 
 
 def _md5_of(full: bytes) -> str:

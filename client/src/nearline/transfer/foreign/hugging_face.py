@@ -28,7 +28,7 @@ def read_folder(root: Path) -> Adoption:
     digests: dict[Path, Digest] = {}
     missing: list[bytes] = []
     skipped: list[Skipped] = []
-    paths = [found.path for found in walk(os.fsencode(snapshot), IgnoreRules(), skipped)]
+    paths = [file.path for file in walk(os.fsencode(snapshot), IgnoreRules(), skipped)]
     for path in (*paths, *(skip.path for skip in skipped)):
         if path.startswith(_OWN):
             continue

@@ -28,20 +28,20 @@ def read_repository(root: Path) -> Adoption:
     digests: dict[Path, Digest] = {}
     missing: list[bytes] = []
     skipped: list[Skipped] = []
-    for found in walk(os.fsencode(root), IgnoreRules(), skipped):
-        if found.path.split(b"/", 1)[0] == b".git":
+    for file in walk(os.fsencode(root), IgnoreRules(), skipped):
+        if file.path.split(b"/", 1)[0] == b".git":
             continue
-        place = root / os.fsdecode(found.path)
-        oid = None if found.target or not 0 < found.size <= _MOST_POINTER_BYTES else _read_pointer(place)
+        place = root / os.fsdecode(file.path)
+        oid = None if file.target or not 0 < file.size <= _MOST_POINTER_BYTES else _read_pointer(place)
         if oid is None:
-            files[found.path] = place
+            files[file.path] = place
             continue
         stored = objects / oid[:2] / oid[2:4] / oid
         if is_plain_file(stored):
-            files[found.path] = stored
+            files[file.path] = stored
             digests[stored] = Digest("sha256", oid)
         else:
-            missing.append(found.path)
+            missing.append(file.path)
     # Putting says of these why they are left out.
     files.update((skip.path, root / os.fsdecode(skip.path)) for skip in skipped if not skip.path.startswith(b".git/"))
     require_files(missing, hint="Run `git lfs fetch` in the repository, then import again.")

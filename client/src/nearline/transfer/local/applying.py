@@ -97,9 +97,9 @@ class FolderUpdate:
     def _choose_path(self, entry: Entry) -> bytes | None:
         if entry.path not in self._before:
             return self._conflict_path(entry.path)
-        found = self._target.find(entry.path)
-        if found is not None and not self._is_as_expected(entry.path, self._before[entry.path]):
-            if self._is_content_of(found, entry):
+        present = self._target.find(entry.path)
+        if present is not None and not self._is_as_expected(entry.path, self._before[entry.path]):
+            if self._is_content_of(present, entry):
                 return None
             with self._lock:
                 self._late.append(entry.path)
@@ -108,19 +108,19 @@ class FolderUpdate:
 
     def _is_as_expected(self, path: bytes, expected: Entry | None) -> bool:
         """Return whether a path holds what the merge took it for; nothing at all is fine too."""
-        found = self._target.find(path)
-        return found is None or (expected is not None and self._is_content_of(found, expected))
+        present = self._target.find(path)
+        return present is None or (expected is not None and self._is_content_of(present, expected))
 
-    def _is_content_of(self, found: LocalFile, entry: Entry) -> bool:
-        if found.target:
-            return found.target == entry.target
-        cached = self._cache.find(found.path) if self._cache else None
-        if cached is not None and cached.is_still(found):
-            return is_same(found, cached.content_id, entry)
-        if found.size != entry.size:
+    def _is_content_of(self, file: LocalFile, entry: Entry) -> bool:
+        if file.target:
+            return file.target == entry.target
+        cached = self._cache.find(file.path) if self._cache else None
+        if cached is not None and cached.is_still(file):
+            return is_same(file, cached.content_id, entry)
+        if file.size != entry.size:
             return False
-        content = reading.hash_file(self._root, found)
-        return content is not None and is_same(content.found, content.content_id, entry)
+        content = reading.hash_file(self._root, file)
+        return content is not None and is_same(content.file, content.content_id, entry)
 
     def _conflict_path(self, path: bytes) -> bytes:
         """Return where the server's version goes: beside ours, or beside our file where it needs a folder."""
@@ -164,10 +164,10 @@ class _MergedFiles:
         if self._donor is None or entry.kind is EntryKind.SYMLINK or not entry.size:
             return False
         path = self._choose_path(entry)
-        found = self._folder.share_file(path, entry, self._donor) if path is not None else None
-        if found is not None:
-            self._note(entry, found)
-        return found is not None
+        shared = self._folder.share_file(path, entry, self._donor) if path is not None else None
+        if shared is not None:
+            self._note(entry, shared)
+        return shared is not None
 
     def write_file(self, entry: Entry, content: Buffer) -> None:
         """Make a small file visible."""
@@ -210,9 +210,9 @@ class _MergedFiles:
         if self._cache is not None:
             self._cache.remember(written)
 
-    def _note(self, entry: Entry, found: LocalFile) -> None:
+    def _note(self, entry: Entry, file: LocalFile) -> None:
         with self._lock:
             self.count += 1
             self.size_bytes += entry.size if entry.blobs else 0
-            if found.path == entry.path:
-                self._written.append((found, entry.content_id))
+            if file.path == entry.path:
+                self._written.append((file, entry.content_id))

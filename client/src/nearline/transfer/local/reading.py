@@ -22,7 +22,7 @@ _GROUPS_AHEAD = 16
 class Content(NamedTuple):
     """A file as it was read. `data` is None for a large one, which is read in pieces by `read_large`."""
 
-    found: LocalFile
+    file: LocalFile
     content_id: bytes
     data: bytes | None
 
@@ -43,44 +43,44 @@ def read_ahead(root: bytes, files: Iterable[LocalFile], threads: int) -> Iterato
                 future.cancel()
 
 
-def read_small(root: bytes, found: LocalFile) -> Content | None:
+def read_small(root: bytes, file: LocalFile) -> Content | None:
     """Return the content of a file that is stored as one blob."""
-    path = root + b"/" + found.path
+    path = root + b"/" + file.path
     for _ in range(_READS):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise cannot("read", found.path, error) from error
+            raise cannot("read", file.path, error) from error
         try:
             before = os.fstat(descriptor)
             if not stat.S_ISREG(before.st_mode):
                 return None
-            now = describe(found.path, before)
+            now = describe(file.path, before)
             if chunking.is_chunked(now.size):
                 return Content(now, b"", None)
             data = os.read(descriptor, now.size + 1)
             while len(data) < now.size and (more := os.read(descriptor, now.size + 1 - len(data))):
                 data += more
-            is_same = describe(found.path, os.fstat(descriptor)).signature == now.signature
+            is_same = describe(file.path, os.fstat(descriptor)).signature == now.signature
         except OSError as error:
-            raise cannot("read", found.path, error) from error
+            raise cannot("read", file.path, error) from error
         finally:
             os.close(descriptor)
         if is_same and len(data) == now.size:
             return Content(now, file_id(data), data)
-    raise _restless(found)
+    raise _restless(file)
 
 
 def read_large(
-    root: bytes, found: LocalFile, take: Callable[[bytes, bytes], None]
+    root: bytes, local_file: LocalFile, take: Callable[[bytes, bytes], None]
 ) -> tuple[Content, list[bytes]] | None:
     """Read a file in chunks, hand each to `take` with its id, and return the content's id and those of the chunks.
 
     When the file changes meanwhile it is read again, and `take` is handed all its chunks again.
     """
-    path = root + b"/" + found.path
+    path = root + b"/" + local_file.path
     for _ in range(_READS):
         chunk_ids = []
         hasher = new_hasher()
@@ -89,9 +89,9 @@ def read_large(
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise cannot("read", found.path, error) from error
+            raise cannot("read", local_file.path, error) from error
         with open(descriptor, "rb", buffering=0) as file:
-            now = describe(found.path, os.fstat(descriptor))
+            now = describe(local_file.path, os.fstat(descriptor))
             total = 0
             for chunk in chunking.cut(file, now.size):
                 chunk_id = file_id(chunk.data)
@@ -99,31 +99,31 @@ def read_large(
                 take(chunk_id, bytes(chunk.data))
                 chunk_ids.append(chunk_id)
                 total += len(chunk.data)
-            is_same = describe(found.path, os.fstat(descriptor)).signature == now.signature
+            is_same = describe(local_file.path, os.fstat(descriptor)).signature == now.signature
         if is_same and total == now.size:
             return Content(now, hasher.digest(), None), chunk_ids
-    raise _restless(found)
+    raise _restless(local_file)
 
 
-def hash_file(root: bytes, found: LocalFile) -> Content | None:
+def hash_file(root: bytes, file: LocalFile) -> Content | None:
     """Return the content id of a file of any size."""
-    content = read_small(root, found)
+    content = read_small(root, file)
     if content is None or content.data is not None:
         return content
-    large = read_large(root, content.found, lambda _id, _data: None)
+    large = read_large(root, content.file, lambda _id, _data: None)
     return large[0] if large else None
 
 
 def _read_group(root: bytes, group: list[LocalFile]) -> list[Content | None]:
-    return [read_small(root, found) for found in group]
+    return [read_small(root, file) for file in group]
 
 
 def _group(files: Iterable[LocalFile]) -> Iterator[list[LocalFile]]:
     group: list[LocalFile] = []
     size = 0
-    for found in files:
-        group.append(found)
-        size += found.size
+    for file in files:
+        group.append(file)
+        size += file.size
         if size >= _GROUP_BYTES or len(group) >= _GROUP_FILES:
             yield group
             group, size = [], 0
@@ -131,8 +131,8 @@ def _group(files: Iterable[LocalFile]) -> Iterator[list[LocalFile]]:
         yield group
 
 
-def _restless(found: LocalFile) -> Failed:
-    name = found.path.decode("utf-8", "backslashreplace")
+def _restless(file: LocalFile) -> Failed:
+    name = file.path.decode("utf-8", "backslashreplace")
     return Failed(
         f"'{name}' keeps changing while it is read.",
         code="client.local_file",

@@ -34,7 +34,7 @@ _UNKNOWN: CachedRow = (b"", -1, 0, 0, 0, b"")
 class Suspect(NamedTuple):
     """A file that differs from the tree, or may: `content_id` is None when only reading can tell."""
 
-    found: LocalFile
+    file: LocalFile
     before: Entry | None
     content_id: bytes | None
 
@@ -133,17 +133,17 @@ def scan_folder(
     digests = cache.list_digests() if cache else {}
     here = _Scanner(root, rules, cache, digests, load_range, meter)
     if cache is None or sharing is None:
-        found = [here.scan(Part(b"", tree, is_last=True))]
+        findings = [here.scan(Part(b"", tree, is_last=True))]
     else:
         elsewhere = _ScannerElsewhere(root, rules, cache.path, digests, sharing.ranges)
-        found = sharing.share(_cut(tree, sharing.processes), here.scan, elsewhere.scan, sharing.processes)
-    all_files, sizes, suspects, removed, skipped, stretches, kept, stale_paths = zip(*found, strict=True)
+        findings = sharing.share(_cut(tree, sharing.processes), here.scan, elsewhere.scan, sharing.processes)
+    all_files, sizes, suspects, removed, skipped, stretches, kept_parts, stale_paths = zip(*findings, strict=True)
     files = sum(all_files)
     if meter is not None:
         meter.show(files=files, size_bytes=0)
     if cache is not None:
         cache.forget(chain.from_iterable(stale_paths))
-        cache.keep_digests({range_id: digest for part in kept for range_id, digest in part.items()})
+        cache.keep_digests({range_id: digest for part in kept_parts for range_id, digest in part.items()})
     all_skipped = list(chain.from_iterable(skipped))
     # What is skipped or ignored was not looked for, so its absence says nothing.
     not_carried = {skip.path for skip in all_skipped}
@@ -194,8 +194,8 @@ class _Scanner:
             self._walk = Walk(self.root, self.rules)
         cache, walk = self.cache, self._walk
         count = _Count(self.meter)
-        found = Findings(0, 0, [], [], [], [], {}, [])
-        _, _, suspects, removed, skipped, stretches, digests, stale_paths = found
+        findings = Findings(0, 0, [], [], [], [], {}, [])
+        _, _, suspects, removed, skipped, stretches, digests, stale_paths = findings
         after = part.after
         for row in part.ranges:
             files = list(count.each_of(walk.between(after, row.last_path, skipped)))
@@ -215,7 +215,7 @@ class _Scanner:
             cached_rest = cache.list_files(after) if cache else iter(())
             _compare(_with_known_ids(rest, cached_rest, stale_paths), (), suspects, removed)
         self._after = after
-        return found._replace(files=count.files, size_bytes=count.size_bytes)
+        return findings._replace(files=count.files, size_bytes=count.size_bytes)
 
 
 @dataclass
@@ -238,11 +238,11 @@ class _ScannerElsewhere:
         return _Scanner(self.root, self.rules, cache, self.digests, partial(load_kept_range, self.ranges))
 
 
-def is_same(found: LocalFile, content_id: bytes, entry: Entry) -> bool:
+def is_same(file: LocalFile, content_id: bytes, entry: Entry) -> bool:
     """Return whether a local file of this content is the entry; of the mode only what is carried counts."""
-    if found.kind is not entry.kind or content_id != entry.content_id:
+    if file.kind is not entry.kind or content_id != entry.content_id:
         return False
-    return found.kind is EntryKind.SYMLINK or found.mode == normal_mode(entry.mode)
+    return file.kind is EntryKind.SYMLINK or file.mode == normal_mode(entry.mode)
 
 
 class _Count:
@@ -255,10 +255,10 @@ class _Count:
 
     def each_of(self, walk: Iterable[LocalFile]) -> Iterator[LocalFile]:
         """Yield every file."""
-        for found in walk:
-            yield found
+        for file in walk:
+            yield file
             self.files += 1
-            self.size_bytes += found.size
+            self.size_bytes += file.size
             if self._meter is not None and self.files % _COUNTED_AT_ONCE == 0:
                 self._meter.add(files=_COUNTED_AT_ONCE)
         if self._meter is not None:
@@ -300,12 +300,12 @@ def _with_known_ids(
     Both are sorted by path. The paths of cached files that are not there are appended to `stale_paths`.
     """
     cached = next(cached_files, None)
-    for found in files:
-        while cached is not None and cached.path < found.path:
+    for file in files:
+        while cached is not None and cached.path < file.path:
             stale_paths.append(cached.path)
             cached = next(cached_files, None)
-        yield found, _content_id(found, cached)
-        if cached is not None and cached.path == found.path:
+        yield file, _content_id(file, cached)
+        if cached is not None and cached.path == file.path:
             cached = next(cached_files, None)
     if cached is not None:
         stale_paths.extend(late.path for late in chain((cached,), cached_files))
@@ -314,13 +314,13 @@ def _with_known_ids(
 def _compare(files: Iterable[_Known], entries: Iterable[Entry], suspects: list[Suspect], removed: list[Entry]) -> None:
     rest = iter(entries)
     entry = next(rest, None)
-    for found, content_id in files:
-        while entry is not None and entry.path < found.path:
+    for file, content_id in files:
+        while entry is not None and entry.path < file.path:
             removed.append(entry)
             entry = next(rest, None)
-        before = entry if entry is not None and entry.path == found.path else None
-        if before is None or content_id is None or not is_same(found, content_id, before):
-            suspects.append(Suspect(found, before, content_id))
+        before = entry if entry is not None and entry.path == file.path else None
+        if before is None or content_id is None or not is_same(file, content_id, before):
+            suspects.append(Suspect(file, before, content_id))
         if before is not None:
             entry = next(rest, None)
     if entry is not None:
@@ -340,9 +340,9 @@ def _digest(files: Sequence[LocalFile]) -> bytes:
     return hasher.digest()
 
 
-def _content_id(found: LocalFile, cached: CachedFile | None) -> bytes | None:
-    if found.kind is EntryKind.SYMLINK:
-        return file_id(found.target)
-    if cached is not None and cached.path == found.path and cached.is_still(found):
+def _content_id(file: LocalFile, cached: CachedFile | None) -> bytes | None:
+    if file.kind is EntryKind.SYMLINK:
+        return file_id(file.target)
+    if cached is not None and cached.path == file.path and cached.is_still(file):
         return cached.content_id
     return None

@@ -41,10 +41,10 @@ class CachedFile(NamedTuple):
     inode: int
     content_id: bytes
 
-    def is_still(self, found: LocalFile) -> bool:
+    def is_still(self, file: LocalFile) -> bool:
         """Return whether the file on disk is the one that was hashed."""
         # The same four numbers in both; asked for every file of a folder.
-        return self[1:5] == found[3:7]
+        return self[1:5] == file[3:7]
 
 
 # A file of these, without a Python call for each of a million.
@@ -96,14 +96,14 @@ class StatCache:
         """
         safe_before = (time.time_ns() if at_ns is None else at_ns) - RACY_NS
         hashed = list(hashed)
-        fresh = [found.path for found, _ in hashed if found.mtime_ns >= safe_before]
+        fresh = [file.path for file, _ in hashed if file.mtime_ns >= safe_before]
         with self._lock, self._database:
             self._database.executemany(
                 "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    (found.path, *found.signature, content_id)
-                    for found, content_id in hashed
-                    if found.mtime_ns < safe_before
+                    (file.path, *file.signature, content_id)
+                    for file, content_id in hashed
+                    if file.mtime_ns < safe_before
                 ],
             )
             self._database.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in fresh])

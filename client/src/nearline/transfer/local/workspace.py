@@ -73,9 +73,9 @@ class Workspace:
     @property
     def link(self) -> Link:
         """Return what the folder is linked to."""
-        found = _read_json(self.home / "config.json")
+        config = _read_json(self.home / "config.json")
         try:
-            return Link(found["url"], found["project"], found["dataset"], found["branch"])
+            return Link(config["url"], config["project"], config["dataset"], config["branch"])
         except KeyError as error:
             raise _damaged(self.home / "config.json") from error
 
@@ -85,8 +85,8 @@ class Workspace:
         path = self.home / "state.json"
         if not path.exists():
             return State()
-        found = _read_json(path)
-        return State(found.get("commit"), found.get("root"))
+        fields = _read_json(path)
+        return State(fields.get("commit"), fields.get("root"))
 
     @property
     def temporary(self) -> Path:
@@ -144,12 +144,12 @@ def _place(link: Link) -> tuple[str, str, str]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise _damaged(path) from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise _damaged(path)
-    return found
+    return document
 
 
 def _damaged(path: Path) -> Failed:

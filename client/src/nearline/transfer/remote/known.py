@@ -70,8 +70,8 @@ class KnownContent:
         """Return where the content of a file lies, if all of it is known."""
         with self._lock:
             self._read_for(content_id)
-            found = [self.find_blob(blob_id) for blob_id in self._chunks.get(content_id, (content_id,))]
-        return None if None in found else tuple(blob for blob in found if blob)
+            blobs = [self.find_blob(blob_id) for blob_id in self._chunks.get(content_id, (content_id,))]
+        return None if None in blobs else tuple(blob for blob in blobs if blob)
 
     def _read_for(self, content_id: bytes) -> None:
         """Take note of all in the first range that seems to hold some content, if that was not read yet."""

@@ -40,10 +40,10 @@ class Manifests:
         """Return the ranges of a tree; None is the empty tree."""
         if root is None:
             return []
-        kept = self._find(root)
-        if kept is not None:
+        copy = self._find(root)
+        if copy is not None:
             try:
-                return check_root(root, kept)
+                return check_root(root, copy)
             except ContentError:
                 self._drop(root)
         reader = ObjectReader(self._server, self._policy)
@@ -64,10 +64,10 @@ class Manifests:
 
     def peek_ids(self, range_id: str) -> bytes:
         """Return the ids of all contents that a range names, unchecked and quickly."""
-        kept = self._find(range_id)
-        if kept is not None:
+        copy = self._find(range_id)
+        if copy is not None:
             with contextlib.suppress(ContentError):
-                return peek_ids(kept)
+                return peek_ids(copy)
             self._drop(range_id)
         entries = self.load_range(range_id)
         return entries.content_ids + entries.columns.chunk_ids
@@ -95,24 +95,24 @@ class Manifests:
         """Drop from the folder all that is not part of these trees."""
         if self._folder is None:
             return
-        wanted = set(roots)
-        for root in list(wanted):
-            wanted.update(row.range_id for row in self.load_root(root))
-        wanted.update(base for base in map(self._find_base, list(wanted)) if base)
+        live_roots = set(roots)
+        for root in list(live_roots):
+            live_roots.update(row.range_id for row in self.load_root(root))
+        live_roots.update(base for base in map(self._find_base, list(live_roots)) if base)
         for path in self._folder.iterdir():
-            if path.name.removesuffix(_BASE) not in wanted:
+            if path.name.removesuffix(_BASE) not in live_roots:
                 path.unlink(missing_ok=True)
 
     def _load(self, range_id: str) -> RangeEntries:
         return self._load_kept(range_id) or self._fetch(ObjectReader(self._server, self._policy), range_id)
 
     def _load_kept(self, range_id: str) -> RangeEntries | None:
-        kept = self._find(range_id)
-        if kept is None:
+        copy = self._find(range_id)
+        if copy is None:
             return None
         try:
             # It was checked when it came here, or made here: its id says that it still is what it was then.
-            entries = load_range(range_id, lambda _: kept, is_verified=True, most_deltas=0)
+            entries = load_range(range_id, lambda _: copy, is_verified=True, most_deltas=0)
         except ContentError:
             self._drop(range_id)
             return None

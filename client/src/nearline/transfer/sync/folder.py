@@ -77,9 +77,9 @@ class LinkedFolder:
         processes = count_useful(sum(row.files for row in tree))
         sharing = Sharing(processes, self.workspace.manifests) if processes > 1 else None
         load = self.manifests.load_range
-        found = scan_folder(self.root, self.rules, cache, tree, load, meter=meter, sharing=sharing)
+        scan = scan_folder(self.root, self.rules, cache, tree, load, meter=meter, sharing=sharing)
         meter.finish()
-        return found
+        return scan
 
     def index_copies(self) -> Callable[[bytes, Entry | None], list[Path]]:
         """Return a function that says where in this folder a content may be: at the entry's path, or under any name."""
@@ -95,7 +95,7 @@ class LinkedFolder:
 
     def meter(self, scan: Scan, phase: str) -> Meter:
         """Return a meter for reading what a scan suspects."""
-        size = sum(suspect.found.size for suspect in scan.suspects)
+        size = sum(suspect.file.size for suspect in scan.suspects)
         return Meter(self.options.on_progress, phase, files_total=len(scan.suspects), bytes_total=size)
 
     def find_changes(

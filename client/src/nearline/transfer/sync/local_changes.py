@@ -40,7 +40,7 @@ class _Draft(NamedTuple):
 
 def needs_reading(suspect: Suspect) -> bool:
     """Return whether a file has content that may have to be read."""
-    return suspect.found.kind is EntryKind.FILE and suspect.found.size > 0
+    return suspect.file.kind is EntryKind.FILE and suspect.file.size > 0
 
 
 def find_changes(
@@ -60,13 +60,13 @@ def find_changes(
     drafts: deque[_Draft] = deque()
     removed = [Change(entry.path, entry, None) for entry in scan.removed]
     reader = _Reader(root, cache, threads, meter, sending=sending, unsettled=scan.unsettled)
-    for suspect, found, content_id, blob_ids in reader.read(scan.suspects):
-        if found is None:
+    for suspect, file, content_id, blob_ids in reader.read(scan.suspects):
+        if file is None:
             # It left after it was seen.
             if suspect.before is not None:
                 removed.append(Change(suspect.before.path, suspect.before, None))
-        elif suspect.before is None or not is_same(found, content_id, suspect.before):
-            drafts.append(_Draft(_entry(found, content_id), suspect.before, blob_ids))
+        elif suspect.before is None or not is_same(file, content_id, suspect.before):
+            drafts.append(_Draft(_entry(file, content_id), suspect.before, blob_ids))
     if sending is not None:
         sending.sender.finish()
     known = sending.known if sending else None
@@ -81,10 +81,10 @@ def find_changes(
     return changes
 
 
-def _entry(found: LocalFile, content_id: bytes) -> Entry:
-    if found.kind is EntryKind.SYMLINK:
-        return new_symlink(found.path, found.target, found.mtime_ns)
-    return Entry(found.path, found.mode, found.size, found.mtime_ns, content_id)
+def _entry(file: LocalFile, content_id: bytes) -> Entry:
+    if file.kind is EntryKind.SYMLINK:
+        return new_symlink(file.path, file.target, file.mtime_ns)
+    return Entry(file.path, file.mode, file.size, file.mtime_ns, content_id)
 
 
 def _take_all(suspects: list[Suspect]) -> Iterator[Suspect]:
@@ -117,7 +117,7 @@ class _Reader:
         """Yield each suspect with what it is now (None when it left), its content id and the ids of its blobs."""
         to_read = [needs_reading(suspect) and not self._is_known(suspect) for suspect in suspects]
         ahead, rows = tee(zip(_take_all(suspects), to_read, strict=True))
-        files = (suspect.found for suspect, must in ahead if must)
+        files = (suspect.file for suspect, must in ahead if must)
         contents = reading.read_ahead(self._root, files, self._threads)
         try:
             for suspect, must in rows:
@@ -125,8 +125,8 @@ class _Reader:
                     yield self._take(suspect, next(contents))
                     continue
                 content_id = suspect.content_id or EMPTY_ID
-                self._meter.add(files=1, size_bytes=suspect.found.size)
-                yield suspect, suspect.found, content_id, self._blob_ids(content_id)
+                self._meter.add(files=1, size_bytes=suspect.file.size)
+                yield suspect, suspect.file, content_id, self._blob_ids(content_id)
         finally:
             self._remember(at_least=1)
 
@@ -145,21 +145,21 @@ class _Reader:
     ) -> tuple[Suspect, LocalFile | None, bytes, Sequence[bytes]]:
         blob_ids: Sequence[bytes] = ()
         if content is not None and content.data is None:
-            large = reading.read_large(self._root, content.found, self._take_blob)
+            large = reading.read_large(self._root, content.file, self._take_blob)
             content, blob_ids = large or (None, ())
         elif content is not None and content.data:
             self._take_blob(content.content_id, content.data)
         if content is None:
-            self._unsettled.add(suspect.found.path)
+            self._unsettled.add(suspect.file.path)
             return suspect, None, b"", ()
         self._meter.add(files=1)
         # The one that was seen, where it is still the same: a second one would stay in memory for each file.
-        found = suspect.found if content.found == suspect.found else content.found
-        if found is not suspect.found:
-            self._unsettled.add(found.path)
-        self._hashed.append((found, content.content_id))
+        file = suspect.file if content.file == suspect.file else content.file
+        if file is not suspect.file:
+            self._unsettled.add(file.path)
+        self._hashed.append((file, content.content_id))
         self._remember(at_least=_REMEMBERED_AT_ONCE)
-        return suspect, found, content.content_id, blob_ids
+        return suspect, file, content.content_id, blob_ids
 
     def _take_blob(self, blob_id: bytes, data: bytes) -> None:
         if self._sending is not None:

@@ -29,14 +29,14 @@ def changes_to_commit(ours: Sequence[Change], theirs: Sequence[Change], conflict
 
 def changes_to_restore(ours: Sequence[Change], theirs: Sequence[Change]) -> tuple[list[Change], list[Change]]:
     """Return both sides so that what is missing here counts as something to fetch, not as something removed."""
-    kept = [change for change in ours if change.after is not None]
+    remaining = [change for change in ours if change.after is not None]
     their_paths = {change.path for change in theirs}
     restored = [
         Change(change.path, None, change.before)
         for change in ours
         if change.after is None and change.path not in their_paths
     ]
-    return kept, sorted([*theirs, *restored], key=lambda change: change.path)
+    return remaining, sorted([*theirs, *restored], key=lambda change: change.path)
 
 
 def _is_same(one: Entry | None, other: Entry | None) -> bool:

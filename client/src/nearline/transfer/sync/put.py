@@ -45,7 +45,7 @@ _ALWAYS_FETCHED_BYTES = 2 << 20
 def list_files(sources: Iterable[Path], folder: bytes = b"") -> dict[bytes, Path]:
     """Return what to put where: files under their name, folders with all that is in them, below `folder`."""
     prefix = folder.strip(b"/") + b"/" if folder.strip(b"/") else b""
-    found: dict[bytes, Path] = {}
+    files_by_path: dict[bytes, Path] = {}
     for source in sources:
         if source.is_dir() and not source.is_symlink():
             root = os.fsencode(source.absolute())
@@ -54,10 +54,10 @@ def list_files(sources: Iterable[Path], folder: bytes = b"") -> dict[bytes, Path
             inside = [file.path for file in walk(root, IgnoreRules(), skipped)]
             # What cannot be carried is listed too, so that putting it says why it was left out.
             for path in (*inside, *(skip.path for skip in skipped)):
-                found[prefix + name + b"/" + path] = Path(os.fsdecode(root + b"/" + path))
+                files_by_path[prefix + name + b"/" + path] = Path(os.fsdecode(root + b"/" + path))
         else:
-            found[prefix + os.fsencode(source.name)] = source.absolute()
-    return found
+            files_by_path[prefix + os.fsencode(source.name)] = source.absolute()
+    return files_by_path
 
 
 def put_files(
@@ -84,8 +84,8 @@ def remove_files(
     put = _Put(server, branch, message, options or Options())
 
     def changes(tree: Sequence[RootRange]) -> list[Change]:
-        found = find_entries(tree, put.manifests, paths)
-        return [Change(path, found[path], None) for path in sorted(found)]
+        entries = find_entries(tree, put.manifests, paths)
+        return [Change(path, entries[path], None) for path in sorted(entries)]
 
     return Outcome(commit=put.commit(changes, put.new_publisher(set())))
 
@@ -128,7 +128,7 @@ class _Put:
         tree = self.manifests.load_root(find_head(self._server, self._branch).root)
         skipped: list[Skipped] = []
         suspects, names = list_suspects(files, skipped)
-        size = sum(suspect.found.size for suspect in suspects)
+        size = sum(suspect.file.size for suspect in suspects)
         meter = Meter(self._options.on_progress, "Uploading", files_total=len(suspects), bytes_total=size)
         scan = Scan(len(suspects), size, suspects, [], skipped)
         # Of a large dataset, the manifests are more than a few new files: then some of these may be stored twice.
@@ -137,7 +137,7 @@ class _Put:
         # Before anything is sent.
         self.manifests.fetch_ahead(looked_in)
         there = {path for row in looked_in for path in self.manifests.load_range(row.range_id).paths}
-        paths = {path for found in names.values() for path in found}
+        paths = {path for group in names.values() for path in group}
         self._check_names(tree, paths - there, there - paths if only else set())
         publisher.heal(tree, lambda: _index_copies(suspects))
         with publisher.sending([looked_in], meter, None) as sending:
@@ -202,18 +202,18 @@ def list_suspects(
     for path, source in sorted(files.items()):
         try:
             check_path(path)
-            found = _stat(path, source)
+            status = _stat(path, source)
         except BadPath as error:
             skipped.append(Skipped(path, error.why))
             continue
-        suspects.append(Suspect(found, None, None))
-        names.setdefault(found.path, []).append(path)
-    return list({suspect.found.path: suspect for suspect in suspects}.values()), names
+        suspects.append(Suspect(status, None, None))
+        names.setdefault(status.path, []).append(path)
+    return list({suspect.file.path: suspect for suspect in suspects}.values()), names
 
 
 def _index_copies(suspects: Sequence[Suspect]) -> FindCopies:
-    contents = (reading.hash_file(b"", suspect.found) for suspect in suspects if suspect.found.kind is EntryKind.FILE)
-    known = {content.content_id: Path(os.fsdecode(b"/" + content.found.path)) for content in contents if content}
+    contents = (reading.hash_file(b"", suspect.file) for suspect in suspects if suspect.file.kind is EntryKind.FILE)
+    known = {content.content_id: Path(os.fsdecode(b"/" + content.file.path)) for content in contents if content}
     return lambda content_id, _entry: [known[content_id]] if content_id in known else []
 
 

@@ -61,11 +61,11 @@ def download_folder(
     with LinkedFolder.open(workspace, server, options or Options()) as folder:
         state = workspace.state
         if ref is None:
-            wanted = find_head(server, workspace.link.branch, Head(state.commit, state.root))
+            head = find_head(server, workspace.link.branch, Head(state.commit, state.root))
         else:
-            found = server.get_commit(ref)
-            wanted = Head(found.id, found.root)
-        base, target = folder.load_trees(state.root, wanted.root)
+            commit = server.get_commit(ref)
+            head = Head(commit.id, commit.root)
+        base, target = folder.load_trees(state.root, head.root)
         scan = folder.scan(base)
         ours = folder.find_changes(scan, "Checking")
         theirs = list(diff_roots(base, target, folder.manifests.load_range))
@@ -73,7 +73,7 @@ def download_folder(
             ours, theirs = changes_to_restore(ours, theirs)
         merged = merge_changes(ours, theirs)
         applied = folder.apply(merged.changes, merged.conflicts, target)
-        folder.finish(State(wanted.commit, wanted.root))
+        folder.finish(State(head.commit, head.root))
         return Outcome(
             files_downloaded=applied.files,
             bytes_downloaded=applied.size_bytes,
@@ -119,7 +119,7 @@ class _Sync:
         # Before anything is sent: it would be a pity to learn of it afterwards.
         self._check_names(
             head_tree,
-            {suspect.found.path for suspect in scan.suspects if suspect.before is None},
+            {suspect.file.path for suspect in scan.suspects if suspect.before is None},
             {entry.path for entry in scan.removed},
         )
         self._publisher.heal(head_tree, folder.index_copies)

@@ -89,7 +89,7 @@ class _Sending:
         manifests.fetch_ahead(ranges.values())
         known = KnownContent(manifests, ranges, missing_packs=self.lost)
         suspects, names = list_suspects(self.files, self.skipped)
-        size = sum(suspect.found.size for suspect in suspects)
+        size = sum(suspect.file.size for suspect in suspects)
         meter = Meter(options.on_progress, "Uploading", files_total=len(suspects), bytes_total=size)
         sender = PackSender(
             self.storage,

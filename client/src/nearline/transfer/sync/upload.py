@@ -130,7 +130,7 @@ def put_tree(storage: Storage, upload: Upload, tree: Tree, options: Options) -> 
 
 def find_head(server: Server, branch: str, known: Head | None = None) -> Head:
     """Return where a branch is; `known` saves asking for a tree that the caller has seen."""
-    heads = {found.name: found.head for found in server.list_branches()}
+    heads = {row.name: row.head for row in server.list_branches()}
     if branch not in heads:
         raise InvalidRequest(
             f"The dataset has no branch '{branch}'.",
@@ -215,11 +215,11 @@ def missing_packs(error: NearlineError) -> set[bytes]:
 
 def find_ranges(ranges: Sequence[RootRange], paths: Collection[bytes]) -> dict[RootRange, Sequence[bytes]]:
     """Return those ranges of a tree that can hold some of these paths, with these paths."""
-    wanted = sorted(paths)
+    ordered = sorted(paths)
     return {
-        row: wanted[first:last]
+        row: ordered[first:last]
         for row in ranges
-        if (first := bisect_left(wanted, row.first_path)) < (last := bisect_right(wanted, row.last_path))
+        if (first := bisect_left(ordered, row.first_path)) < (last := bisect_right(ordered, row.last_path))
     }
 
 
@@ -227,11 +227,11 @@ def find_entries(ranges: Sequence[RootRange], manifests: Manifests, paths: Colle
     """Return those entries of a tree that lie at these paths, reading only the ranges that can hold them."""
     here = find_ranges(ranges, paths)
     manifests.fetch_ahead(here)
-    found: dict[bytes, Entry] = {}
+    entry_of: dict[bytes, Entry] = {}
     for row, names in here.items():
         entries = manifests.load_range(row.range_id)
         for name in names:
             index = bisect_left(entries.paths, name)
             if entries.paths[index] == name:
-                found[name] = entries[index]
-    return found
+                entry_of[name] = entries[index]
+    return entry_of

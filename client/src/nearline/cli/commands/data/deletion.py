@@ -79,7 +79,7 @@ def restore(
 def list_deleted(context: typer.Context, project: Project = None) -> None:
     """List the deleted datasets that you may restore."""
     session = session_of(context)
-    found = list(session.client().datasets.list_deleted(project=project))
+    datasets = list(session.client().datasets.list_deleted(project=project))
     rows = [
         (
             item.reference,
@@ -89,10 +89,10 @@ def list_deleted(context: typer.Context, project: Project = None) -> None:
             item.deleted_by or "-",
             _moment(item.restore_ends_at),
         )
-        for item in found
+        for item in datasets
     ]
     headings = ("DATASET", "ID", "STORED", "DELETED", "BY", "RESTORABLE UNTIL")
-    session.out.table(found, headings, rows, empty="There is no deleted dataset that you may restore.")
+    session.out.table(datasets, headings, rows, empty="There is no deleted dataset that you may restore.")
 
 
 def _delete_for_good(session: Session, deleted: "DeletedDataset", *, yes: bool) -> None:

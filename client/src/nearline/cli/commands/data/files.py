@@ -42,7 +42,7 @@ def list_datasets(
 ) -> None:
     """List the datasets that you may see."""
     session = session_of(context)
-    found = list(session.client().datasets.list(project=project, text=text))
+    datasets = list(session.client().datasets.list(project=project, text=text))
     rows = [
         (
             item.reference,
@@ -51,10 +51,10 @@ def list_datasets(
             item.newest_commit.short if item.newest_commit else "-",
             formats.ago(item.newest_commit.created_at) if item.newest_commit else "empty",
         )
-        for item in found
+        for item in datasets
     ]
     empty = "There is no dataset. `nearline data init` makes one of a folder."
-    session.out.table(found, ("DATASET", "FILES", "SIZE", "NEWEST", "CHANGED"), rows, empty=empty)
+    session.out.table(datasets, ("DATASET", "FILES", "SIZE", "NEWEST", "CHANGED"), rows, empty=empty)
 
 
 @refuses(
@@ -79,8 +79,8 @@ def list_files(
 
 def show_files(session: Session, target: Reference, *, offset: int, limit: int, glob: str = "**") -> None:
     """Show files of a commit."""
-    found = session.client().datasets.list_files(target, glob=glob, limit=offset + limit)
-    files = list(itertools.islice(found, offset, None))
+    page = session.client().datasets.list_files(target, glob=glob, limit=offset + limit)
+    files = list(itertools.islice(page, offset, None))
     rows = [(item.path, formats.size(item.size_bytes), (item.content_id or "")[:12]) for item in files]
     session.out.table(files, ("FILE", "SIZE", "CONTENT"), rows, empty="There is no such file.")
 
@@ -149,17 +149,17 @@ def remove_files(
 ) -> "Outcome":
     """Commit the removal of what patterns mean, and say what became of it. Raises NotFound when that is nothing."""
     folders = session.client().folders
-    found = folders.find_by_expressions(target, patterns) if regex else folders.find(target, patterns)
-    if not found:
+    paths = folders.find_by_expressions(target, patterns) if regex else folders.find(target, patterns)
+    if not paths:
         raise NotFound(
             f"No file of {target} matches {' '.join(map(repr, patterns))}.",
             hint="A regular expression must match the whole path: '.*/bad_.*'."
             if regex
             else "Patterns are like 'train/*.png'; with --regex they are regular expressions.",
         )
-    confirm(f"Remove {formats.count(len(found), 'file')} from {target}?", yes=yes, can_be_undone=True)
+    confirm(f"Remove {formats.count(len(paths), 'file')} from {target}?", yes=yes, can_be_undone=True)
     with progress_of(session.out) as progress:
-        outcome = folders.remove(target, found, message=message, progress=progress)
+        outcome = folders.remove(target, paths, message=message, progress=progress)
     tell_put(session, target, outcome)
     return outcome
 

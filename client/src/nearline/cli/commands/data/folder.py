@@ -171,19 +171,19 @@ def status(context: typer.Context) -> None:
     """Show what changed here, and whether others committed."""
     session = session_of(context)
     folder = get_linked_folder()
-    found = session.client().folders.status(folder)
+    changes = session.client().folders.status(folder)
     if session.out.is_json:
-        session.out.json(found)
+        session.out.json(changes)
         return
-    for mark, paths in (("+", found.added), ("~", found.changed), ("-", found.removed)):
+    for mark, paths in (("+", changes.added), ("~", changes.changed), ("-", changes.removed)):
         for path in paths:
             session.out.line(printable(path) if session.out.is_quiet else f"{mark} {printable(path)}")
     session.out.note(
         f"{folder.reference.dataset} on {folder.branch}, at {folder.base[:8] if folder.base else 'no commit'}"
     )
-    if found.is_behind:
+    if changes.is_behind:
         session.out.note("Others have committed since; `nearline data sync` brings it here.")
-    if not (found.added or found.changed or found.removed):
+    if not (changes.added or changes.changed or changes.removed):
         session.out.note("Nothing changed here.")
 
 
@@ -203,20 +203,20 @@ def verify(
         wait_until_here(session, [directory], timeout_s=timeout)
     folder = get_folder(directory)
     with progress_of(session.out) as progress:
-        found = session.client().folders.verify(folder, progress=progress)
+        findings = session.client().folders.verify(folder, progress=progress)
     if session.out.is_json:
-        session.out.json(found)
+        session.out.json(findings)
     else:
-        for word, paths in (("differs", found.changed), ("missing", found.removed), ("extra", found.added)):
+        for word, paths in (("differs", findings.changed), ("missing", findings.removed), ("extra", findings.added)):
             for path in paths:
                 session.out.line(f"{word}: {printable(path)}")
-    if found.changed or found.removed:
+    if findings.changed or findings.removed:
         raise Failed(
-            f"{formats.count(len(found.changed) + len(found.removed), 'file')} differ from {folder.base}.",
+            f"{formats.count(len(findings.changed) + len(findings.removed), 'file')} differ from {folder.base}.",
             code="datasets.not_verified",
             hint="`nearline data sync` commits what you changed; `nearline data download --commit` gets it back.",
         )
-    session.out.done(f"All {formats.count(found.files, 'file')} are those of {(folder.base or '')[:8]}.")
+    session.out.done(f"All {formats.count(findings.files, 'file')} are those of {(folder.base or '')[:8]}.")
 
 
 def slug(title: str) -> str:

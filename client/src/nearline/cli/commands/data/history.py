@@ -112,17 +112,17 @@ def _diff_folder(session: Session, base: str | None, other: str | None) -> None:
             raise InvalidRequest(f"This folder is linked to {folder.reference.dataset}, not to {named.dataset}.")
         ref = named.ref
     with progress_of(session.out) as progress:
-        found = session.client().folders.compare(folder, ref or folder.branch, progress=progress)
+        comparison = session.client().folders.compare(folder, ref or folder.branch, progress=progress)
     if session.out.is_json:
-        session.out.json(found)
+        session.out.json(comparison)
         return
     # What only the folder has was added on the way to it, and removed on the way from it.
     is_forward = base != HERE
-    more, fewer = (found.added, found.removed) if is_forward else (found.removed, found.added)
-    for sign, paths in (("+", more), ("~", found.changed), ("-", fewer)):
+    more, fewer = (comparison.added, comparison.removed) if is_forward else (comparison.removed, comparison.added)
+    for sign, paths in (("+", more), ("~", comparison.changed), ("-", fewer)):
         for path in paths:
             session.out.line(printable(path) if session.out.is_quiet else f"{sign} {printable(path)}")
-    session.out.note(f"{len(more)} added, {len(fewer)} removed, {len(found.changed)} changed")
+    session.out.note(f"{len(more)} added, {len(fewer)} removed, {len(comparison.changed)} changed")
 
 
 @accepts("--verbose/-v")
@@ -223,18 +223,18 @@ def damage(
     """
     session = session_of(context)
     target = target_of(session, reference)
-    found = session.client().datasets.get_damage(target)
+    report = session.client().datasets.get_damage(target)
     if session.out.is_json:
-        session.out.json(found)
+        session.out.json(report)
         return
-    for path in found["files"]:
+    for path in report["files"]:
         session.out.line(printable(path))
-    if not found["packs"]:
+    if not report["packs"]:
         session.out.done("Nothing is known to be damaged.")
         return
-    left = found["files_total"] - len(found["files"])
-    files = formats.count(found["files_total"], "file") + (f", {left:,} of them not listed," if left else "")
-    packs = formats.count(len(found["packs"]), "damaged pack")
+    left = report["files_total"] - len(report["files"])
+    files = formats.count(report["files_total"], "file") + (f", {left:,} of them not listed," if left else "")
+    packs = formats.count(len(report["packs"]), "damaged pack")
     session.out.note(f"{files} of {target} in {packs}. Run `nearline data sync` or `data put` where good copies are.")
 
 

@@ -27,12 +27,12 @@ def import_in_place(
     prefix = "" if path == Path() else path.as_posix()
     asked = client.datasets.import_in_place(target, source, prefix, directory=directory, message=message)
     session.out.note(f"The server reads {source}:{prefix or '.'} (import {asked.id}).")
-    found = client.sources.wait(asked.id)
-    if found.state in {"failed", "cancelled"}:
-        raise Failed(f"Nothing was imported: {found.error or 'it was cancelled.'}", code=found.error_code)
-    for line in found.skipped:
+    record = client.sources.wait(asked.id)
+    if record.state in {"failed", "cancelled"}:
+        raise Failed(f"Nothing was imported: {record.error or 'it was cancelled.'}", code=record.error_code)
+    for line in record.skipped:
         session.out.note(f"Left out: {line}")
-    _show(session, found)
+    _show(session, record)
 
 
 def list_imports(
@@ -44,9 +44,9 @@ def list_imports(
     """List what was imported in place, and what changed in the source."""
     session = session_of(context)
     client, target = session.client(), target_of(session, reference)
-    found = list(client.datasets.list_imports(target))
+    imports = list(client.datasets.list_imports(target))
     if check:
-        found = [client.sources.check(one.id) if one.state in _WORTH_IT else one for one in found]
+        imports = [client.sources.check(one.id) if one.state in _WORTH_IT else one for one in imports]
     rows = [
         (
             one.id,
@@ -57,11 +57,11 @@ def list_imports(
             str(one.changed_files or ""),
             formats.ago(one.checked_at),
         )
-        for one in found
+        for one in imports
     ]
     headings = ("ID", "FROM", "STATE", "FILES", "IN THE SOURCE", "CHANGED", "CHECKED")
-    session.out.table(found, headings, rows, empty="Nothing was imported in place.")
-    for one in found:
+    session.out.table(imports, headings, rows, empty="Nothing was imported in place.")
+    for one in imports:
         for path in one.changed:
             session.out.note(f"Changed in {one.source}: {path}")
         if one.error:

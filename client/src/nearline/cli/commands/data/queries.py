@@ -23,10 +23,10 @@ Size = Annotated[str | None, typer.Option(metavar="SIZE", help="Like 500KB or 1G
 def list_queries(context: typer.Context, reference: Ref = HERE) -> None:
     """List the saved queries of a dataset."""
     session = session_of(context)
-    found = list(session.client().datasets.list_queries(_target(session, reference)))
-    rows = [(query.name, query.ref or "the newest", query.description) for query in found]
+    queries = list(session.client().datasets.list_queries(_target(session, reference)))
+    rows = [(query.name, query.ref or "the newest", query.description) for query in queries]
     empty = "There is no query yet. `nearline data query create` saves one."
-    session.out.table(found, ("QUERY", "ASKED OF", "SELECTS"), rows, empty=empty)
+    session.out.table(queries, ("QUERY", "ASKED OF", "SELECTS"), rows, empty=empty)
 
 
 def create_query(

@@ -107,7 +107,7 @@ def walk(
         return
     _prepare(client)
     out.line(f"Four teams and 16 simulated GPUs, in the pool {NAME}. Quotas: a 4, b 2, c 2, d 8.")
-    told: list[dict[str, object]] = []
+    report: list[dict[str, object]] = []
     counts: Counter[str] = Counter()
     for scene in SCENES:
         out.line(f"\n{scene.title}\n")
@@ -118,9 +118,9 @@ def walk(
         held, waiting = _state(client)
         out.line("\n" + "\n".join(f"  {line}" for line in align(_table(held, waiting))))
         out.line(f"\n{scene.words}")
-        told.append({"title": scene.title, "held": held, "waiting": waiting})
+        report.append({"title": scene.title, "held": held, "waiting": waiting})
     if out.is_json:
-        out.json({"pool": NAME, "is_simulated": True, "scenes": told})
+        out.json({"pool": NAME, "is_simulated": True, "scenes": report})
     out.note(f"\nThe jobs stay for a day, to look at on the pages. `nearline demo {NAME} --clean` deletes them.")
 
 
@@ -167,10 +167,10 @@ def _do(client: "Client", step: Step, name: str) -> str:
 def _wait_for(client: "Client", step: Step, limit_s: float) -> None:
     """Return when the state of a step has come about. Raises Failed."""
     deadline = time.monotonic() + limit_s
-    while (found := _state(client)) != (list(step.held), list(step.waiting)):
+    while (state := _state(client)) != (list(step.held), list(step.waiting)):
         if time.monotonic() >= deadline:
             raise Failed(
-                f"The teams hold {found[0]} GPUs and have {found[1]} jobs waiting, where the paper says "
+                f"The teams hold {state[0]} GPUs and have {state[1]} jobs waiting, where the paper says "
                 f"{list(step.held)} and {list(step.waiting)}.",
                 hint="Nothing else may run in the pool; a slow machine may need a longer --limit.",
             )
@@ -180,8 +180,8 @@ def _wait_for(client: "Client", step: Step, limit_s: float) -> None:
 def _state(client: "Client") -> tuple[list[float], list[int]]:
     """Return the GPUs that teams a to d hold, and how many of their jobs wait."""
     queues = {queue.project: queue for queue in client.queues.list(pool=NAME)}
-    found = [queues[project] for project in _TEAMS.values()]
-    return [queue.gpu_held_milli / 1000 for queue in found], [queue.waiting_workloads for queue in found]
+    team_queues = [queues[project] for project in _TEAMS.values()]
+    return [queue.gpu_held_milli / 1000 for queue in team_queues], [queue.waiting_workloads for queue in team_queues]
 
 
 def _table(held: Sequence[float], waiting: Sequence[int]) -> list[Sequence[str]]:

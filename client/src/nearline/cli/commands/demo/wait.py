@@ -59,17 +59,17 @@ def walk(
     holder = _submit(client, _OWNER, _HELD_S)
     _wait_for(lambda: client.jobs.get(holder).state == "running" or None, limit_s)
     waiting = _submit(client, _TEAM, _RUN_S, data=[_DATASET])
-    told = _wait_for(lambda: _outlook_of(client.jobs.get(waiting)), limit_s)
+    outlook = _wait_for(lambda: _outlook_of(client.jobs.get(waiting)), limit_s)
     out.line(f"nearline job why {waiting}\n")
-    show_outlook(out, told)
+    show_outlook(out, outlook)
     out.line("\nThat is what was told. What happens is compared when the job is done ...\n")
     ended = _wait_for(lambda: _done(client, waiting), limit_s)
-    compared = _compare(told, client.jobs.get(holder), ended)
-    rows = [(what, f"{then:%H:%M:%S}", f"{found:%H:%M:%S}") for what, then, found in compared]
+    compared = _compare(outlook, client.jobs.get(holder), ended)
+    rows = [(what, f"{then:%H:%M:%S}", f"{actual:%H:%M:%S}") for what, then, actual in compared]
     out.line("\n".join(align([("", "TOLD", "HAPPENED"), *rows])))
     if out.is_json:
-        moments = [{"what": what, "told": str(then), "happened": str(found)} for what, then, found in compared]
-        out.json({"text": told["text"], "is_simulated": True, "moments": moments})
+        moments = [{"what": what, "told": str(then), "happened": str(actual)} for what, then, actual in compared]
+        out.json({"text": outlook["text"], "is_simulated": True, "moments": moments})
 
 
 def _prepare(client: "Client") -> None:
@@ -124,11 +124,11 @@ def _submit(client: "Client", project: str, duration_s: float, data: Sequence[st
 def _wait_for(look: Callable[[], T | None], limit_s: float) -> T:
     """Return what a look finds. Raises Failed."""
     deadline = time.monotonic() + limit_s
-    while (found := look()) is None:
+    while (answer := look()) is None:
         if time.monotonic() >= deadline:
             raise Failed("The walk does not go on.", hint="A slow machine may need a longer --limit.")
         time.sleep(_LOOK_EVERY_S)
-    return found
+    return answer
 
 
 def _outlook_of(job: "Job") -> Mapping[str, Any] | None:
@@ -149,17 +149,17 @@ def _done(client: "Client", name: str) -> "Job | None":
     return job if job.state == "succeeded" else None
 
 
-def _compare(told: Mapping[str, Any], holder: "Job", done: "Job") -> list[tuple[str, datetime, datetime]]:
+def _compare(outlook: Mapping[str, Any], holder: "Job", done: "Job") -> list[tuple[str, datetime, datetime]]:
     """Return what was told, the moment that was told for it, and the moment when it happened."""
-    place = _place_of(told)
+    place = _place_of(outlook)
     arrived = next(event["at"] for event in done.raw["events"] if event["message"].startswith("Its data is ready."))
     pairs = [
         ("Its data is there", place["data"]["ready_at"], arrived),
-        ("The GPUs are free", told["holders"][0]["ends_at"], holder.raw["finished_at"]),
-        ("It starts", told["likely_at"], done.raw["started_at"]),
+        ("The GPUs are free", outlook["holders"][0]["ends_at"], holder.raw["finished_at"]),
+        ("It starts", outlook["likely_at"], done.raw["started_at"]),
         ("It is done", place["finishes_at"], done.raw["finished_at"]),
     ]
-    return [(what, _moment(then), _moment(found)) for what, then, found in pairs]
+    return [(what, _moment(then), _moment(actual)) for what, then, actual in pairs]
 
 
 def _moment(text: str) -> datetime:
