@@ -1,10 +1,10 @@
 """Answers of flows to signals of compute and datasets that need a look-up first: which runs to enqueue."""
 
 from datetime import datetime
-from pathlib import Path
 
 from django.dispatch import receiver
 
+from compute.services.jobs import HostFolder
 from compute.signals import files_due, job_changed
 from datasets.signals import cached_commit_changed
 from experiments.signals import outputs_read, outputs_stored
@@ -30,9 +30,9 @@ def end_run_with_stored_outputs(run_id: str, **_news: object) -> None:
 
 
 @receiver(outputs_read, dispatch_uid="flows.outputs_read")
-def find_changed_outputs(run_id: str, folder: Path, **_question: object) -> tuple[str, ...]:
+def find_changed_outputs(run_id: str, source: HostFolder, **_question: object) -> tuple[str, ...]:
     """Return which outputs look different from how their step left them."""
-    return handover.find_changed_outputs(run_id, folder) if run_id else ()
+    return handover.find_changed_outputs(run_id, source) if run_id else ()
 
 
 @receiver(files_due, dispatch_uid="flows.files_due")

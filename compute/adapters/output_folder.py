@@ -8,6 +8,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
 
+from compute.engine.mounts import HostFolder
 from compute.engine.ports import OutputFile
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -20,6 +21,11 @@ class OutputFolder:
     """Reads a folder that its job may still change, so no link is followed on the way to a file."""
 
     host_folder: Path
+
+    @property
+    def source(self) -> HostFolder:
+        """The folder, for jobs of this host."""
+        return HostFolder(os.fspath(self.host_folder))
 
     def list_files(self) -> Iterator[OutputFile]:
         """Walk the folder."""

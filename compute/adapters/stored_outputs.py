@@ -5,10 +5,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from accounts.actor import Actor
+from compute.engine.mounts import HostFolder
 from compute.engine.ports import OutputFile, OutputReader
 from compute.models import Job
 from datasets.errors import FileNotInCommit, TreeNotFound
@@ -32,7 +32,7 @@ class SentOutput:
     """
 
     find: Callable[[], OutputReader | None]
-    host_folder: Path | None = None
+    source: HostFolder | None = None
 
     def list_files(self) -> Iterator[OutputFile]:
         """Yield the stored files."""
@@ -52,7 +52,7 @@ class StoredTreeOutput:
     """Reads one stored tree."""
 
     tree: Any
-    host_folder: Path | None = None
+    source: HostFolder | None = None
 
     def list_files(self) -> Iterator[OutputFile]:
         """Yield the files of the tree."""

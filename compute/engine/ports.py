@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from compute.engine.job_spec import JobSpec, name_of_run
-from compute.engine.mounts import SourceKind, Tree
+from compute.engine.mounts import HostFolder, SourceKind, Tree
 from core.taints import Taint
 
 
@@ -275,8 +274,8 @@ class OutputReader(Protocol):
     """What one job wrote to `$NEARLINE_OUTPUT`. Links are not followed, as they may lead anywhere."""
 
     @property
-    def host_folder(self) -> Path | None:
-        """The folder itself, where it is on this host and can be shared without a copy; None elsewhere."""
+    def source(self) -> HostFolder | None:
+        """The folder itself, where it is on this host and can be mounted without a copy; None elsewhere."""
 
     def list_files(self) -> Iterator[OutputFile]:
         """Yield the plain files in the order of their paths' bytes. Raises OSError where there is no output."""

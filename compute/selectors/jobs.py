@@ -21,7 +21,7 @@ from compute import permissions
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec, read_inputs_and_code
-from compute.engine.mounts import Mount, Tree
+from compute.engine.mounts import HostFolder, Mount, Tree
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
 from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, ReasonCode, explain_unknown
 from compute.errors import JobHasParts, JobIsPart, JobNotFound, ResourceUnreachable
@@ -351,6 +351,14 @@ def usage(*, actor: Actor, job: Job, after: datetime | None = None) -> Sequence[
 def open_output(job: Job) -> OutputReader:
     """Return what reads what a job wrote to `$NEARLINE_OUTPUT` in its last run. For the platform itself."""
     return drivers.driver_of(job.resource).open_output(job.run_name)
+
+
+def find_output_folder(job: Job) -> HostFolder | None:
+    """Return the folder of a job's output on the host where it ran, for jobs there. For the platform itself."""
+    if not hosts.is_here(job.resource.host):
+        return HostFolder(job.output_folder) if job.output_folder else None
+    source = open_output(job).source
+    return source if source is not None and Path(source.path).is_dir() else None
 
 
 def open_outputs(job_ids: Collection[str], known: Mapping[str, Job] = MappingProxyType({})) -> dict[str, OutputReader]:

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -193,8 +192,8 @@ def _record_of(row: tuple[Any, ...]) -> JobRecord:
 def _with_details(record: Record, driver: ComputeDriver, name: str | None) -> Record:
     """Return the record of a failure with what the job said last in its log, of a success with where its output is."""
     if record.state is JobState.SUCCEEDED and name is not None:
-        folder = driver.open_output(name).host_folder
-        return replace(record, output_folder=str(folder or ""), left_nothing=folder is not None and _is_empty(folder))
+        folder = source.path if (source := driver.open_output(name).source) is not None else ""
+        return replace(record, output_folder=folder, left_nothing=bool(folder) and _is_empty(folder))
     if record.state is not JobState.FAILED or name is None:
         return record
     try:
@@ -207,7 +206,7 @@ def _with_details(record: Record, driver: ComputeDriver, name: str | None) -> Re
     return replace(record, message=reason, reason=reason, last_lines="\n".join(excerpt.lines))
 
 
-def _is_empty(folder: Path) -> bool:
+def _is_empty(folder: str) -> bool:
     with suppress(OSError), os.scandir(folder) as entries:
         return next(entries, None) is None
     return False

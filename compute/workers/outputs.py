@@ -5,12 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 
 import structlog
 
 from accounts.actor import Actor
 from accounts.models import Project
+from compute.engine.mounts import HostFolder
 from compute.engine.ports import OutputReader
 from compute.errors import ResourceUnreachable
 from compute.models import Job, OutputState
@@ -43,7 +43,7 @@ _SYSTEM = Actor.system("outputs of jobs")
 _READS = 10
 _NAMED = 3
 
-FindChanged = Callable[[Path | None], Collection[str]]
+FindChanged = Callable[[HostFolder | None], Collection[str]]
 """Returns which files of a folder are not as their job left them. Asked after reading."""
 
 
@@ -72,7 +72,7 @@ def store_output(job: Job, *, patterns: Sequence[str], find_changed: FindChanged
             selection = _Selection(output, patterns, changed)
             try:
                 tree = _store(job, selection.list_files())
-                changes = changed.union(find_changed(output.host_folder))
+                changes = changed.union(find_changed(output.source))
             except SourceChanged as error:
                 changes = changed | {str(error.details["path"])}
             if changes == changed:

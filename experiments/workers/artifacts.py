@@ -4,12 +4,12 @@ A run counts as finished only when this is done; its later steps do not wait for
 """
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 
 from compute.selectors import jobs as job_selectors
+from compute.services.jobs import HostFolder
 from compute.workers import outputs
 from core import hosts, isolation
 from core.models import Failure
@@ -85,8 +85,8 @@ def _give_up(experiment_id: str, failure: Failure) -> None:
     isolation.forget(failure.kind, [experiment_id])
 
 
-def _find_changed(run_id: str, folder: Path | None) -> set[str]:
-    if folder is None:
+def _find_changed(run_id: str, source: HostFolder | None) -> set[str]:
+    if source is None:
         return set()
-    answers: Any = signals.outputs_read.send(sender=None, run_id=run_id, folder=folder)
+    answers: Any = signals.outputs_read.send(sender=None, run_id=run_id, source=source)
     return {path for _, paths in answers for path in paths}

@@ -53,13 +53,13 @@ def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]
             log.warning("inputs.changed", attempt=attempt.pk, fault=fault)
             faults[attempt.pk] = fault
             continue
-        folder = job_selectors.open_output(job).host_folder
-        if folder is not None:
-            _sealed(run.pk, folder).seal()
-        if job.output_state != OutputState.STORED and (is_spread or folder is None):
+        source = job_selectors.open_output(job).source
+        if source is not None:
+            _sealed(run.pk, source).seal()
+        if job.output_state != OutputState.STORED and (is_spread or source is None):
             artifact_storing.store_output_of(job)
             job.refresh_from_db(fields=["output_state", "output_root", "output_files", "output_error"])
-            if folder is None and job.output_state == OutputState.FAILED:
+            if source is None and job.output_state == OutputState.FAILED:
                 faults[attempt.pk] = job.output_error
     return faults
 
@@ -73,24 +73,26 @@ def _is_spread(run: Run) -> bool:
     return not all(templates.reads_folders(template, hosts.this_host()) for template in known)
 
 
-def find_changed_outputs(run_id: str, folder: Path | None) -> tuple[str, ...]:
-    """Return which outputs look different from how their step left them; none where they are not on this host."""
-    return () if folder is None else _sealed(run_id, folder).compare().paths
+def find_changed_outputs(run_id: str, source: HostFolder) -> tuple[str, ...]:
+    """Return which outputs in a folder look different from how their step left them."""
+    return _sealed(run_id, source).compare().paths
 
 
-def restore_outputs(run_id: str, outputs: Mapping[str, Path]) -> None:
+def restore_outputs(run_id: str, outputs: Mapping[str, HostFolder]) -> None:
     """Put changed outputs right, from their stored artifacts, before they are read: folders by job.
 
     What is not stored stays as it is; a step that reads it fails.
     """
-    for job_id, folder in outputs.items():
-        sealed = _sealed(run_id, folder)
+    for job_id, source in outputs.items():
+        sealed = _sealed(run_id, source)
         if not (difference := _find_change(sealed, job_id)).paths:
             continue
         hashes = artifacts.hashes_of(job_id)
-        is_restored = [path in hashes and _restore(job_id, folder, path, hashes[path]) for path in difference.changed]
+        is_restored = [
+            path in hashes and _restore(job_id, sealed.folder, path, hashes[path]) for path in difference.changed
+        ]
         for path in difference.added:
-            _remove(folder / path)
+            _remove(sealed.folder / path)
         log.warning("outputs.restored", run=run_id, job=job_id, paths=difference.paths[:_NAMED], of=is_restored)
         if all(is_restored):
             sealed.seal_again()
@@ -140,7 +142,7 @@ class _Inspection:
 
     def _sealed_of(self, mount: Mount) -> SealedFolder | None:
         if isinstance(mount.source, HostFolder):
-            return _sealed(self._run_id, Path(mount.source.path))
+            return _sealed(self._run_id, mount.source)
         return job_selectors.find_tree_folder(mount.source) if isinstance(mount.source, Tree) else None
 
     def _find_changed(self, sealed: SealedFolder) -> tuple[str, ...]:
@@ -155,7 +157,8 @@ class _Inspection:
         """Return which job of the run wrote to a folder; empty for none."""
         job_ids = Attempt.objects.filter(run=self._run_id, job__isnull=False).values_list("job_id", flat=True)
         outputs = job_selectors.open_outputs([str(job_id) for job_id in job_ids])
-        return next((job_id for job_id, reader in outputs.items() if reader.host_folder == folder), "")
+        source = HostFolder(os.fspath(folder))
+        return next((job_id for job_id, reader in outputs.items() if reader.source == source), "")
 
 
 def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
@@ -168,9 +171,9 @@ def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
     return Difference(tuple(path for path in difference.changed if path not in same), difference.added)
 
 
-def _sealed(run_id: str, folder: Path) -> SealedFolder:
-    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
-    return SealedFolder(folder, Path(f"{run_folders.run_folder(run_id)}/seals/{name}.json"))
+def _sealed(run_id: str, source: HostFolder) -> SealedFolder:
+    name = hashlib.sha256(os.fsencode(source.path)).hexdigest()[:32]
+    return SealedFolder(Path(source.path), Path(f"{run_folders.run_folder(run_id)}/seals/{name}.json"))
 
 
 def _hash(path: Path) -> str:

@@ -131,15 +131,16 @@ class JobSpecs:
             job_ids = {attempt.step_index: attempt.job_id for attempt in newest if attempt.job_id is not None}
             jobs = {job_id: self._jobs[job_id] for job_id in job_ids.values() if job_id in self._jobs}
             jobs |= job_selectors.list_for_reading(set(job_ids.values()) - jobs.keys())
-            folders = {job_id: job_selectors.open_output(job).host_folder for job_id, job in jobs.items()}
-            here = {job_id: folder for job_id, folder in folders.items() if folder is not None and folder.is_dir()}
+            folders = {job_id: job_selectors.find_output_folder(job) for job_id, job in jobs.items()}
             # What has just ended was sealed a moment ago.
-            earlier = {job_id: folder for job_id, folder in here.items() if job_id not in self._jobs}
+            earlier = {
+                job_id: folder
+                for job_id, folder in folders.items()
+                if folder is not None and job_id not in self._jobs and hosts.is_here(jobs[job_id].resource.host)
+            }
             handover.restore_outputs(self._run.pk, earlier)
             self._outputs[parent] = {
-                index: _Output(jobs[job_id], str(here.get(job_id) or _folder_elsewhere(jobs[job_id])))
-                for index, job_id in job_ids.items()
-                if job_id in jobs
+                index: _Output(jobs[job_id], folders[job_id]) for index, job_id in job_ids.items() if job_id in jobs
             }
         return self._outputs[parent]
 
@@ -152,20 +153,15 @@ def read_inputs(attempt_ids: Collection[str]) -> dict[str, list[AttemptInput]]:
     return inputs
 
 
-def _folder_elsewhere(job: Any) -> str:
-    """Return the folder of an output on another host; empty: it is in none."""
-    return "" if hosts.is_here(job.resource.host) else str(job.output_folder)
-
-
 @dataclass(frozen=True)
 class _Output:
-    """The job of an attempt, and the folder that it left on its host; empty: there is none any more."""
+    """The job of an attempt, and the folder that it left on its host; None: there is none any more."""
 
     job: Any
-    folder: str
+    folder: HostFolder | None
 
     def source_for(self, template: Any) -> HostFolder | Tree | None:
         """Return from where jobs of a template read it: its folder, or the store. None where that holds no file."""
-        if self.folder and templates.reads_folders(template, self.job.resource.host):
-            return HostFolder(self.folder)
+        if self.folder is not None and templates.reads_folders(template, self.job.resource.host):
+            return self.folder
         return output_selectors.find_trees([self.job.pk]).get(self.job.pk)

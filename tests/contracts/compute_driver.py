@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -556,10 +557,10 @@ class ComputeDriverContract:
     def test_an_output_that_is_on_this_host_is_the_folder_that_it_says(self, place):
         place.start_quick("one")
         place.wait_for_end("one")
-        folder = place.driver.open_output("one").host_folder
+        source = place.driver.open_output("one").source
 
-        if folder is not None:
-            assert {path: (folder / path).read_bytes() for path in place.left} == place.left
+        if source is not None:
+            assert {path: (Path(source.path) / path).read_bytes() for path in place.left} == place.left
 
     def test_a_job_that_mounts_what_the_driver_cannot_is_not_started(self, place):
         for kind in set(SourceKind) - place.driver.mountable:

@@ -6,12 +6,12 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import BinaryIO, cast
 
 from compute.adapters.docker.containers import PATHS
 from compute.adapters.docker.engine import Engine
 from compute.adapters.stored_outputs import Chunks
+from compute.engine.mounts import HostFolder
 from compute.engine.ports import OutputFile
 
 # Go's own bit for a link in a file's mode.
@@ -25,7 +25,7 @@ class ContainerOutput:
 
     engine: Engine
     container: str
-    host_folder: Path | None = None
+    source: HostFolder | None = None
 
     def list_files(self) -> Iterator[OutputFile]:
         """Read the names in the archive of the folder. Raises FileNotFoundError where there is no container."""

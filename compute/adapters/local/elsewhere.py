@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from compute.adapters.local import questions
-from compute.engine.mounts import SourceKind
+from compute.engine.mounts import HostFolder, SourceKind
 from compute.engine.ports import JobReport, Launch, LogChunk, NodeFacts, OutputFile, UsageSample
 from compute.errors import ResourceUnreachable
 from compute.models import Resource
@@ -21,7 +20,7 @@ class ElsewhereOutput:
 
     driver: "ElsewhereDriver"
     name: str
-    host_folder: Path | None = None
+    source: HostFolder | None = None
 
     def list_files(self) -> Iterator[OutputFile]:
         """Refuse."""

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from compute.engine.mounts import SourceKind
+from compute.engine.mounts import HostFolder, SourceKind
 from compute.engine.ports import (
     EndCause,
     JobReport,
@@ -35,11 +35,11 @@ _ENDS = {EndCause.EXITED: "succeeds", EndCause.TIMEOUT: "reaches its timeout", E
 
 @dataclass(frozen=True)
 class SimulatedOutput:
-    """The output of one job: no file. `host_folder` is an empty one that all such jobs have."""
+    """The output of one job: no file. `source` is an empty folder that all such jobs have."""
 
     resource_id: str
     name: str
-    host_folder: Path
+    source: HostFolder
 
     def list_files(self) -> Iterator[OutputFile]:
         """Yield nothing. Raises FileNotFoundError once the job is deleted."""
@@ -138,7 +138,7 @@ class SimulatedDriver:
     def open_output(self, name: str) -> SimulatedOutput:
         """Read nothing."""
         self._empty.mkdir(parents=True, exist_ok=True)
-        return SimulatedOutput(self._resource_id, name, self._empty)
+        return SimulatedOutput(self._resource_id, name, HostFolder(str(self._empty)))
 
     def forget(self, name: str) -> None:
         """Note in the job's row that it is listed no more."""

@@ -4,10 +4,10 @@ import base64
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from compute.adapters.ssh.connection import HostConnection
+from compute.engine.mounts import HostFolder
 from compute.engine.ports import OutputFile
 
 _PIECE_BYTES = 1 << 20
@@ -21,7 +21,7 @@ class HostFolderReader:
     connection: HostConnection
     name: str
     files: Sequence[OutputFile]
-    host_folder: Path | None = None
+    source: HostFolder | None = None
 
     def list_files(self) -> Iterator[OutputFile]:
         """Yield the files that there were when it was opened."""
