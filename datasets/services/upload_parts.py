@@ -218,17 +218,17 @@ class _Hashers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._hashers: OrderedDict[tuple[str, int, int], Hasher] = OrderedDict()
+        self._by_part: OrderedDict[tuple[str, int, int], Hasher] = OrderedDict()
 
     def take(self, key: tuple[str, int, int]) -> Hasher | None:
         with self._lock:
-            return self._hashers.pop(key, None)
+            return self._by_part.pop(key, None)
 
     def keep(self, key: tuple[str, int, int], hasher: Hasher) -> None:
         with self._lock:
-            self._hashers[key] = hasher
-            while len(self._hashers) > _KEPT_HASHERS:
-                self._hashers.popitem(last=False)
+            self._by_part[key] = hasher
+            while len(self._by_part) > _KEPT_HASHERS:
+                self._by_part.popitem(last=False)
 
 
 _hashers = _Hashers()

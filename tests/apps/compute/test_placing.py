@@ -82,7 +82,7 @@ def test_what_no_node_gives_is_refused_and_nothing_is_queued(project, lab, wante
     wanted = {"resource": "lab", "command": "train", **wanted}
     for ask in (submissions.submit_job, trials.try_job):
         with pytest.raises(NoResourceFits) as refused:
-            ask(actor=SYSTEM, project=project, wanted=Submission(**wanted))
+            ask(actor=SYSTEM, project=project, submission=Submission(**wanted))
         assert refused.value.message == f"No resource of lab can run the job. {fault}"
     template = make.make_template(lab, gpu_milli=1000)
     with pytest.raises(InvalidJobSpec) as told:

@@ -104,7 +104,7 @@ def test_a_large_file_comes_in_pieces_and_is_cut_as_a_client_cuts_it(member, upl
 def test_another_process_goes_on_with_a_large_file(member, upload):
     data = noise(PART_BYTES + (9 << 20))
     answer = send(member, upload, 0, {"large.bin": data[:PART_BYTES]}, offset=0, total=len(data))
-    upload_parts._hashers._kept.clear()
+    upload_parts._hashers._by_part.clear()
 
     send(member, upload, 0, {"large.bin": data[answer.next_offset :]}, offset=answer.next_offset, total=len(data))
 
