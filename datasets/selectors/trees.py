@@ -1,6 +1,7 @@
 """Reading trees, those of commits and those that are stored without one: verified, the latest kept decoded."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeAlias
 
 from accounts.actor import Actor
@@ -25,6 +26,9 @@ _CACHED_ROOTS = 100
 # The names of about two million files.
 _CACHED_NAME_BYTES = 64 << 20
 _CACHED_ITEMS = 20_000
+# So many ranges are read from a store while the one before them is searched.
+_READ_AHEAD = 8
+_readers = ThreadPoolExecutor(_READ_AHEAD, thread_name_prefix="ranges")
 
 
 class TreeReader:
@@ -37,6 +41,8 @@ class TreeReader:
         self._dataset_id = dataset.id
         self._store = open_manifests(dataset)
         self._latest: tuple[str, RangeEntries] | None = None
+        self._order: Sequence[str] = ()
+        self._ahead: dict[str, Future[RangeEntries]] = {}
 
     def read_root(self, root: str) -> Sequence[RootRange]:
         """Return the ranges of a tree."""
@@ -48,6 +54,7 @@ class TreeReader:
                 raise ContentCorrupt(f"The store's copy of the root {root[:12]} is damaged.", root=root)
             memo = _decode_root(data, root)
             _roots.put(key, memo, weight=1)
+        self._order = [row.range_id for row in memo]
         return memo
 
     def load_range(self, range_id: str) -> RangeEntries:
@@ -60,12 +67,16 @@ class TreeReader:
         return memo
 
     def load_names(self, range_id: str) -> bytes:
-        """Return the paths of a range in one piece."""
+        """Return the paths of a range in one piece. Whoever asks for one after the other gets them read ahead."""
         key = (self._dataset_id, range_id)
         memo = _names.get(key)
         if memo is None:
             # The ranges that are kept stay: a search goes through all of a tree, and needs only these of it.
-            memo = join_names((_ranges.get(key) or self._read_once(range_id)).paths)
+            entries = _ranges.get(key)
+            if entries is None:
+                self._read_ahead(range_id)
+                entries = self._read_once(range_id)
+            memo = join_names(entries.paths)
             _names.put(key, memo, weight=len(memo))
         return memo
 
@@ -86,8 +97,20 @@ class TreeReader:
     def _read_once(self, range_id: str, keep: KeepEntries = forget_entries) -> RangeEntries:
         """Read a range; the one that was read last is at hand, for what is found by its names is asked for next."""
         if self._latest is None or self._latest[0] != range_id:
-            self._latest = range_id, self._read_range(range_id, keep)
+            future = self._ahead.pop(range_id, None)
+            self._latest = range_id, self._read_range(range_id, keep) if future is None else future.result()
         return self._latest[1]
+
+    def _read_ahead(self, range_id: str) -> None:
+        """Have the ranges behind one read too, where the one before it was the last that was read."""
+        before = self._latest[0] if self._latest is not None else None
+        place = self._order.index(range_id) if range_id in self._order else 0
+        if not place or self._order[place - 1] != before:
+            return
+        for later in self._order[place + 1 : place + 1 + _READ_AHEAD]:
+            key = (self._dataset_id, later)
+            if later not in self._ahead and _ranges.get(key) is None and _names.get(key) is None:
+                self._ahead[later] = _readers.submit(self._read_range, later)
 
     def _read_range(self, range_id: str, keep: KeepEntries = forget_entries) -> RangeEntries:
         def get(name: str) -> bytes:

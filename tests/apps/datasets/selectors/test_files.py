@@ -1,6 +1,8 @@
 """Looking into commits."""
 
 import random
+import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,8 +11,11 @@ from core.errors import InvalidInput
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.browse import FolderItem
 from datasets.engine.layout import pack_key, range_key, root_key
+from datasets.engine.range_names import find_holding
 from datasets.errors import ContentCorrupt, FileNotInCommit
 from datasets.selectors import differences, files, trees
+from nearline.content.hashing import file_id
+from nearline.content.manifest import Entry, build_tree
 from tests.factories.datasets import commit_files
 
 LARGE = random.Random(7).randbytes(20 << 20)
@@ -72,6 +77,34 @@ def test_a_range_whose_names_were_searched_is_at_hand_for_what_was_found(commit,
     open_dataset_store(dataset).delete([range_key(row.range_id)])
 
     assert reader.load_range(row.range_id)[-1].path == b"z"
+
+
+def test_names_that_are_searched_range_by_range_are_read_ahead(dataset, monkeypatch):
+    content = file_id(b"")
+    tree = build_tree([Entry(b"%06d" % number, 0o644, 0, 0, content, blobs=()) for number in range(60_000)])
+    store, is_asked = open_dataset_store(dataset), threading.Event()
+    for range_id, data in tree.objects.items():
+        store.put(range_key(range_id), data)
+    store.put(root_key(tree.root_id), tree.root)
+    reader = trees.TreeReader(dataset)
+    first, second, third, *rest = reader.read_root(tree.root_id)
+
+    def get(key):
+        if key == range_key(third.range_id):
+            is_asked.set()
+        if key == range_key(second.range_id):
+            assert is_asked.wait(60)
+        if key == range_key(rest[-1].range_id):
+            return b"damaged"
+        return store.get(key)
+
+    monkeypatch.setattr(reader, "_store", SimpleNamespace(get=get))
+
+    names = [reader.load_names(row.range_id) for row in (first, second, third, *rest[:-1])]
+
+    assert sum(len(list(find_holding(each, b""))) for each in names) == int(rest[-1].first_path)
+    with pytest.raises(ContentCorrupt):
+        reader.load_names(rest[-1].range_id)
 
 
 def test_a_file_is_read_whole_and_in_part(commit, member):
