@@ -12,7 +12,7 @@ from compute.engine.mounts import SourceKind
 from compute.engine.states import IDLE
 from compute.errors import ResourceNotFound
 from compute.models import Job, Resource, ResourceSite, ResourceState
-from core import tasks
+from core import hosts, tasks
 from core.prepared import prepared
 from datasets.selectors import caches
 
@@ -87,3 +87,10 @@ def _with_id(resource_id: str) -> QuerySet[Resource]:
 def list_kinds() -> Collection[ResourceKind]:
     """Return the kinds of resources that can be attached."""
     return drivers.KINDS.values()
+
+
+def explain_kind(resource: Resource) -> str:
+    """Say of which kind a resource is, or that it is on another host, to who asks for what cannot be done here."""
+    if hosts.is_here(resource.host):
+        return f"{resource.name} is of kind {resource.kind}"
+    return f"{resource.name} is on the host {hosts.name_of(resource.host)}, and this is another one"

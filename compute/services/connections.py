@@ -22,6 +22,7 @@ from compute.errors import CommandRefused, InvalidTicket, JobNotRunning, PortRef
 from compute.models import Job
 from compute.selectors import confinement
 from compute.selectors import jobs as job_selectors
+from compute.selectors import resources as resource_selectors
 from compute.services import uses
 from core.errors import InvalidInput, PlatformError
 
@@ -118,11 +119,11 @@ def _check(actor: Actor, job: Job, replica: int) -> ComputeDriver:
 
 def _require_ports(driver: ComputeDriver, job: Job) -> OpensPorts:
     if not isinstance(driver, OpensPorts):
-        raise PortRefused(f"Ports of jobs can be reached {_WHERE}; {job.resource.name} is of kind {job.resource.kind}.")
+        raise PortRefused(f"Ports of jobs can be reached {_WHERE}; {resource_selectors.explain_kind(job.resource)}.")
     return driver
 
 
 def _require_terminals(driver: ComputeDriver, job: Job) -> OpensTerminals:
     if not isinstance(driver, OpensTerminals):
-        raise CommandRefused(f"Terminals can be opened {_WHERE}; {job.resource.name} is of kind {job.resource.kind}.")
+        raise CommandRefused(f"Terminals can be opened {_WHERE}; {resource_selectors.explain_kind(job.resource)}.")
     return driver

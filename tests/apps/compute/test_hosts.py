@@ -14,10 +14,10 @@ from accounts.errors import PermissionDenied
 from accounts.models import User
 from compute.adapters import drivers
 from compute.engine.ports import EndCause
-from compute.errors import ResourceExists, ResourceUnreachable
+from compute.errors import PortRefused, ResourceExists, ResourceUnreachable
 from compute.models import Job, Resource, ResourceSite
 from compute.selectors import jobs as job_selectors
-from compute.services import jobs, lost_hosts, resources
+from compute.services import connections, jobs, lost_hosts, resources
 from compute.workers import launches, moves, observe, outputs, probes, stops
 from core import clock, host_calls, hosts
 from core.errors import InvalidInput
@@ -207,6 +207,22 @@ def test_the_form_asks_for_a_host_where_there_are_several(machine, site_admin, o
 
     assert ('name="host"' in one, 'name="host"' in several) == (False, True)
     assert "bee (b)" in several
+
+
+def test_a_port_of_a_job_of_another_host_is_refused_with_the_name_of_that_host(machine, project, member, on_host):
+    resource, _ = machine
+    [job] = make.submit(project, make.make_template(resource), "serves")
+    with on_host("b"):
+        make.start([job])
+    job.refresh_from_db()
+
+    with pytest.raises(PortRefused) as refused:
+        connections.offer_port(actor=member, job=job, port=8888)
+
+    assert refused.value.message == (
+        "Ports of jobs can be reached on clusters and on the platform's own machine; "
+        "bee is on the host bee, and this is another one."
+    )
 
 
 @pytest.fixture
