@@ -51,6 +51,31 @@ def test_every_service_takes_keywords_with_the_actor_first_but_the_parts_of_seve
     assert [module for module in PARTS if any(functions[module].values())] == []
 
 
+def find_parts(source: str) -> set[str]:
+    """Return which of the parts a module imports, or imports names from."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    paths = {f"{node.module}.{alias.name}." for node in nodes for alias in node.names}
+    return {part for part in PARTS if any(path.startswith(f"{part.replace('.', '.services.')}.") for path in paths)}
+
+
+def test_every_part_is_used_by_a_service_or_by_another_app():
+    used = {
+        part
+        for app in APPS
+        for path in (ROOT / app).rglob("*.py")
+        for part in find_parts(path.read_text())
+        if path.parent.name == "services" or not part.startswith(f"{app}.")
+    }
+
+    assert used == set(PARTS)
+
+
+def test_a_part_is_found_however_it_is_imported():
+    assert find_parts("from compute.services import checkpoints, jobs") == {"compute.checkpoints"}
+    assert find_parts("def f():\n    from compute.services.uses import note_use") == {"compute.uses"}
+    assert find_parts("from compute.workers import checkpoints\nfrom datasets.services import pack") == set()
+
+
 def test_planted_functions_without_an_actor_are_found():
     for source in (
         "def collect(): ...",
