@@ -45,7 +45,7 @@ class Balancer:
 def _handler_of(balancer: Balancer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def _pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = _read_body(self)
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
             try:
                 connection = balancer.connect()
@@ -78,3 +78,15 @@ def _handler_of(balancer: Balancer) -> type[BaseHTTPRequestHandler]:
             """Say nothing."""
 
     return Handler
+
+
+def _read_body(request: BaseHTTPRequestHandler) -> bytes:
+    """Read what a request carries, also of one that goes on for as long as chunks come."""
+    if request.headers.get("Transfer-Encoding") != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length", 0)))
+    pieces = []
+    while size := int(request.rfile.readline(), 16):
+        pieces.append(request.rfile.read(size))
+        request.rfile.readline()
+    request.rfile.readline()
+    return b"".join(pieces)
