@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.product import Product, TwoHosts, is_full
+from tests.journeys.product import Product, new_product
 
 
 @pytest.fixture(scope="session")
 def product(tmp_path_factory) -> Iterator[Product]:
-    kind = TwoHosts if is_full() else Product
-    running = kind(tmp_path_factory.mktemp("product") / "home").start()
+    running = new_product(tmp_path_factory.mktemp("product") / "home").start()
     yield running
     running.stop()
 

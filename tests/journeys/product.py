@@ -239,7 +239,11 @@ class TwoHosts(Product):
 
     def start(self) -> "TwoHosts":
         super().start()
-        self.second.start()
+        try:
+            self.second.start()
+        except BaseException:
+            self.stop()
+            raise
         if self.balancer is None:
             self.balancer = Balancer(self.balancer_port, [self.port, self.second.port])
         return self
@@ -255,6 +259,11 @@ class TwoHosts(Product):
         if self.balancer is not None:
             self.balancer.stop()
             self.balancer = None
+
+
+def new_product(home: Path, environment: dict[str, str] | None = None) -> Product:
+    """Return an installation that is not started yet: one of two hosts in full, else one process."""
+    return (TwoHosts if is_full() else Product)(home, environment or {})
 
 
 def _shared_environment(joins: Product | None) -> dict[str, str]:

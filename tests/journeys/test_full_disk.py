@@ -11,17 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.product import BIN, Product, is_full
-
-pytestmark = pytest.mark.skipif(is_full(), reason="the full installation keeps its rows elsewhere")
+from tests.journeys.product import BIN, Product, is_full, new_product
 
 SENTENCE = "The server's disk is full, so nothing can be saved."
 
 
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
-    """A file system of 64 MB."""
-    folder = tmp_path / "disk"
+    """A file system of 64 MB: the home folder of the product, in full that of its first host."""
+    folder = tmp_path / "home"
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], capture_output=True, text=True, check=False
@@ -34,7 +32,7 @@ def small_disk(tmp_path) -> Iterator[Path]:
 
 @pytest.fixture
 def product(small_disk) -> Iterator[Product]:
-    running = Product(small_disk / "home").start()
+    running = new_product(small_disk).start()
     yield running
     running.stop()
 
@@ -43,7 +41,7 @@ def ask(product: Product, path: str, body: object = None) -> tuple[int, dict]:
     headers = {"Authorization": f"Bearer {product.token}", "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(urllib.request.Request(product.url + path, data, headers), timeout=30) as answer:
+        with urllib.request.urlopen(urllib.request.Request(product.url + path, data, headers), timeout=120) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as refused:
         return refused.code, json.load(refused)
@@ -68,6 +66,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
+@pytest.mark.skipif(is_full(), reason="the full installation keeps its rows elsewhere")
 def test_a_full_disk_is_told_everywhere_and_reads_go_on_until_it_is_freed(product, small_disk, tmp_path):
     assert ask(product, "/api/v1/projects", {"name": "demo"})[0] == 201
     folder = tmp_path / "data"
@@ -92,4 +91,31 @@ def test_a_full_disk_is_told_everywhere_and_reads_go_on_until_it_is_freed(produc
 
     filler.unlink()
     assert ask(product, "/api/v1/projects", {"name": "after"})[0] == 201
+    assert ask(product, "/readyz")[0] == 200
+
+
+@pytest.mark.skipif(not is_full(), reason="the embedded product has one host")
+def test_a_full_disk_of_one_host_stops_its_cache_and_nothing_else(product, small_disk, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.bin").write_bytes(bytes(range(256)) * 4096)
+    product.cli("project", "create", "demo", cwd=folder)
+    product.cli("data", "init", "--project", "demo", cwd=folder)
+    product.cli("data", "sync", cwd=folder)
+    filler = fill(small_disk)
+
+    (status, told), (other_status, _) = (ask(host, "/readyz") for host in (product, product.second))
+    assert (status, told["checks"]["storage"], other_status) == (503, SENTENCE, 200)
+    assert [ask(product, "/api/v1/projects", {"name": f"p{n}"})[0] for n in range(4)] == [201] * 4
+
+    assert ask(product, "/api/v1/datasets/demo/data/commits/latest/cache", {})[0] == 202
+    (copy,) = product.wait_for(
+        lambda: ask(product, "/api/v1/cache/commits")[1]["items"],
+        lambda copies: copies[0]["state"] in {"ready", "failed"},
+    )
+    assert (copy["state"], copy["error_code"]) == ("failed", "datasets.cache_site_full")
+
+    filler.unlink()
+    cached = product.cli_json("data", "cache", "demo/data", "--wait", cwd=folder)
+    assert (cached["state"], cached["files_done"]) == ("ready", 1)
     assert ask(product, "/readyz")[0] == 200
