@@ -16,10 +16,9 @@ ALIKE = (
     "tests/fuzz/test_probes.py",
     "tests/journeys/test_demos.py",
     "tests/journeys/test_docker_host.py",
-    "tests/journeys/test_ssh_host.py",
 )
 """Files with long tests that give the same result all the same: these drills have an SQLite of their own, or no database;
-pages call the services that `tests/fuzz/test_api.py` reaches; what is told at a terminal and what another host does is the
+pages call the services that `tests/fuzz/test_api.py` reaches; what is told at a terminal and what a container does is the
 same whatever stores the platform's rows.
 """
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.blocks import read_blocks
 from tests.journeys.digits import contents, write_digits
-from tests.journeys.product import ROOT, Product, is_full
+from tests.journeys.product import ROOT, Product, is_full, new_product
 
 RECORDS = "from datasets.workers import records; print('due:', records.find_work()[0].count())"
 OBJECTS = (
@@ -20,7 +20,7 @@ OBJECTS = (
 
 @pytest.fixture
 def product(tmp_path):
-    mine = Product(tmp_path / "home").start()
+    mine = new_product(tmp_path / "home").start()
     yield mine
     mine.stop()
 
@@ -42,7 +42,8 @@ def lose_database(product: Product) -> None:
     server, name = os.environ["NEARLINE_TEST_POSTGRES"], f"journey_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')
-    product.environment["DATABASE_URL"] = f"{server.rsplit('/', 1)[0]}/{name}"
+    for host in (product, product.second):
+        host.environment["DATABASE_URL"] = f"{server.rsplit('/', 1)[0]}/{name}"
 
 
 def run_block_of_the_guide(product: Product, number: int) -> None:

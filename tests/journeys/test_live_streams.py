@@ -19,7 +19,8 @@ def test_the_server_stops_in_order_while_pages_listen(own_product):
     command = [BIN / "python", "manage.py", "shell", "-v", "0", "-c", SIGN_IN]
     done = subprocess.run(command, cwd=ROOT, env=own_product.environment, capture_output=True, text=True, check=True)
     cookie = done.stdout.strip().splitlines()[-1]
-    asked = urllib.request.Request(f"{own_product.url}/live/?topic=jobs", headers={"Cookie": f"sessionid={cookie}"})
+    url = f"http://127.0.0.1:{own_product.port}/live/?topic=jobs"  # of the process that is stopped
+    asked = urllib.request.Request(url, headers={"Cookie": f"sessionid={cookie}"})
     name = "web" if is_full() else "up"
     server = own_product.processes.pop(name)
 

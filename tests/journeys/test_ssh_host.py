@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.contracts.compute.ssh.sshd import USER, Sshd
-from tests.journeys.product import Product
+from tests.journeys.product import new_product
 
 FLOW = """
 flow: digits
@@ -43,7 +43,7 @@ def sshd(tmp_path):
 @pytest.fixture
 def attached(sshd, tmp_path):
     """A product with a host attached as `gpu-7`, and a template `gpu-7.small`."""
-    product = Product(tmp_path / "home").start()
+    product = new_product(tmp_path / "home").start()
     try:
         (tmp_path / "known").write_text(sshd.known_host)
         address = f"{USER}@127.0.0.1:{sshd.port}"
@@ -77,7 +77,7 @@ def wait_for_job(product, name, *states):
 
 
 def test_a_host_is_attached_only_once_its_key_was_confirmed(sshd, tmp_path):
-    product = Product(tmp_path / "home").start()
+    product = new_product(tmp_path / "home").start()
     try:
         address = f"{USER}@127.0.0.1:{sshd.port}"
         command = ["compute", "attach", "gpu-7", "--ssh", address, "--key", str(sshd.folder / "client")]
