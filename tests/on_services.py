@@ -14,12 +14,11 @@ ALIKE = (
     "tests/drills/test_local_driver_kills.py",
     "tests/fuzz/test_forms.py",
     "tests/fuzz/test_probes.py",
-    "tests/journeys/test_demos.py",
     "tests/journeys/test_docker_host.py",
 )
 """Files with long tests that give the same result all the same: these drills have an SQLite of their own, or no database;
-pages call the services that `tests/fuzz/test_api.py` reaches; what is told at a terminal and what a container does is the
-same whatever stores the platform's rows.
+pages call the services that `tests/fuzz/test_api.py` reaches; what a container does is the same whatever stores the
+platform's rows.
 """
 
 

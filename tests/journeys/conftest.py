@@ -18,7 +18,7 @@ def product(tmp_path_factory) -> Iterator[Product]:
 @pytest.fixture
 def own_product(tmp_path) -> Iterator[Product]:
     """A product that the test may kill and start again."""
-    mine = Product(tmp_path / "home").start()
+    mine = new_product(tmp_path / "home").start()
     yield mine
     mine.stop()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.digits import contents, write_digits
-from tests.journeys.product import Product
+from tests.journeys.product import Product, new_product
 
 BAD_DAY = {"CHAOS_LOST": "0.3", "CHAOS_DOUBLED": "0.4", "CHAOS_DELAYED": "0.5"}
 ALL_LOST = {"CHAOS_LOST": "1", "CHAOS_DOUBLED": "0", "CHAOS_DELAYED": "0"}
@@ -48,7 +48,7 @@ def start_with(tmp_path) -> Iterator[Callable[[dict[str, str]], Product]]:
     started = []
 
     def start(shares: dict[str, str]) -> Product:
-        started.append(Product(tmp_path / "home", environment=chaotic | log | shares))
+        started.append(new_product(tmp_path / "home", chaotic | log | shares))
         return started[0].start()
 
     yield start

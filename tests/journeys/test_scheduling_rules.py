@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import pytest
 
-from tests.journeys.product import Product
+from tests.journeys.product import new_product
 
 GIB = 2**30
 A100 = {"gpu_model": "A100", "gpu_memory_bytes": 40 * GIB, "mig_strategy": "dynamic"}
@@ -16,7 +16,7 @@ FOREVER_S = 100_000
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    product = Product(tmp_path_factory.mktemp("rules") / "home").start()
+    product = new_product(tmp_path_factory.mktemp("rules") / "home").start()
     yield product
     product.stop()
 
