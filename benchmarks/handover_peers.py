@@ -1,8 +1,9 @@
 """What a step of a chain costs other engines: CPU and time from one step to the next, for the same `true`.
 
-`BENCH_PEERS` names a Python in whose environment peers are installed (`pip install luigi dbos snakemake`); one
-that is not there is named as missing. Each runs two chains of different lengths in a fresh process and folder, as its
-documentation shows it, with its local defaults; the difference of the two is what a step costs, without the start.
+`BENCH_PEERS` names a Python in whose environment peers are installed (`pip install luigi dbos snakemake
+metaflow dagster`); one that is not there is named as missing. Each runs two chains of different lengths in a fresh
+process and folder, as its documentation shows it, with its local defaults; the difference of the two is what a step
+costs, without the start. `BENCH_STEPS` is that difference, for the slow ones a tenth of it.
 """
 
 import json
@@ -12,7 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-SHORT, LONG = 10, int(os.environ.get("BENCH_STEPS", "40")) + 10
+STEPS, SHORT = int(os.environ.get("BENCH_STEPS", "40")), 10
+SLOW = {"metaflow", "dagster"}
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 
 _LUIGI = """
@@ -65,7 +67,34 @@ pathlib.Path("Snakefile").write_text("\\n".join(rules))
 subprocess.run([sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "all"], check=True)
 """
 
-PEERS = {"luigi": _LUIGI, "dbos": _DBOS, "snakemake": _SNAKEMAKE}
+_METAFLOW = """
+import pathlib
+
+names = ["start", *(f"s{number}" for number in range(1, STEPS - 1)), "end"]
+lines = ["import subprocess", "from metaflow import FlowSpec, step", "class Chain(FlowSpec):"]
+for name, after in zip(names, [*names[1:], ""]):
+    then = f"\\n        self.next(self.{after})" if after else ""
+    lines.append(f'    @step\\n    def {name}(self):\\n        subprocess.run(["true"], check=True){then}')
+lines.append("if __name__ == '__main__':\\n    Chain()")
+pathlib.Path("chain.py").write_text("\\n".join(lines))
+subprocess.run([sys.executable, "chain.py", "--quiet", "--no-pylint", "run"], check=True)
+"""
+
+_DAGSTER = """
+import pathlib
+
+lines = ["import subprocess", "from dagster import Nothing, In, Out, job, op"]
+for number in range(STEPS):
+    ins = "{'after': In(Nothing)}" if number else "{}"
+    lines.append(f"@op(ins={ins}, out=Out(Nothing))\\ndef s{number}():\\n    subprocess.run(['true'], check=True)")
+lines.append("@job\\ndef chain():\\n    done = s0()")
+lines += [f"    done = s{number}(done)" for number in range(1, STEPS)]
+pathlib.Path("chain.py").write_text("\\n".join(lines))
+command = [sys.executable, "-m", "dagster", "job", "execute", "-f", "chain.py", "-j", "chain"]
+subprocess.run(command, check=True, capture_output=True)
+"""
+
+PEERS = {"luigi": _LUIGI, "dbos": _DBOS, "snakemake": _SNAKEMAKE, "metaflow": _METAFLOW, "dagster": _DAGSTER}
 _BEFORE = """
 import json, os, resource, subprocess, sys, time
 began = time.monotonic()
@@ -87,17 +116,16 @@ def main() -> None:
         if subprocess.run([python, "-c", f"import {name}"], capture_output=True, check=False).returncode:
             print(f"{name:10}  missing")
             continue
-        pairs = [(_run(python, script, SHORT), _run(python, script, LONG)) for _ in range(ROUNDS)]
-        wall, cpu = (
-            statistics.median((long[at] - short[at]) / (LONG - SHORT) * 1000 for short, long in pairs) for at in (0, 1)
-        )
+        steps = STEPS // 10 if name in SLOW else STEPS
+        pairs = [(_run(python, script, SHORT), _run(python, script, SHORT + steps)) for _ in range(ROUNDS)]
+        wall, cpu = (statistics.median((long[at] - short[at]) / steps * 1000 for short, long in pairs) for at in (0, 1))
         print(f"{name:10}  {cpu:11.1f}  {wall:7.1f}", flush=True)
 
 
 def _run(python: str, script: str, steps: int) -> tuple[float, float]:
     """Run a chain; return its seconds, and those of CPU of the engine and all that it started."""
     with tempfile.TemporaryDirectory(prefix="nearline-bench-") as folder:
-        environment = {**os.environ, "HOME": folder}
+        environment = {**os.environ, "HOME": folder, "DAGSTER_HOME": folder, "USERNAME": "bench"}
         command = [python, "-c", _BEFORE + script + _AFTER, str(steps)]
         done = subprocess.run(command, cwd=Path(folder), env=environment, capture_output=True, text=True, check=True)
     wall, cpu = json.loads(done.stdout.strip().splitlines()[-1])

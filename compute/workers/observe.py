@@ -245,11 +245,11 @@ def _interruption(
     started_at = record.started_at or job.started_at
     if job.checkpoint_id is None or started_at is None:
         return None
-    interruption = None
+    checkpoint = None
     if name is not None:
         with suppress(ResourceUnreachable):
-            interruption = find_last_told(_read_end(driver, name))
-    return job.id, Interruption(job.checkpoint_id, started_at, record.finished_at or clock.now(), interruption)
+            checkpoint = find_last_told(_read_end(driver, name))
+    return job.id, Interruption(job.checkpoint_id, started_at, record.finished_at or clock.now(), checkpoint)
 
 
 def _read_end(driver: ComputeDriver, name: str) -> bytes:

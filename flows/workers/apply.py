@@ -473,25 +473,25 @@ class _Writer:
         fields: tuple[Field, ...] = ("state", "reason", "started_at", "finished_at", "job_id")
         changes: dict[str, dict[Field, object]] = {}
         for attempt_id, change in self._attempt_changes.items():
-            fields_told: dict[Field, object] = {name: change[name] for name in fields if name in change}
+            columns: dict[Field, object] = {name: change[name] for name in fields if name in change}
             started_at, finished_at = self._loaded.job_times.get(attempt_id, (None, None))
             if change.get("started_at") or change.get("finished_at"):
-                fields_told["started_at"] = started_at or change.get("started_at")
+                columns["started_at"] = started_at or change.get("started_at")
             if change.get("finished_at"):
-                fields_told["finished_at"] = finished_at or change["finished_at"]
+                columns["finished_at"] = finished_at or change["finished_at"]
             if change.get("state") == AttemptState.SUCCEEDED and not self._loaded.left_nothing(attempt_id):
-                fields_told["artifacts_wanted"] = True
-            if fields_told:
-                changes[attempt_id] = fields_told
+                columns["artifacts_wanted"] = True
+            if columns:
+                changes[attempt_id] = columns
         for attempt in self._loaded.attempts:
             if attempt.job_id in self._loaded.ended.logs.silent:
                 changes.setdefault(attempt.pk, {})["harvested_at"] = self._now
         kind, new = names.EXPERIMENT_KIND, self._new_experiments
         rows = self._loaded.ended.logs.experiments
         if new and len(changes) == 1 and not rows.keys().isdisjoint(changes):
-            ((source_id, fields_told),) = changes.items()
+            ((source_id, columns),) = changes.items()
             row = rows[source_id]
-            experiments.replace_experiment(actor=_SYSTEM, kind=kind, row=row, changes=fields_told, new=new)
+            experiments.replace_experiment(actor=_SYSTEM, kind=kind, row=row, changes=columns, new=new)
             return
         experiments.create_experiments(actor=_SYSTEM, kind=kind, experiments=new)
         experiments.update_experiments(actor=_SYSTEM, kind=kind, changes=changes)
