@@ -9,6 +9,7 @@ import functools
 import hashlib
 import importlib.util
 import io
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from {_ENTRY} import main
 main()
 """
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
+# Threads that parse at once may get a SystemError in Python 3.11: its depth of recursion is counted for all of them.
+_parsing = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,9 @@ def _find(name: str) -> Path | None:
 
 
 def _imports_of(path: Path) -> Iterator[str]:
-    for node in ast.parse(path.read_bytes()).body:
+    with _parsing:
+        module = ast.parse(path.read_bytes())
+    for node in module.body:
         if isinstance(node, ast.If):  # what only a checker of types reads
             continue
         for part in ast.walk(node):
