@@ -30,11 +30,11 @@ REQUESTS = {
     A_PAGE: "test_jobs_are_listed_newest_first_and_by_any_heading_either_way",
     "a step, from its run to a metric": "test_a_condition_that_holds_lets_the_step_start_and_children_see_the_metric",
     "a GPU request that evicts a job of another flow": "test_the_step_waits_again_and_runs_on",
-    "a commit, from the request until it is cached": (
-        "test_a_commit_that_was_asked_for_is_ready_and_holds_exactly_its_files"
+    "a file's bytes, from their sync until they are cached": (
+        "test_a_synced_folder_is_read_from_the_cache_byte_for_byte"
     ),
 }
-FILES = ["compute/test_pages.py", "flows/test_advance.py", "flows/test_evictions.py", "caching/test_hydration.py"]
+FILES = ["compute/test_pages.py", "flows/test_advance.py", "flows/test_evictions.py", "caching/test_sync_to_cache.py"]
 
 
 def count_tree(root: Path) -> dict[str, str]:
