@@ -298,7 +298,8 @@ class _Pass:
                 self._begin_run(job, starts_anew=False)
             else:
                 if view.waited_s is not None:
-                    self._waits_from_s[job_id] = -view.waited_s
+                    since_s = view.waits_since
+                    self._waits_from_s[job_id] = -view.waited_s if since_s is None else since_s - self.at_s
                 if view.claims_at is not None:
                     heapq.heappush(self._alarms, view.claims_at - self.at_s)
         if self.moves_from_s > 0:
@@ -478,8 +479,9 @@ class _Pass:
         return replace(view, claims_at=self.at_s + claims_s)
 
     def _waited_s(self, job_id: str) -> float:
-        """Return how long a job has waited, in full minutes."""
-        return (self.now_s - self._waits_from_s[job_id]) // _MINUTE_S * _MINUTE_S
+        """Return how long a job has waited at the last full minute of the clock, in full minutes."""
+        minute_s = (self.at_s + self.now_s + _ROUNDING_S) // _MINUTE_S * _MINUTE_S - self.at_s
+        return max(0.0, minute_s - self._waits_from_s[job_id] + _ROUNDING_S) // _MINUTE_S * _MINUTE_S
 
     def _age(self) -> dict[str, JobView]:
         """Return the jobs of which time alone has changed something that rules look at."""

@@ -286,7 +286,8 @@ class JobView:
     `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
     share; None is unknown. `running_for_s` is how long it has run since it last started, and `idle_for_s` for how long
     none of its GPUs has been used; None: it does not run, or that is unknown. `evictions` counts how often it lost its
-    place before, `waited_s` is how long it has waited since; None is unknown, and then no nodes are reserved for it.
+    place before, `waited_s` is how long it has waited since, in full minutes; None is unknown, and then no nodes are
+    reserved for it. `waits_since` is when that wait began, on the clock of `saved_at`; None: as `waited_s` says.
     `claims_at` is when its claim delay ends, on the clock of `saved_at`: until then nothing is taken from other queues,
     or moved, for it; None: it has ended. `name` is what people call it.
     """
@@ -306,6 +307,7 @@ class JobView:
     saved_at: float | None = None
     evictions: int = 0
     waited_s: float | None = None
+    waits_since: float | None = None
     claims_at: float | None = None
     pools: tuple[str, ...] = ()
     name: str = ""

@@ -317,7 +317,8 @@ class SnapshotReader:
         minute = now.replace(second=0, microsecond=0)
         next_at = minute + _MINUTE
         waited_s = max(minute - since, _NO_TIME) // _MINUTE * 60
-        return replace(job, waited_s=waited_s), next_at if due_at is None else min(due_at, next_at)
+        job = replace(job, waited_s=waited_s, waits_since=since.timestamp())
+        return job, next_at if due_at is None else min(due_at, next_at)
 
     def _placed_jobs(self, rows: Sequence[_Row], now: datetime) -> tuple[tuple[JobView, ...], datetime | None]:
         """Return the jobs that the pods of a workload are, and when that changes though no row does.

@@ -197,6 +197,20 @@ def test_the_wait_of_a_job_whose_data_comes_counts_from_its_submission():
     assert starts == [(60, 120), (10 + HOUR, 10)]
 
 
+def test_a_wait_goes_on_from_when_it_began_and_is_told_at_full_minutes_of_the_clock():
+    at_s, least_s = 1000 * HOUR + 21, NEARLINE.reserve_after_s
+    big = replace(wait("big", "team", 2), waited_s=least_s - 420, waits_since=at_s - 21 - (least_s - 420) - 18)
+    jobs = [held("a", "team", "n1", {0: 1}), held("b", "team", "n1", {1: 1}), big, wait("small", "team", 1, minute=1)]
+    lengths = {"b": 1000.0, "big": 60.0, "small": HOUR}
+    starts = []
+    for ends_s in (398.0, 399.0):  # a second before a full minute, and at it
+        snapshot = Snapshot([node("n1", 2)], [queue("team", 2)], jobs)
+        run_times = {name: RunTimes(each_once(length_s)) for name, length_s in (lengths | {"a": ends_s}).items()}
+        starts.append(Forward(snapshot, NEARLINE, run_times, at_s=at_s).starts()["small"].likely_s)
+
+    assert starts == [398, 1060]
+
+
 def test_only_what_is_wanted_is_forecast_and_the_passes_leave_nothing_behind():
     jobs = [held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2, minute=1), wait("c", "team", 2, minute=2)]
     lengths = {"a": (60.0, 600.0), "b": (60.0, 600.0), "c": HOUR}
