@@ -11,7 +11,7 @@ from nearline.content.errors import ContentError
 from nearline.content.hashing import ID_BYTES
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
 from nearline.content.path_columns import PathColumns
-from nearline.content.range_codec import build_range, encode_range, read_range
+from nearline.content.range_codec import build_range, encode_range, read_columns, read_range
 from nearline.content.range_entries import Columns, RangeEntries
 from tests.engine.content.strategies import file_entry, trees
 
@@ -80,22 +80,29 @@ def test_a_range_with_changed_entries_is_as_sound_as_it_was_before(is_checked):
     with contextlib.suppress(ContentError):
         before.check()
 
-    after = before.with_changed({1: before[1]._replace(mode=0o755)})
+    after = before.with_changed([1], RangeEntries(read_columns([before[1]._replace(mode=0o755)])))
 
     with contextlib.nullcontext() if is_checked else pytest.raises(ContentError):
         after.check()
 
 
 @pytest.mark.parametrize(
-    ("changed", "packs"), [({0: b"n"}, b"nab"), ({0: b"b"}, b"bab"), ({2: b"a"}, b"aaa"), ({1: b"n", 2: b"a"}, b"ana")]
+    ("listed", "changed", "packs"),
+    [
+        (b"aab", {0: b"n"}, b"nab"),
+        (b"aab", {0: b"b"}, b"bab"),
+        (b"aab", {2: b"a"}, b"aaa"),
+        (b"aab", {1: b"n", 2: b"a"}, b"ana"),
+        (b"abba", {2: b"n", 3: b"m"}, b"abnm"),
+    ],
 )
-def test_a_range_with_changed_entries_lists_its_packs_in_the_order_of_their_first_use(changed, packs):
+def test_a_range_with_changed_entries_lists_its_packs_in_the_order_of_their_first_use(listed, changed, packs):
     before, after = (
         [file_entry(b"%d" % index, pack=bytes([pack]) * ID_BYTES) for index, pack in enumerate(names)]
-        for names in (b"aab", packs)
+        for names in (listed, packs)
     )
     entries = read_range(encode_range(before)).entries
 
-    merged = entries.with_changed({index: after[index] for index in changed})
+    merged = entries.with_changed(list(changed), RangeEntries(read_columns([after[index] for index in changed])))
 
     assert build_range(merged) == build_range(after)

@@ -18,6 +18,7 @@ from nearline.content.manifest import (
     describe_range,
     is_whole_range,
 )
+from nearline.content.range_codec import read_columns
 from nearline.content.range_deltas import encode_short_delta
 
 
@@ -56,14 +57,16 @@ def _change_plain_files(entries: Sequence[Entry], changes: Sequence[Change]) -> 
     """
     if not isinstance(entries, RangeEntries) or not entries.is_plain:
         return None
-    changed: dict[int, Entry] = {}
+    places: list[int] = []
+    changed: list[Entry] = []
     for change in changes:
-        index = bisect_left(entries.paths, change.path)
-        if change.after is None or len(change.after.blobs) != 1 or entries.paths[index : index + 1] != [change.path]:
+        place = bisect_left(entries.paths, change.path)
+        if change.after is None or len(change.after.blobs) != 1 or entries.paths[place : place + 1] != [change.path]:
             return None
-        changed[index] = change.after
-    check_entries(list(changed.values()))
-    return entries.with_changed(changed)
+        places.append(place)
+        changed.append(change.after)
+    check_entries(changed)
+    return entries.with_changed(places, RangeEntries(read_columns(changed)))
 
 
 class _PatchedTree:

@@ -189,7 +189,9 @@ def read_range(data: bytes, *, is_verified: bool = False) -> DecodedRange:
     blob_counts = reader.read_numbers("I", count)
     has_links = kinds.count(0) < count
     target_bytes = sum(size for kind, size in zip(kinds, sizes, strict=True) if kind) if has_links else 0
-    if (has_links and max(kinds) > 1) or target_bytes > MAX_RANGE_NAME_BYTES or sum(blob_counts) != header.blobs:
+    has_one_each = blob_counts == array("I", [1]) * count
+    blobs = count if has_one_each else sum(blob_counts)
+    if (has_links and max(kinds) > 1) or target_bytes > MAX_RANGE_NAME_BYTES or blobs != header.blobs:
         raise BadManifest("The entries of this range contradict its header.")
     targets = reader.read(target_bytes, is_compressed=True)
     chunk_ids = reader.read_ids(header.chunks)
@@ -201,11 +203,13 @@ def read_range(data: bytes, *, is_verified: bool = False) -> DecodedRange:
     times = reader.read_numbers("q", count)
     reader.finish()
 
-    has_one_each = blob_counts.count(1) == count
     if (0 if has_one_each else sum(blobs for blobs in blob_counts if blobs > 1)) != header.chunks:
         raise BadManifest("The chunks of this range contradict its header.")
     packs = [raw_packs[start : start + ID_BYTES] for start in range(0, len(raw_packs), ID_BYTES)]
-    if list(dict.fromkeys(pack_ordinals)) != list(range(header.packs)) or len(set(packs)) != header.packs:
+    # Columns are compared at once: to look at an array makes a number of each of its items.
+    is_one_pack = header.packs == 1 and pack_ordinals == array("I", [0]) * header.blobs
+    uses = [0] if is_one_pack else list(dict.fromkeys(pack_ordinals))
+    if uses != list(range(header.packs)) or len(set(packs)) != header.packs:
         raise BadManifest("The packs of this range are not listed in the order of their first use.")
     names = PathColumns(shared, suffix_lengths, suffixes)
     columns = Columns(

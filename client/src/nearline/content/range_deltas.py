@@ -102,7 +102,7 @@ def load_range(
             entries = find(next_id)
     whole_id = entries.base_id or next_id
     for id_, data in reversed(deltas):
-        entries = _apply(whole_id, entries, data)
+        entries = _apply(whole_id, entries, data, is_verified=is_verified)
         if not is_verified:
             check_range_entries(entries)
         _check_id(id_, identify_range(entries))
@@ -126,7 +126,7 @@ def _compare(base: RangeEntries, entries: Sequence[Entry]) -> tuple[list[Entry],
     return added, [index for index, path in enumerate(base.paths) if path not in paths]
 
 
-def _apply(whole_id: str, base: RangeEntries, data: bytes) -> RangeEntries:
+def _apply(whole_id: str, base: RangeEntries, data: bytes, *, is_verified: bool) -> RangeEntries:
     """Return the entries that a delta makes of those of its base; `whole_id` is the range that all begins with."""
     *_, count = _HEADER.unpack_from(data)
     if count > len(base):
@@ -137,25 +137,20 @@ def _apply(whole_id: str, base: RangeEntries, data: bytes) -> RangeEntries:
         raise BadManifest("This delta leaves out entries that its base does not have, or not in order.")
     dropped = set(removed)
     rest = reader.rest()
-    # It is as short as what was changed, so it is always checked: what follows relies on it.
-    added = read_range(rest).entries if rest else None
-    changed: dict[int, Entry] = {}
+    added = read_range(rest, is_verified=is_verified).entries if rest else None
+    added_paths = added.paths if added is not None else ()
     paths = base.paths
-    for entry in added or ():
-        index = bisect_left(paths, entry.path)
-        if paths[index : index + 1] == [entry.path]:
-            if index in dropped:
-                raise BadManifest("This delta leaves out an entry that it has too.")
-            changed[index] = entry
-    dropped |= changed.keys()
+    places = [bisect_left(paths, path) for path in added_paths]
+    changed = {place for place, path in zip(places, added_paths, strict=True) if paths[place : place + 1] == [path]}
+    if not changed.isdisjoint(dropped):
+        raise BadManifest("This delta leaves out an entry that it has too.")
+    dropped |= changed
     length = len(base) - len(dropped) + (len(added) if added is not None else 0)
     if not 0 < length <= MAX_RANGE_ENTRIES:
         raise BadManifest(f"A manifest range has 1 to {MAX_RANGE_ENTRIES} entries, not {length}.")
     if base.is_plain and added is not None and added.is_plain:
         if len(changed) == len(added) and not removed:
-            merged = base.with_changed(changed)
-            merged.base_id = whole_id
-            return merged
+            return base.with_changed(places, added, base_id=whole_id)
         return base.merge_plain(dropped, added, base_id=whole_id)
     entries = [entry for index, entry in enumerate(base) if index not in dropped]
     entries += added or ()

@@ -5,7 +5,7 @@ and takes a quarter of the memory.
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, compress, count, repeat
 from operator import add, ne
@@ -60,7 +60,8 @@ class RangeEntries(Sequence[Entry]):
         self._is_sound = is_sound
         # The range whose entries the store's object of this one changes; None where it holds all of them.
         self.base_id = base_id
-        self.is_plain = columns.blob_counts.count(1) == columns.kinds.count(0) == len(columns.kinds)
+        files = len(columns.kinds)
+        self.is_plain = columns.kinds.count(0) == files and columns.blob_counts == array("I", [1]) * files
         self._made = None if self.is_plain else _make_all(columns)
 
     @property
@@ -94,23 +95,34 @@ class RangeEntries(Sequence[Entry]):
         """Return whether two sound ranges list the same paths; none of these is made for that."""
         return self._columns.names == other._columns.names
 
-    def with_changed(self, changed: Mapping[int, Entry]) -> Self:
-        """Return this plain range with other entries at some places: sound, of the same paths, with one blob.
+    def with_changed(self, places: Sequence[int], changed: Self, *, base_id: str | None = None) -> Self:
+        """Return this plain range with the entries of another one, of the same paths, at these places in order.
 
-        It is as sound as this one.
+        It is as sound as this one, where the other is.
         """
-        columns = self._columns
+        columns, others = self._columns, changed.columns
         modes, sizes, times = columns.modes[:], columns.sizes[:], columns.times[:]
-        content_ids, offsets = bytearray(columns.content_ids), columns.offsets[:]
-        ordinals, packs = columns.pack_ordinals[:], dict(zip(columns.packs, count()))
-        for index, entry in changed.items():
-            modes[index], sizes[index], times[index] = entry.mode, entry.size, entry.mtime_ns
-            content_ids[index * ID_BYTES : (index + 1) * ID_BYTES] = entry.content_id
-            ordinals[index], offsets[index] = packs.setdefault(entry.blobs[0].pack, len(packs)), entry.blobs[0].offset
-        # Packs are listed in the order of their first use.
-        places = dict(zip(dict.fromkeys(ordinals), count()))
-        if any(map(ne, places, count())):
-            ordinals = array("I", map(places.__getitem__, ordinals))
+        content_ids, ordinals, offsets = bytearray(columns.content_ids), columns.pack_ordinals[:], columns.offsets[:]
+        numbers = dict(zip(columns.packs, count()))
+        other_numbers = [numbers.setdefault(pack, len(numbers)) for pack in others.packs]
+        rows = zip(
+            places,
+            others.modes,
+            others.sizes,
+            others.times,
+            cut_ids(others.content_ids),
+            map(other_numbers.__getitem__, others.pack_ordinals),
+            others.offsets,
+            strict=True,
+        )
+        for place, modes[place], sizes[place], times[place], content_id, ordinals[place], offsets[place] in rows:
+            content_ids[place * ID_BYTES : (place + 1) * ID_BYTES] = content_id
+        packs = list(numbers)
+        # Packs are listed in the order of their first use. Where all were in use before what changes, that stays.
+        if columns.pack_ordinals.index(len(columns.packs) - 1) >= places[0]:
+            order = dict(zip(dict.fromkeys(ordinals), count()))
+            ordinals = array("I", map(order.__getitem__, ordinals))
+            packs = list(map(packs.__getitem__, order))
         return type(self)(
             columns._replace(
                 modes=modes,
@@ -119,8 +131,9 @@ class RangeEntries(Sequence[Entry]):
                 content_ids=bytes(content_ids),
                 pack_ordinals=ordinals,
                 offsets=offsets,
-                packs=list(map(list(packs).__getitem__, places)),
+                packs=packs,
             ),
+            base_id=base_id,
             is_sound=self._is_sound,
         )
 
