@@ -4,6 +4,7 @@ Each field names its variable, its unit where it has one, and why it exists.
 """
 
 import contextlib
+import logging
 import os
 import secrets
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography.fernet import Fernet
 
@@ -31,9 +33,57 @@ class ProjectCreators(StrEnum):
 Networks = tuple[IPv4Network | IPv6Network, ...]
 
 
-def setting(variable: str, default: str, why: str) -> Any:
-    """Declare a field that comes from an environment variable."""
-    return field(metadata={"variable": variable, "default": default, "why": why})
+@dataclass(frozen=True)
+class Form:
+    """What the text of a setting has to be: in words, and as the function that reads it or raises ValueError."""
+
+    words: str
+    read: Callable[[str], object]
+    may_be_shown: bool = True
+
+
+def _number(least: int, most: int) -> Form:
+    def read(text: str) -> int:
+        if not least <= int(text) <= most:
+            raise ValueError(text)
+        return int(text)
+
+    return Form(f"a number from {least} to {most}", read)
+
+
+def _address(example: str, *schemes: str, with_path: bool = False) -> Form:
+    """Return the form of an address, or nothing. It may hold a password, so errors do not show it."""
+
+    def read(text: str) -> str:
+        url = urlsplit(text)
+        # `port` raises ValueError where it is no number.
+        is_whole = url.path.strip("/") if with_path else url.hostname and url.port != 0
+        if text and not (url.scheme in schemes and is_whole):
+            raise ValueError(text)
+        return text
+
+    return Form(f"an address like {example}", read, may_be_shown=False)
+
+
+def _as_fernet_key(text: str) -> str:
+    if text:
+        Fernet(text)
+    return text
+
+
+def _as_log_level(text: str) -> str:
+    if text.upper() not in logging.getLevelNamesMapping():
+        raise ValueError(text)
+    return text.upper()
+
+
+_DAYS = _number(0, 36_500)
+_AMOUNT = _number(0, 10**15)
+
+
+def setting(variable: str, default: str, why: str, form: Form | None = None) -> Any:
+    """Declare a field that comes from an environment variable. Without a form, its type says how it is read."""
+    return field(metadata={"variable": variable, "default": default, "why": why, "form": form})
 
 
 @dataclass(frozen=True)
@@ -41,22 +91,30 @@ class Settings:
     """Everything that can be set from outside."""
 
     home: Path = setting("NEARLINE_HOME", ".nearline", "Folder that holds all state of the embedded product.")
-    port: int = setting("PORT", "8000", "TCP port of the web process on the loopback interface.")
+    port: int = setting("PORT", "8000", "TCP port of the web process on the loopback interface.", _number(1, 65535))
     public_url: str = setting(
         "NEARLINE_PUBLIC_URL",
         "",
         "Address under which people and jobs reach the product; empty: http://127.0.0.1:PORT.",
+        _address("https://nearline.example.org", "http", "https"),
     )
     database_url: str = setting(
-        "DATABASE_URL", "", "postgresql://user:password@host:port/name; empty: SQLite in the home folder."
+        "DATABASE_URL",
+        "",
+        "postgresql://user:password@host:port/name; empty: SQLite in the home folder.",
+        _address("postgresql://user:password@host:port/name", "postgresql", "postgres", with_path=True),
     )
     broker_url: str = setting(
-        "BROKER_URL", "", "redis:// address of the message broker; empty: background work in the web process."
+        "BROKER_URL",
+        "",
+        "redis:// address of the message broker; empty: background work in the web process.",
+        _address("redis://host:port/0", "redis", "rediss"),
     )
     store_url: str = setting(
         "NEARLINE_STORE_URL",
         "",
         "Where packs and manifests are kept: s3://bucket/prefix?endpoint=http://host:port; empty: a folder in home.",
+        _address("s3://bucket/prefix?endpoint=http://host:port", "s3"),
     )
     store_access_key: str = setting("NEARLINE_STORE_ACCESS_KEY", "", "Access key of the S3 store.")
     store_secret_key: str = setting("NEARLINE_STORE_SECRET_KEY", "", "Secret key of the S3 store.")
@@ -64,7 +122,10 @@ class Settings:
         "NEARLINE_SECRET_KEY", "", "Signs sessions and store URLs; empty: made once and kept in the home folder."
     )
     secrets_key: str = setting(
-        "NEARLINE_SECRETS_KEY", "", "Fernet key that encrypts stored secrets; empty: made once and kept in the home."
+        "NEARLINE_SECRETS_KEY",
+        "",
+        "Fernet key that encrypts stored secrets; empty: made once and kept in the home.",
+        Form("a Fernet key (32 bytes in URL-safe base64)", _as_fernet_key, may_be_shown=False),
     )
     allowed_hosts: str = setting(
         "NEARLINE_ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that the web process answers to, comma separated."
@@ -84,24 +145,28 @@ class Settings:
         "NEARLINE_BROWSER_UPLOAD_BYTES",
         "200000000000",
         "Most bytes that one commit brings through the browser; larger folders go straight to the store by the CLI.",
+        _AMOUNT,
     )
     browser_upload_files: int = setting(
-        "NEARLINE_BROWSER_UPLOAD_FILES", "500000", "Most files that one commit brings through the browser."
+        "NEARLINE_BROWSER_UPLOAD_FILES", "500000", "Most files that one commit brings through the browser.", _AMOUNT
     )
     pack_grace_days: int = setting(
         "NEARLINE_PACK_GRACE_DAYS",
         "7",
         "Days that packs which no commit needs stay in the store once that was found; uploads take them up again.",
+        _DAYS,
     )
     restore_days: int = setting(
         "NEARLINE_RESTORE_DAYS",
         "7",
         "Days that a deleted dataset or project can be restored; its bytes stay in the store so long. 0: not at all.",
+        _DAYS,
     )
     max_grace_period_s: int = setting(
         "NEARLINE_MAX_GRACE_PERIOD_S",
         "300",
         "Seconds: the longest grace period that a job may ask for. So long may a stopped job keep its resources.",
+        _number(0, 604_800),
     )
     confine_jobs: bool = setting(
         "NEARLINE_CONFINE_JOBS",
@@ -139,7 +204,12 @@ class Settings:
         "Settings as JSON with which the cluster of this pod is attached as `this-cluster`, by the pod's own account; "
         "empty: it is not.",
     )
-    log_level: str = setting("NEARLINE_LOG_LEVEL", "WARNING", "Least severe log event that is written.")
+    log_level: str = setting(
+        "NEARLINE_LOG_LEVEL",
+        "WARNING",
+        "Least severe log event that is written.",
+        Form("DEBUG, INFO, WARNING, ERROR or CRITICAL", _as_log_level),
+    )
     sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
 
     @property
@@ -171,20 +241,22 @@ def _as_texts(text: str) -> Mapping[str, str]:
     return values
 
 
-_CONVERT: Mapping[object, Callable[[str], object]] = {
-    Path: _as_path,
-    int: int,
-    bool: lambda text: text not in {"", "0", "no", "false"},
-    str: str,
-    Networks: _as_networks,
-    Mapping[str, str]: _as_texts,
-    ProjectCreators: ProjectCreators,
-}
-_FORMS: Mapping[object, str] = {
-    int: "a number",
-    Networks: "a list of networks such as 10.0.0.0/8",
-    Mapping[str, str]: "a JSON object of texts",
-    ProjectCreators: "admins or everyone",
+def _as_bool(text: str) -> bool:
+    # Whoever writes "False" or "off" must not get the opposite: some of these open the platform's files to jobs.
+    if (word := text.lower()) in {"1", "yes", "true", "on"}:
+        return True
+    if word in {"", "0", "no", "false", "off"}:
+        return False
+    raise ValueError(text)
+
+
+_FORMS: Mapping[object, Form] = {
+    Path: Form("a path", _as_path),
+    bool: Form("0 or 1", _as_bool),
+    str: Form("a text", str),
+    Networks: Form("a list of networks such as 10.0.0.0/8", _as_networks),
+    Mapping[str, str]: Form("a JSON object of texts", _as_texts),
+    ProjectCreators: Form("admins or everyone", ProjectCreators),
 }
 
 
@@ -196,12 +268,12 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
     values: dict[str, Any] = {}
     for item in fields(Settings):
         text = environ.get(item.metadata["variable"], item.metadata["default"])
+        form = item.metadata["form"] or _FORMS[item.type]
         try:
-            values[item.name] = _CONVERT[item.type](text)
+            values[item.name] = form.read(text)
         except ValueError:
-            raise SystemExit(
-                f"{item.metadata['variable']} is '{_shortened(text)}', which is not {_FORMS[item.type]}."
-            ) from None
+            value = f"'{_shortened(text)}', which is " if form.may_be_shown else ""
+            raise SystemExit(f"{item.metadata['variable']} is {value}not {form.words}.") from None
     home = values["home"]
     try:
         values["secret_key"] = values["secret_key"] or _stored(home / "secret.key", lambda: secrets.token_urlsafe(48))

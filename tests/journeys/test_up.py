@@ -69,7 +69,7 @@ def test_a_header_does_not_void_the_limit_of_worthless_tokens(own_product):
 def test_a_port_that_is_no_number_is_named(tmp_path):
     done = up(Product(tmp_path / "home", environment={"PORT": "eight"}))
 
-    assert_one_sentence(done, "PORT is 'eight', which is not a number.")
+    assert_one_sentence(done, "PORT is 'eight', which is not a number from 1 to 65535.")
 
 
 def test_a_database_that_is_none_is_named_with_its_place(tmp_path):

@@ -12,7 +12,7 @@ from core import clock
 from datasets.models import CacheSite
 
 CLUSTER = {"agent_image": "nearline:1", "platform_url": "http://nearline.team.svc"}
-KEYS = {"NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": "k"}
+KEYS = {"NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": ""}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ def seen_behind(trusted, headers, *, peer=PROXY):
 
     pairs = [(name.lower().encode(), value.encode()) for name, value in [("Host", "inside:8000"), *headers]]
     scope = {"type": "http", "client": (peer, 1), "scheme": "http", "headers": pairs}
-    networks = env.read({"NEARLINE_TRUSTED_PROXIES": trusted, "NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": "k"})
+    networks = env.read({"NEARLINE_TRUSTED_PROXIES": trusted, "NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": ""})
     asyncio.run(with_proxies(application, networks.trusted_proxies)(scope, None, None))
     return seen[0]
 

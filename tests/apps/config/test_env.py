@@ -1,0 +1,52 @@
+"""Settings that make no sense end the start with one sentence; none is taken as something else."""
+
+import pytest
+
+from config import env
+
+KEYS = {"NEARLINE_SECRET_KEY": "k", "NEARLINE_HOST_ID": "a"}
+FERNET_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+
+def read(**variables: str) -> env.Settings:
+    return env.read({**KEYS, "NEARLINE_SECRETS_KEY": FERNET_KEY, **variables})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "sentence"),
+    [
+        ("PORT", "99999", "is '99999', which is not a number from 1 to 65535."),
+        ("NEARLINE_PACK_GRACE_DAYS", "-1", "is '-1', which is not a number from 0 to 36500."),
+        ("NEARLINE_RESTORE_DAYS", "9" * 12, f"is '{'9' * 12}', which is not a number from 0 to 36500."),
+        ("NEARLINE_MAX_GRACE_PERIOD_S", "-5", "is '-5', which is not a number from 0 to 604800."),
+        ("NEARLINE_ALLOW_UNCONFINED_JOBS", "never", "is 'never', which is not 0 or 1."),
+        ("NEARLINE_LOG_LEVEL", "LOUD", "is 'LOUD', which is not DEBUG, INFO, WARNING, ERROR or CRITICAL."),
+        ("NEARLINE_PUBLIC_URL", "nearline.lab", "is not an address like https://nearline.example.org."),
+        ("NEARLINE_PUBLIC_URL", "http://a:port", "is not an address like https://nearline.example.org."),
+        ("DATABASE_URL", "mysql://n:p@db/n", "is not an address like postgresql://user:password@host:port/name."),
+        ("DATABASE_URL", "postgresql://db", "is not an address like postgresql://user:password@host:port/name."),
+        ("BROKER_URL", "http://redis", "is not an address like redis://host:port/0."),
+        ("NEARLINE_STORE_URL", "s3://", "is not an address like s3://bucket/prefix?endpoint=http://host:port."),
+        ("NEARLINE_SECRETS_KEY", "short", "is not a Fernet key (32 bytes in URL-safe base64)."),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named_with_what_it_has_to_be(variable, text, sentence):
+    with pytest.raises(SystemExit) as end:
+        read(**{variable: text})
+
+    assert str(end.value) == f"{variable} {sentence}"
+
+
+@pytest.mark.parametrize("text", ["0", "no", "False", "OFF", ""])
+def test_whatever_the_spelling_off_never_opens_the_platform_to_unconfined_jobs(text):
+    assert read(NEARLINE_ALLOW_UNCONFINED_JOBS=text).allow_unconfined_jobs is False
+
+
+def test_addresses_of_a_full_installation_are_taken_as_they_are():
+    settings = read(
+        DATABASE_URL="postgresql:///nearline", BROKER_URL="rediss://:p@r:6379/1", NEARLINE_STORE_URL="s3://datasets/n"
+    )
+
+    assert settings.database_url == "postgresql:///nearline"
+    assert settings.broker_url == "rediss://:p@r:6379/1"
+    assert settings.store_url == "s3://datasets/n"
