@@ -9,7 +9,7 @@ def describe_fault(grace_period_s: float) -> str:
     if grace_period_s <= most_s:
         return ""
     return (
-        f"A grace period of {grace_period_s:g} s is longer than the {most_s} s that this installation allows "
+        f"A grace period of {grace_period_s:,.10g} s is longer than the {most_s} s that this installation allows "
         "(NEARLINE_MAX_GRACE_PERIOD_S)."
     )
 

@@ -81,6 +81,11 @@ class Http:
     ) -> None:
         self.url = url
         self.policy = policy or api_policy()
+        if token and not (token.isascii() and token.isprintable()):
+            raise errors.InvalidRequest(
+                "The access token holds a line break or another character that no token has.",
+                hint="Copy it again, to NEARLINE_TOKEN or for `nearline login`.",
+            )
         self._token = token
         self._max_first_attempts = max_first_attempts
         self._has_answered = False

@@ -466,3 +466,35 @@ def test_the_help_of_rm_says_when_it_asks(cli):
     assert "Asks first on a terminal; where nobody can answer, as in a script, it removes without" in " ".join(
         cli("data", "rm", "--help").stdout.split()
     )
+
+
+def test_an_empty_argument_is_no_file_and_no_pattern(server, cli, linked):
+    before = heads(server)
+
+    results = [
+        cli("data", "put", "team/digits", ""),
+        cli("data", "put", "team/digits", "2.txt", ""),
+        cli("data", "rm", "team/digits", "", "--yes"),
+        cli("data", "clone", "team/digits", ""),
+    ]
+
+    assert [result.exit_code for result in results] == [2, 2, 2, 2]
+    assert "A path is empty; '.' is this folder." in results[0].stderr
+    assert "A pattern is empty." in results[2].stderr
+    assert heads(server) == before
+
+
+def test_put_names_an_empty_folder_as_what_it_is(cli, linked):
+    (linked / "a" / "empty").mkdir(parents=True)
+
+    done = cli("data", "put", "team/digits", "a")
+
+    assert "! Left out: a/empty: is an empty folder, and a dataset keeps files only" in done.stderr
+
+
+def test_verify_means_the_folder_that_is_named(cli, linked):
+    missing, above, inside = (cli("data", "verify", name) for name in ("nope", "..", "a"))
+
+    assert (missing.exit_code, missing.stderr.splitlines()) == (3, ["✗ There is no folder 'nope' here."])
+    assert (above.exit_code, "is linked to no dataset" in above.stderr) == (2, True)
+    assert inside.exit_code == 0

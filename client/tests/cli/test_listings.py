@@ -69,6 +69,23 @@ def test_a_token_may_end(cli, server):
     assert server.bodies("POST", "/tokens")[0]["expires_at"].endswith("+00:00")
 
 
+def test_a_token_cannot_end_after_the_last_date(cli, server):
+    refused = cli("token", "create", "laptop", "--days", "99999999999")
+
+    assert (refused.exit_code, server.asked) == (2, [])
+    assert "less than or equal to 36500" in refused.stderr
+
+
+def test_an_import_from_an_unknown_source_makes_no_dataset(cli, server):
+    server.on("GET", "/sources", page())
+
+    refused = cli("data", "import", "--in-place", "nfs", "scans", "team/scans")
+
+    assert refused.exit_code == 3
+    assert "There is no source called 'nfs' that you may import from." in refused.stderr
+    assert [(method, path) for method, path, *_ in server.asked] == [("GET", "/sources")]
+
+
 def test_tokens_are_listed_without_secrets(cli, server):
     server.on("GET", "/tokens", page(TOKEN))
 

@@ -5,11 +5,13 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from nearline.cli import main as program
 
+FULL = Path("/dev/full")
 COMMAND = [sys.executable, "-c", "from nearline.cli.main import main; main()"]
 
 
@@ -114,3 +116,19 @@ def test_whoever_asks_gets_the_traceback(monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         program.main()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+def test_output_that_does_not_fit_is_a_failure_in_one_line():
+    with FULL.open("w") as full:
+        done = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (1, "✗ [Errno 28] No space left on device\n")
+
+
+def test_a_closed_stdout_is_no_traceback():
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "--version"]
+
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")

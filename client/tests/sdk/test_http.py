@@ -278,3 +278,11 @@ def test_an_upload_says_the_md5_of_bodies_only_where_the_store_asks_for_it():
 
     plain = {"sha256": "ab" * 32, "size_bytes": 4}
     assert asked[1:] == [{"packs": [{**plain, "md5": "hBotaJrYa9FhFEdFPCLG/A=="}]}, {"packs": [plain]}]
+
+
+@pytest.mark.parametrize("token", ["\u00e9", "nl_a\nb", "nl_a\r"])
+def test_a_token_that_no_header_can_hold_is_refused_without_being_shown(token):
+    with pytest.raises(errors.InvalidRequest) as refused:
+        Http(URL, token)
+
+    assert token not in str(refused.value)

@@ -121,6 +121,14 @@ steps:
     ]
 
 
+def test_a_long_grace_period_is_told_without_an_exponent(world: World, member, project):
+    text = "flow: f\nsteps:\n  - {name: a, command: c, grace_period: 99d}"
+
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    assert [each.message.partition(" is ")[0] for each in found.problems] == ["A grace period of 8,553,600 s"]
+
+
 def test_a_priority_that_is_none_is_told(world: World, member, project):
     text = (
         "flow: f\nsteps:\n  - name: a\n    command: c\n    priority: urgent\n  - {name: b, command: c, priority: 1001}"

@@ -3,7 +3,7 @@
 import json
 
 from nearline.cli.output import BAD, printable, say
-from nearline.errors import NearlineError
+from nearline.errors import Failed, NearlineError
 
 
 def report(error: NearlineError, *, as_json: bool) -> None:
@@ -14,6 +14,11 @@ def report(error: NearlineError, *, as_json: bool) -> None:
     say(f"{BAD} {printable_lines(error.message)}")
     if error.hint:
         say(f"hint: {printable_lines(error.hint)}")
+
+
+def failure_of(error: OSError) -> Failed:
+    """Return what the system refused, as a failure."""
+    return Failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
 def printable_lines(text: str) -> str:

@@ -4,25 +4,32 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nearline.cli.errors import report
+from nearline.cli.errors import failure_of, report
 from nearline.cli.output import say
 from nearline.cli.session import session_of
-from nearline.errors import INTERRUPTED, Failed, NearlineError
+from nearline.errors import INTERRUPTED, NearlineError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
+
+
+_PATHS = (Path, list[Path])
 
 
 def _coerce(value: Any, *, param: Any, ctx: "Context") -> Any:
     """Return what the program gets for a value that was given, or for None."""
     if (value is None and param.nargs == 1 and not param.multiple) or type(value) is param.type_descriptor.annotation:
         return value
+    if param.type_descriptor.annotation in _PATHS and "" in (value if param.nargs == -1 else [value]):
+        # As a path it would be the folder one stands in, and most often it is a variable of the shell that is not set.
+        raise typer.BadParameter("A path is empty; '.' is this folder.", ctx=ctx, param=param)
     try:
         return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
     except typer.BadParameter as error:
@@ -92,7 +99,7 @@ class NearlineGroup(_QuickParameters, TyperGroup):
         except BrokenPipeError:
             raise
         except OSError as error:
-            failure = Failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            failure = failure_of(error)
         except KeyboardInterrupt:
             say("\nInterrupted.")
             raise typer.Exit(INTERRUPTED) from None

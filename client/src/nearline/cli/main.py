@@ -2,12 +2,13 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nearline.cli.commands import auth
-from nearline.cli.errors import report
+from nearline.cli.errors import failure_of, report
 from nearline.cli.group import CommandGroup, NearlineGroup
 from nearline.cli.output import write
 from nearline.cli.session import session_of
@@ -102,8 +103,12 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has left (`| head`). Python must not find the broken pipe again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has left (`| head`).
+        _drop_output()
+        sys.exit(Failed.exit_code)
+    except OSError as error:
+        _drop_output()
+        report(failure_of(error), as_json=False)
         sys.exit(Failed.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
@@ -117,6 +122,11 @@ def main() -> None:
         )
         report(unexpected, as_json=False)
         sys.exit(Failed.exit_code)
+
+
+def _drop_output() -> None:
+    """Let nothing more be written to stdout, so that Python does not fail again when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _keep_details() -> str:
@@ -135,6 +145,9 @@ def _keep_details() -> str:
 
 
 def _prepare_streams() -> None:
+    # Python has no stream where the caller closed it (`>&-`); a file that is opened later must not take its place.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # File names need not be text; they leave as the bytes that they are.
         stream.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]

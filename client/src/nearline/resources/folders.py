@@ -336,7 +336,12 @@ class Folders:
         return known
 
     def find(self, dataset: str | Reference, patterns: Sequence[str]) -> list[str]:
-        """Return the paths that patterns mean: paths, folders with all that is in them, or wildcards."""
+        """Return the paths that patterns mean: paths, folders with all that is in them, or wildcards.
+
+        Raises InvalidRequest for an empty one.
+        """
+        if "" in patterns:
+            raise InvalidRequest("A pattern is empty.", hint="'**' is every file.")
         target = self._datasets.parse(dataset)
         forms = dict.fromkeys(form for pattern in patterns for form in _forms(pattern))
         return sorted({file.path for form in forms for file in self._datasets.list_files(target, glob=form)})

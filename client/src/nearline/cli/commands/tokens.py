@@ -28,7 +28,9 @@ def list_tokens(context: typer.Context) -> None:
 def create_token(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for.")],
-    days: Annotated[int | None, typer.Option(min=1, help="Days until it ends; never where not given.")] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=36_500, help="Days until it ends; never where not given.")
+    ] = None,
 ) -> None:
     """Make a token. Its secret is shown this once."""
     session = session_of(context)

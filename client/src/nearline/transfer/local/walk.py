@@ -16,6 +16,8 @@ from nearline.content.symlinks import check_target
 from nearline.errors import Failed
 from nearline.transfer.local.ignore import IgnoreRules
 
+EMPTY_FOLDER = "is an empty folder, and a dataset keeps files only"
+
 
 class LocalFile(NamedTuple):
     """A file or link on disk. The numbers after `mode` tell whether it is still the same; a link has its `target`."""
@@ -103,7 +105,7 @@ class Walk:
                         folder.place = place + 1
                         stack.append(self._list_folder(order))
                         break
-                    skipped.append(Skipped(path, "is an empty folder, and a dataset keeps files only"))
+                    skipped.append(Skipped(path, EMPTY_FOLDER))
                     continue
                 try:
                     if not folder.is_sound:

@@ -58,7 +58,7 @@ class Workspace:
     @classmethod
     def find(cls, start: Path) -> Self | None:
         """Return the linked folder that `start` is or lies in."""
-        start = start.absolute()
+        start = start.resolve()
         for folder in (start, *start.parents):
             workspace = cls(folder)
             if workspace.is_linked:

@@ -16,7 +16,7 @@ from nearline.models import Commit
 from nearline.transfer.local import reading
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.scan import Scan, Suspect
-from nearline.transfer.local.walk import LocalFile, Skipped, cannot, describe, walk
+from nearline.transfer.local.walk import EMPTY_FOLDER, LocalFile, Skipped, cannot, describe, walk
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.server import Server
@@ -227,6 +227,8 @@ def _stat(path: bytes, source: Path) -> LocalFile:
             return describe(place, status, target)
     except OSError as error:
         raise cannot("read", os.fsencode(source), error) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise BadPath(path, EMPTY_FOLDER)
     if not stat.S_ISREG(status.st_mode):
         raise BadPath(path, "is neither a file nor a folder nor a link")
     return describe(place, status)

@@ -13,7 +13,7 @@ from nearline.cli.options import Message
 from nearline.cli.output import printable
 from nearline.cli.progress import progress_of
 from nearline.cli.session import Session, session_of
-from nearline.errors import Conflict, Failed
+from nearline.errors import Conflict, Failed, NotFound
 from nearline.resources.references import Reference
 
 if TYPE_CHECKING:
@@ -201,6 +201,8 @@ def verify(
     session = session_of(context)
     if timeout is not None:
         wait_until_here(session, [directory], timeout_s=timeout)
+    if not directory.is_dir():
+        raise NotFound(f"There is no folder '{printable(str(directory))}' here.")
     folder = get_folder(directory)
     with progress_of(session.out) as progress:
         findings = session.client().folders.verify(folder, progress=progress)
@@ -214,7 +216,8 @@ def verify(
         raise Failed(
             f"{formats.count(len(findings.changed) + len(findings.removed), 'file')} differ from {folder.base}.",
             code="datasets.not_verified",
-            hint="`nearline data sync` commits what you changed; `nearline data download --commit` gets it back.",
+            hint="`nearline data sync` commits what you changed. To get a file back, delete it here, then run "
+            "`nearline data download --commit COMMIT`.",
         )
     session.out.done(f"All {formats.count(findings.files, 'file')} are those of {(folder.base or '')[:8]}.")
 

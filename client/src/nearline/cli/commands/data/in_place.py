@@ -8,7 +8,7 @@ import typer
 from nearline.cli import formats
 from nearline.cli.commands.data.target import HERE, Ref, target_of
 from nearline.cli.session import Session, session_of
-from nearline.errors import Failed
+from nearline.errors import Failed, NotFound
 from nearline.resources.references import Reference
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ def import_in_place(
 ) -> None:
     """Import a folder of a source in place, wait until it is done, and say what was read and written."""
     client = session.client()
+    if source not in {each.name for each in client.sources.list()}:
+        # A dataset is not made for what cannot be imported.
+        raise NotFound(
+            f"There is no source called '{source}' that you may import from.", hint="List them: `nearline source list`."
+        )
     client.folders.ensure(target)
     prefix = "" if path == Path() else path.as_posix()
     asked = client.datasets.import_in_place(target, source, prefix, directory=directory, message=message)
