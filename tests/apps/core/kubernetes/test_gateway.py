@@ -163,6 +163,18 @@ def test_who_has_set_which_field_is_not_kept(server, gateway):
     assert list(gateway.watch(PODS, "7")) == [("ADDED", {"metadata": {"name": "a"}})]
 
 
+def test_of_a_list_only_what_is_asked_for_is_kept_of_each_stored_object(server, gateway):
+    claim = {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 1}}
+    pod = {"metadata": {"name": "a", "uid": "u-1", "managedFields": []}, "spec": {"claim": claim}}
+    server.answers = [(200, {"metadata": {"resourceVersion": "7"}, "items": [pod]})]
+    seen = []
+
+    items = gateway.list(PODS, keep=lambda item: seen.append(item) or {"kept": item["metadata"]["name"]}).items
+
+    assert items == [{"kept": "a"}]
+    assert seen == [{"metadata": {"name": "a", "uid": "u-1"}, "spec": {"claim": claim}}]
+
+
 @pytest.mark.parametrize(
     "answer", [status(410, "Expired"), (200, json.dumps({"type": "ERROR", "object": {"code": 410}}).encode() + b"\n")]
 )
