@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
 from accounts.models import User
@@ -12,7 +13,7 @@ from core import clock
 from datasets.models import CacheSite
 
 CLUSTER = {"agent_image": "nearline:1", "platform_url": "http://nearline.team.svc"}
-KEYS = {"NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": ""}
+KEYS = {"NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": Fernet.generate_key().decode()}
 
 
 @pytest.fixture

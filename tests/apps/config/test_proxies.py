@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
+from cryptography.fernet import Fernet
 
 from config import env
 from config.proxies import with_proxies
 
+KEYS = {"NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": Fernet.generate_key().decode()}
 PROXY, CLIENT = "10.1.0.9", "203.0.113.5"
 
 
@@ -20,7 +22,7 @@ def seen_behind(trusted, headers, *, peer=PROXY):
 
     pairs = [(name.lower().encode(), value.encode()) for name, value in [("Host", "inside:8000"), *headers]]
     scope = {"type": "http", "client": (peer, 1), "scheme": "http", "headers": pairs}
-    networks = env.read({"NEARLINE_TRUSTED_PROXIES": trusted, "NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": ""})
+    networks = env.read({"NEARLINE_TRUSTED_PROXIES": trusted, **KEYS})
     asyncio.run(with_proxies(application, networks.trusted_proxies)(scope, None, None))
     return seen[0]
 
