@@ -74,7 +74,7 @@ class StartForecast:
 
     Infinite: the known ends do not let it start. All else is of the pass of `likely_s`: there it starts on `node_ids`,
     after `ahead` other waiting jobs of the same resource; `holders` end there before, the last one first, and `stops`
-    are those that are stopped for it.
+    are those that are stopped for it, or for one of those at the same moment.
     """
 
     likely_s: float
@@ -538,10 +538,20 @@ def _sum_up(job_id: str, passes: Sequence[_Pass]) -> StartForecast:
     likely_s, number = starts[math.ceil(_LIKELY * len(starts)) - 1]
     late_s, _ = starts[math.ceil(_LATE * len(starts)) - 1]
     one = passes[number]
-    stops = tuple(one.stops.get(job_id, ()))
+    stops = _stops(one, job_id)
     if (run := runs[number]) is None:
         return StartForecast(likely_s, late_s, stops=stops)
     return StartForecast(likely_s, late_s, run.node_ids, _ahead(one, job_id), _holders(one, job_id), stops)
+
+
+def _stops(one: _Pass, job_id: str) -> tuple[PlannedStop, ...]:
+    """Return who is stopped for a job, and who for one of those, which takes another place at the same moment."""
+    stops = list(one.stops.get(job_id, ()))
+    for stop in stops:  # more come while it goes on
+        known = {job_id, *(each.job_id for each in stops)}
+        others = one.stops.get(stop.job_id, ())
+        stops += [each for each in others if each.in_s == stop.in_s and each.job_id not in known]
+    return tuple(stops)
 
 
 def _ahead(one: _Pass, job_id: str) -> int:

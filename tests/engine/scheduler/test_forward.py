@@ -176,6 +176,20 @@ def test_a_job_of_which_one_replica_is_moved_goes_on_until_its_end():
     assert told["d"].likely_s == HOUR
 
 
+def test_whom_a_job_stops_are_those_too_that_its_victims_stop_at_the_same_moment():
+    first = replace(held("a", "team", "n1", {0: 1}), priority=80)
+    second = replace(held("b", "team", "n2", {0: 1}), priority=20)
+    nodes, queues = [node("n1", 2), node("n2", 1)], [queue("team", 1), queue("owner", 2)]
+    run_times = {name: RunTimes(each_once(HOUR)) for name in "abc"}
+
+    exact = Forward(Snapshot(nodes, queues, [first, second, wait("c", "owner", 2)]), NEARLINE, run_times, grain=0.0)
+
+    assert exact.starts({"c"})["c"].stops == (
+        PlannedStop("a", 0.0, StopCode.RECLAIMED),
+        PlannedStop("b", 0.0, StopCode.PREEMPTED),
+    )
+
+
 def test_the_wait_of_a_job_whose_data_comes_counts_from_its_submission():
     jobs = [held("a", "team", "n1", {0: 1})]
     snapshot = Snapshot([node("n1", 2)], [queue("team", 2)], jobs)
