@@ -79,7 +79,9 @@ def _plan(
     idle_days: float = 1,
     host: str = "",
 ) -> CacheSite:
-    """Return a site that has answered and is not saved yet."""
+    """Return a site that has answered and is not saved yet. Nothing is made in its folder where its name is taken."""
+    if CacheSite.objects.filter(name=name).exists():
+        raise _name_taken(name)
     site_kind = get_kind(kind)
     site = CacheSite(name=name, kind=kind, root=str(root), config=dict(config), capacity_bytes=0, idle_days=idle_days)
     if site_kind.has_host:
@@ -125,8 +127,12 @@ def save_site(*, actor: Actor, site: CacheSite) -> None:
         with transaction.atomic():
             site.save(force_insert=True)
     except IntegrityError as error:
-        raise CacheSiteExists(f"There is a cache site called '{site.name}' already.") from error
+        raise _name_taken(site.name) from error
     audit.record(actor, "datasets.create_cache_site", site, kind=site.kind, capacity_bytes=site.capacity_bytes)
+
+
+def _name_taken(name: str) -> CacheSiteExists:
+    return CacheSiteExists(f"There is a cache site called '{name}' already.")
 
 
 def _require_place(site: CacheSite, root: str, config: Mapping[str, object]) -> None:

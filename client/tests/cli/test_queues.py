@@ -89,7 +89,8 @@ def test_settings_are_sent_in_the_units_of_the_api_and_none_lifts_one(cli, serve
 
 
 @pytest.mark.parametrize(
-    "options", [("--memory", "much"), ("--run-training", "long"), ("--weight", "x"), ("--rank", "first"), ()]
+    "options",
+    [("--gpus", "1e400"), ("--memory", "much"), ("--run-training", "long"), ("--weight", "x"), ("--rank", "first"), ()],
 )
 def test_what_cannot_be_read_is_refused_and_nothing_is_sent(cli, server, options):
     assert cli("queue", "set", "team-a", *options).exit_code == 2

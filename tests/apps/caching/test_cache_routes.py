@@ -96,6 +96,7 @@ def test_a_site_admin_makes_and_changes_sites(site_admin, tmp_path):
     assert made.body["capacity_bytes"] > 0
     assert (changed.body["capacity_bytes"], changed.body["idle_days"]) == (5000, 0.5)
     assert (again.status, again.body["code"]) == (409, "datasets.cache_site_exists")
+    assert not (tmp_path / "other").exists()
     assert (nested.body["code"], relative.body["code"]) == ("datasets.invalid_cache_site",) * 2
 
 

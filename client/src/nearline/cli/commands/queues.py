@@ -110,7 +110,7 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
 
     What is not named stays.
     """
-    settings: dict[str, Any] = {} if gpus is None else {"gpu_quota_milli": round(1000 * gpus)}
+    settings: dict[str, Any] = {} if gpus is None else {"gpu_quota_milli": read_milli(str(gpus))}
     given: list[tuple[str, str, Callable[[str], object]]] = [
         ("cpu_quota_millicores", cpu, read_milli),
         ("memory_quota_bytes", memory, read_bytes),
@@ -164,7 +164,7 @@ def create_department(
 ) -> None:
     """Create a department in a pool. For site admins."""
     session = session_of(context)
-    settings = {"gpu_quota_milli": round(1000 * gpus)}
+    settings = {"gpu_quota_milli": read_milli(str(gpus))}
     department = session.client().queues.create_department(name, pool=pool, **settings)
     session.out.record(department, [("Department", department.name), *_fields(department)])
 
