@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 LIMIT_S = 120
 _PAUSE_S = 0.2
+_SEEN_BOUND = f"{manifests.DOMAIN}/seen-bound"
 _WRITE = "open('/volume/probe', 'w').write('{word}')"
 _READ = (
     "import errno, sys\n"
@@ -114,6 +115,9 @@ class StorageProbe:
         what = "clone" if name == self._clone else "claim of 1 GiB"
         while (claim := self._gateway.get(f"{self._claims}/{name}")) is not None:
             if claim.get("status", {}).get("phase") == "Bound":
+                # The scheduler keeps claims in a cache that may lag behind what wakes a pod: it can find the claim
+                # unbound after it was told of the binding, and looks again only as the claim changes, or minutes later.
+                self._gateway.patch(f"{self._claims}/{name}", {"metadata": {"annotations": {_SEEN_BOUND: "true"}}})
                 return
             reason, is_final = reasons.provisioning_failure(self._events_of(claim))
             if is_final or self._is_over():
