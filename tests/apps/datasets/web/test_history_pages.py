@@ -71,6 +71,23 @@ def test_the_lines_of_a_text_and_both_sides_of_a_picture_are_shown(browser, hist
     assert sides.count("&amp;large") == 2
 
 
+def test_a_picture_that_was_added_or_removed_is_shown_on_its_one_side(browser, member, dataset):
+    with_picture = commit_files(member, dataset, {"p.png": picture()})
+    without = commit_files(member, dataset, {"a.txt": b"a"})
+
+    added = compare(browser, f"ref={with_picture.id}&file=p.png")
+    removed = compare(browser, f"ref={without.id}&file=p.png")
+
+    assert re.findall(r'<figure><(img|span).*?<figcaption class="sub small">(\w+)( ·)?', added) == [
+        ("span", "Before", ""),
+        ("img", "After", " ·"),
+    ]
+    assert re.findall(r'<figure><(img|span).*?<figcaption class="sub small">(\w+)( ·)?', removed) == [
+        ("img", "Before", " ·"),
+        ("span", "After", ""),
+    ]
+
+
 @pytest.mark.parametrize(("file", "words"), [("big", "longer than 64 KiB"), ("same", "only its permissions changed")])
 def test_what_cannot_be_shown_line_by_line_says_why(browser, history, file, words):
     assert words in compare(browser, f"base={history[0].short}&ref={history[2].short}&file={file}")
