@@ -238,6 +238,28 @@ def test_a_clone_for_reading_leaves_the_folder_unlinked(cli, linked, tmp_path):
     assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["2.txt", "a"]
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_export_that_is_refused_leaves_nothing_in_the_way_of_the_next(cli, linked, tmp_path, is_there):
+    (linked / "link").symlink_to("2.txt")
+    cli("data", "sync")
+    if is_there:
+        (tmp_path / "out").mkdir()
+
+    refused = cli("data", "export", "dvc", "team/digits", str(tmp_path / "out"))
+
+    assert refused.exit_code == 2
+    assert "DVC tracks neither links nor names that are no text: link." in refused.stderr
+    assert list(tmp_path.glob("out/**/*")) == []
+    assert (tmp_path / "out").exists() == is_there
+
+    (linked / "link").unlink()
+    cli("data", "sync")
+    exported = cli("data", "export", "dvc", "team/digits", str(tmp_path / "out"))
+
+    assert exported.exit_code == 0
+    assert (tmp_path / "out" / "digits" / "a" / "1.txt").read_text() == "one"
+
+
 def test_a_tree_is_folders_only(cli, linked, tmp_path):
     cli("data", "clone", "team/digits", "--tree", str(tmp_path / "tree"))
 

@@ -311,18 +311,22 @@ class Folders:
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
-        """Write a commit into a new folder as another tool keeps it: `dvc`, a repository, or `hf`, files and a card."""
+        """Write a commit into a new folder as another tool keeps it: `dvc`, a repository, or `hf`, files and a card.
+
+        What fails leaves nothing in the folder. Raises Conflict when something is in it, and InvalidRequest for files
+        that the tool cannot keep.
+        """
         target = self._datasets.parse(dataset)
-        if into.is_symlink() or (into.exists() and (not into.is_dir() or any(into.iterdir()))):
-            raise Conflict(f"'{into}' is there already.", hint="Choose another folder, or an empty one.")
+        _check_is_new(into)
         is_dvc = target_format == "dvc"
-        outcome = self.clone(
-            target, into / target.name if is_dvc else into, link=False, parallel=parallel, progress=progress
-        )
-        if is_dvc:
-            dvc.write_repository(into, target.name)
-        else:
-            hugging_face.write_card(into, target.name, self._datasets.get(target).description)
+        with _emptied_on_failure(into):
+            outcome = self.clone(
+                target, into / target.name if is_dvc else into, link=False, parallel=parallel, progress=progress
+            )
+            if is_dvc:
+                dvc.write_repository(into, target.name)
+            else:
+                hugging_face.write_card(into, target.name, self._datasets.get(target).description)
         return outcome
 
     def ensure(self, target: Reference, description: str = "") -> Dataset:
@@ -407,8 +411,8 @@ class Folders:
                 raise Conflict(
                     f"'{into}' is linked to {Folder(there).reference.dataset}.", hint="Choose another folder."
                 )
-        elif into.is_symlink() or (into.exists() and (not into.is_dir() or any(into.iterdir()))):
-            raise Conflict(f"'{into}' is there already.", hint="Choose another folder, or an empty one.")
+        else:
+            _check_is_new(into)
         return self.link(into.absolute(), target, branch=branch)
 
 
@@ -419,6 +423,25 @@ def _as_client_errors() -> Iterator[None]:
         yield
     except ContentError as error:
         raise InvalidRequest(str(error), code=error.code, hint=error.hint) from error
+
+
+def _check_is_new(into: Path) -> None:
+    if into.is_symlink() or (into.exists() and (not into.is_dir() or any(into.iterdir()))):
+        raise Conflict(f"'{into}' is there already.", hint="Choose another folder, or an empty one.")
+
+
+@contextmanager
+def _emptied_on_failure(folder: Path) -> Iterator[None]:
+    """Remove what was written into a folder that was empty or missing, unless all of it was."""
+    was_there = folder.exists()
+    try:
+        yield
+    except BaseException:
+        for each in folder.iterdir() if folder.exists() else ():
+            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+        if folder.exists() and not was_there:
+            folder.rmdir()
+        raise
 
 
 def _start_branch(folder: Folder, server: Server, options: Options) -> Outcome | None:
