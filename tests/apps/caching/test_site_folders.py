@@ -8,6 +8,8 @@ import pytest
 
 from accounts.actor import Actor
 from datasets.adapters.sites.folder import kind
+from datasets.adapters.sites.folder.copy_folder import PosixFolder
+from datasets.adapters.sites.folder.sealed_files import write_marker
 from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite
 from datasets.services import cache_sites
@@ -57,6 +59,36 @@ def test_a_link_hides_nothing(home, tmp_path):
             create(root)
 
     assert CacheSite.objects.count() == 1
+
+
+def test_a_folder_with_other_files_is_refused_and_left_as_it_is(home, tmp_path):
+    (tmp_path / "etc" / ".ready").mkdir(parents=True)
+    (tmp_path / "etc" / "passwd").write_text("root")
+
+    with pytest.raises(InvalidCacheSite, match=r"etc holds other files, such as passwd\. Choose an empty folder\."):
+        create(tmp_path / "etc")
+
+    assert not CacheSite.objects.exists()
+    assert sorted(path.name for path in (tmp_path / "etc").rglob("*")) == [".ready", "passwd"]
+
+
+def test_a_file_is_no_folder(home, tmp_path):
+    (tmp_path / "file").write_text("text")
+
+    with pytest.raises(InvalidCacheSite, match=r"file cannot be read: Not a directory\."):
+        create(tmp_path / "file")
+
+
+def test_the_folder_of_an_earlier_site_is_taken_with_its_copies(home, tmp_path):
+    root = tmp_path / "cache"
+    PosixFolder(root)
+    (root / "lost+found").mkdir()
+    (root / "team-a" / "scans").mkdir(parents=True)
+    write_marker(root, "team-a/scans/c1", "copy_1")
+
+    create(root)
+
+    assert PosixFolder(root).list_published() == {"copy_1": "team-a/scans/c1"}
 
 
 def test_a_site_in_a_store_is_refused(home, tmp_path):

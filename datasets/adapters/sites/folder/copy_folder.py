@@ -19,6 +19,7 @@ from datasets.adapters.sites.folder.staging import FolderStaging
 from datasets.engine.cache_ports import EARLY_FOLDER, Damage, Sharing, SiteUsage, Staging
 from nearline.content.manifest import Entry, EntryKind
 
+SITE_FOLDERS = (".staging", ".ready", ".trash", EARLY_FOLDER)
 _known_sharing: dict[str, Sharing] = {}
 _CHECK_EVERY = 256
 
@@ -30,7 +31,7 @@ class PosixFolder:
         """Use the folder, made if need be. `sharing` is found out by trying unless it is given."""
         self._root = root
         try:
-            for name in (".staging", ".ready", ".trash", EARLY_FOLDER):
+            for name in SITE_FOLDERS:
                 (root / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise sealed_files.as_platform_error(error) from error

@@ -8,7 +8,7 @@ from django import forms
 from django.conf import settings
 
 from core import hosts
-from datasets.adapters.sites.folder.copy_folder import PosixFolder
+from datasets.adapters.sites.folder.copy_folder import SITE_FOLDERS, PosixFolder
 from datasets.adapters.sites.folder.driver import FolderSite
 from datasets.adapters.sites.folder.elsewhere import ElsewhereSite
 from datasets.adapters.sites.kinds import SiteKind
@@ -20,7 +20,12 @@ from datasets.models import CacheSite, CacheSiteKind, Store, StoreKind
 class FolderForm(forms.Form):
     """Where the copies lie."""
 
-    root = forms.CharField(max_length=1000, required=False, label="Folder", help_text="An absolute path.")
+    root = forms.CharField(
+        max_length=1000,
+        required=False,
+        label="Folder",
+        help_text="An absolute path. New, empty, or of an earlier site.",
+    )
 
 
 _PLATFORM_FOLDERS = frozenset(
@@ -30,7 +35,7 @@ _PLATFORM_FOLDERS = frozenset(
 
 
 def check(site: CacheSite) -> None:
-    """Require an absolute folder that lies in none that is used for something else, and holds none.
+    """Require an absolute folder that lies in none that is used for something else, and holds none, nor other files.
 
     Symbolic links are followed. Raises InvalidCacheSite.
     """
@@ -42,6 +47,22 @@ def check(site: CacheSite) -> None:
     for folder, use in _list_used_folders(site):
         if _overlap(Path(site.root), folder):
             raise InvalidCacheSite(f"{site.root} and {folder} {use} lie in each other. Choose a folder of its own.")
+    if hosts.is_here(site.host) and (names := _list_other_files(Path(site.root))):
+        raise InvalidCacheSite(f"{site.root} holds other files, such as {names[0]}. Choose an empty folder.")
+
+
+def _list_other_files(root: Path) -> list[str]:
+    """Return the names in a folder that no site has made there: the path of a marker is that of a copy."""
+    return sorted(_list_names(root) - _list_names(root / ".ready") - {*SITE_FOLDERS, "lost+found"})
+
+
+def _list_names(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except FileNotFoundError:
+        return set()
+    except OSError as error:
+        raise InvalidCacheSite(f"The folder {folder} cannot be read: {error.strerror}.") from error
 
 
 def _list_used_folders(site: CacheSite) -> Iterator[tuple[Path, str]]:
