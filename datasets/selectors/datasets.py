@@ -8,6 +8,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from accounts.selectors import get_project
 from core import clock
 from datasets import permissions
 from datasets.engine.names import parse_reference
@@ -29,7 +30,7 @@ def list_datasets(*, actor: Actor, project: str = "", text: str = "") -> QuerySe
     """Return the datasets that the actor may see, of one project and containing `text` when these are given."""
     datasets = _visible(actor)
     if project:
-        datasets = datasets.filter(project__name=project)
+        datasets = datasets.filter(project=get_project(actor=actor, name=project))
     if text:
         datasets = datasets.filter(Q(name__icontains=text) | Q(description__icontains=text))
     return datasets.order_by("-pk")
@@ -54,7 +55,7 @@ def list_deleted(*, actor: Actor, project: str = "") -> QuerySet[Dataset]:
         may_restore = [id_ for id_, level in actor.levels.items() if level >= permissions.DELETE.level]
         datasets = datasets.filter(project__in=may_restore)
     if project:
-        datasets = datasets.filter(project__name=project)
+        datasets = datasets.filter(project=get_project(actor=actor, name=project))
     own = Q(packs__lender=None, packs__state__in=PRESENT)
     return datasets.annotate(stored_bytes=Coalesce(Sum("packs__size_bytes", filter=own), 0)).order_by("-pk")
 

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from accounts.selectors import get_project
 from compute.selectors import jobs as job_selectors
 from core.errors import InvalidInput
 from experiments import permissions
@@ -39,7 +40,7 @@ def list_experiments(
     if not actor.sees_everything:
         rows = rows.filter(project_id__in=actor.project_ids)
     if project is not None:
-        rows = rows.filter(project__name=project)
+        rows = rows.filter(project=get_project(actor=actor, name=project))
     if run is not None:
         rows = rows.filter(run_id=run)
     if is_recorded:

@@ -3,6 +3,7 @@
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
+from accounts.selectors import get_project
 from experiments.errors import ViewNotFound
 from experiments.models import SavedView
 
@@ -12,7 +13,7 @@ def list_views(*, actor: Actor, project: str | None = None) -> QuerySet[SavedVie
     views = SavedView.objects.select_related("owner", "project").order_by("name", "pk")
     if not actor.sees_everything:
         views = views.filter(project_id__in=actor.project_ids)
-    return views if project is None else views.filter(project__name=project)
+    return views if project is None else views.filter(project=get_project(actor=actor, name=project))
 
 
 def get_view(*, actor: Actor, view_id: str) -> SavedView:

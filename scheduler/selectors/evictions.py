@@ -16,6 +16,7 @@ from scheduler.engine.receipt_words import explain_rule, explain_why_not
 from scheduler.engine.receipts import Held
 from scheduler.models import CycleDump, Eviction, Workload
 from scheduler.selectors.nodes import find_simulated_pools
+from scheduler.selectors.pools import require_pool
 
 STRANGERS_JOB, STRANGER = "a job of another project", "another project"
 DELETED_JOB, DELETED = "a job of a deleted project", "a deleted project"
@@ -100,6 +101,7 @@ def list_evictions(
         # One that was resumed has another workload, whose name ends with a number behind this sign.
         rows = rows.filter(Q(workload__name=job) | Q(workload__name__startswith=f"{job}~"))
     if pool is not None:
+        require_pool(actor=actor, name=pool)
         rows = rows.filter(pool__name=pool)
     if since is not None:
         rows = rows.filter(at__gte=since)

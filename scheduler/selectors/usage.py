@@ -9,6 +9,7 @@ from typing import TypeVar
 from django.db.models import Max, Q, QuerySet, Sum
 
 from accounts.actor import Actor
+from accounts.selectors import get_project
 from core import clock
 from core.units import ONE_GPU
 from scheduler.engine.spans import LEVELS, Level, level_for
@@ -111,6 +112,8 @@ def list_consumption(
         for pk, name, pool_name in visible.values_list("pk", "project__name", "pool__name")
         if project in {None, name}
     }
+    if project is not None and not names:
+        get_project(actor=actor, name=project)
     totals: dict[str, tuple[float, float]] = {}
     for rows in _parts_of(QueueSample.objects.filter(ends_at__lte=until or now), level, since):
         for pk, gpu_s, price in rows.order_by().values_list("queue").annotate(Sum("held_gpu_s"), Sum("price")):

@@ -31,6 +31,16 @@ def test_nodes_are_listed_with_what_is_held_on_them(cli, server):
     ]
 
 
+def test_a_resource_without_nodes_is_told_from_one_that_there_is_not(cli, server):
+    server.on("GET", "/scheduler/nodes", page())
+    server.on("GET", "/compute/resources", page(RESOURCE))
+
+    empty, missing = cli("compute", "nodes", "dgx"), cli("compute", "nodes", "nope")
+
+    assert (empty.exit_code, empty.stdout, empty.stderr) == (0, "", "There is no node.\n")
+    assert (missing.exit_code, missing.stderr.splitlines()[0]) == (3, "✗ There is no compute resource called 'nope'.")
+
+
 def test_a_resource_or_one_node_is_drained_and_opened_again(cli, server):
     server.on("GET", "/scheduler/nodes", page(NODE))
     server.on("PATCH", "/scheduler/nodes/node_1", NODE)

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from accounts.actor import Actor
+from accounts.errors import ProjectNotFound
 from accounts.permissions import Level
 from accounts.services import projects
 from scheduler.models import PoolSample, QueueSample
@@ -128,7 +129,8 @@ def test_consumption_is_exact_whatever_has_been_summed_up(sampled, site_admin, m
     assert (found.project, found.pool) == (sampled.name, "default")
     assert found.gpu_s == pytest.approx(2 * 119 * 60)
     assert found.price == pytest.approx(3.0 * 119 / 60)
-    assert consumed(site_admin, project="other") == []
+    with pytest.raises(ProjectNotFound):
+        consumed(site_admin, project="other")
 
 
 def test_a_member_sees_what_its_own_projects_consumed(sampled, site_admin, move):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nearline._http import Http, quoted
+from nearline.errors import NotFound
 from nearline.models import Node, Resource, Template
 
 _PROBE_S = 300.0
@@ -56,8 +57,18 @@ class Compute:
         return Node.read(self._http.patch("/scheduler/nodes" + quoted(node_id), {"is_drained": is_drained}))
 
     def list_nodes(self, *, resource: str | None = None) -> Iterator[Node]:
-        """Yield the nodes of all resources, or of one, and what is held on them."""
-        return map(Node.read, self._http.list_items("/scheduler/nodes", resource=resource))
+        """Yield the nodes of all resources, or of one, and what is held on them. Raises NotFound."""
+        is_empty = True
+        for item in self._http.list_items("/scheduler/nodes", resource=resource):
+            is_empty = False
+            yield Node.read(item)
+        # The scheduler knows nodes; a resource has none before its first report.
+        if is_empty and resource is not None and all(each.name != resource for each in self.list()):
+            raise NotFound(
+                f"There is no compute resource called '{resource}'.",
+                code="compute.resource_not_found",
+                hint="List the resources with `nearline compute list`.",
+            )
 
     def add_template(self, full_name: str, **shape: Any) -> Template:
         """Add a template, called `resource.template`. For site admins. Raises InvalidRequest and NotFound.

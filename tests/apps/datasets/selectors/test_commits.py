@@ -145,4 +145,5 @@ def test_datasets_are_found_by_project_and_text(dataset, member, project):
 
     assert [row.name for row in datasets.list_datasets(actor=member, text="RAY")] == ["xrays"]
     assert [row.name for row in datasets.list_datasets(actor=member, project="team-a")] == ["cats", "xrays"]
-    assert list(datasets.list_datasets(actor=member, project="team-b")) == []
+    with pytest.raises(ProjectNotFound):
+        datasets.list_datasets(actor=member, project="team-b")
