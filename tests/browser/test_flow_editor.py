@@ -128,6 +128,36 @@ def test_problems_of_the_text_are_told_and_lead_to_their_line(open_page, admin_s
     expect(page.get_by_role("button", name=re.compile("^Save"))).to_be_disabled()
 
 
+def test_a_step_with_a_problem_is_drawn_within_its_box(open_page, admin_state, flow):
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    look = page.get_by_role("group", name=re.compile("^step look"))
+    look.click()
+    page.get_by_label("Name", exact=True).fill("not a name")
+    page.get_by_label("Name", exact=True).press("Enter")
+    broken = page.locator(".card-node.broken")
+    expect(broken).to_be_visible()
+
+    heights = broken.evaluate("box => [box.scrollHeight, box.clientHeight]")
+
+    assert heights[0] == heights[1]
+
+
+def test_while_the_server_is_away_the_editor_says_that_the_draft_is_in_this_browser_only(open_page, admin_state, flow):
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    page.get_by_role("group", name=re.compile("^step look")).click()
+
+    page.context.set_offline(True)
+    page.get_by_label("Command", exact=True).fill("away")
+    expect(page.get_by_text("the server has not answered yet")).to_be_visible()
+    page.context.set_offline(False)
+
+    expect(page.get_by_text(re.compile("Draft saved (?!in this browser)"))).to_be_visible()
+    watched.complaints.clear()  # the browser notes the failures in its console
+
+
 def test_a_draft_survives_and_another_persons_version_is_told_and_kept_too(open_page, admin_state, product, flow):
     watched = open_page(admin_state)
     page = watched.page

@@ -58,6 +58,17 @@ test("undo and redo walk through what the file said; a burst of typing is one st
   assert.deepEqual(redo(push(undo(history), moment("else"), "", 9999)).future, []);
 });
 
+test("what was told of a deed is taken back with it", () => {
+  const store = new EditorStore(moment(FLOW), "canvas");
+  store.setText("flow: f\nsteps: []\n");
+  store.say("Removed a, b, c. Undo restores it.");
+
+  store.undo();
+
+  assert.equal(store.state.said, null);
+  assert.equal(store.now.text, FLOW);
+});
+
 test("nodes stand where they were put, else where the server laid them out, else beside what they follow", () => {
   const arranged = { "data:p/d": [1, 1], a: [2, 2], b: [3, 3] } as const;
   assert.deepEqual([...placesOf(flow, {}, arranged)], [...Object.entries(arranged), ["c", [267, 3]]]);

@@ -45,7 +45,7 @@ function Card({ data, selected }: NodeProps<GraphNode>) {
             {badge}{" "}
           </span>
         ))}
-        {problems ? <Icon name="alert-triangle" css="fault" /> : state && <Icon name={state.icon} css="state" />}
+        {problems ? <Icon name="alert-triangle" css="problem" /> : state && <Icon name={state.icon} css="state" />}
       </div>
       {subtitle && <div className="line">{subtitle} </div>}
       {bar?.length ? <Bar slices={bar} /> : note && <div className="line to-right">{note}</div>}

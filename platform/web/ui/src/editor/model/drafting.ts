@@ -35,6 +35,7 @@ export class Drafting {
   #clean: Moment;
   #cleanNumber: number | null; // of the version that `#clean` is
   #sent: Moment;
+  #failed: Moment | null = null; // what the server has not answered to; it is sent again by `#timer`
   #timer = 0;
   #sending: Promise<void> | null = null;
 
@@ -80,6 +81,7 @@ export class Drafting {
 
   // Goes on after a deed that came to nothing.
   resume(): void {
+    this.#failed = null;
     this.#look();
     this.#tell();
   }
@@ -131,7 +133,7 @@ export class Drafting {
 
   #look(): void {
     const now = this.#store.now;
-    if (isSame(now, this.#sent)) return;
+    if (isSame(now, this.#sent) || (this.#failed && isSame(now, this.#failed))) return;
     remember(this.place, { ...this.#draft(now), at: Date.now() });
     if (this.kept !== "writing") {
       this.kept = "writing";
@@ -173,12 +175,12 @@ export class Drafting {
         kept.newest_version,
         "kept",
       ];
-      this.#sent = moment;
+      [this.#sent, this.#failed] = [moment, null];
       if (isSame(this.#store.now, moment)) forget(this.place);
       else this.#later(PAUSE_MS);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      this.kept = "here";
+      [this.kept, this.#failed] = ["here", moment];
       if (error.code === "flows.draft_moved") this.other = fromWindow(error.details);
       else if (error.isPassing) this.#later(AGAIN_MS);
       else this.#store.say(error.message);

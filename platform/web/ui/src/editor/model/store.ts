@@ -86,6 +86,7 @@ export class EditorStore {
   }
 
   undo(): void {
+    this.set({ said: null }); // what a deed told is no longer so
     this.#show(undo(this.state.history));
   }
 
