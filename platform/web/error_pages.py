@@ -17,7 +17,7 @@ _TITLES = {
     ErrorKind.UNAUTHENTICATED: "You are not signed in",
     ErrorKind.DENIED: "You may not do this",
     ErrorKind.NOT_FOUND: "Not found",
-    ErrorKind.CONFLICT: "Something changed in between",
+    ErrorKind.CONFLICT: "This does not fit what is there",
     ErrorKind.QUOTA: "No capacity left for this",
     ErrorKind.THROTTLED: "Too many requests",
     ErrorKind.UNAVAILABLE: "Not reachable at the moment",

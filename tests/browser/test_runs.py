@@ -43,6 +43,22 @@ def done_run(product, sample) -> dict:
     )
 
 
+def test_a_refused_run_form_gives_the_focus_back_to_its_button(open_page, admin_state, product, sample):
+    text = "flow: refused\nparameters:\n  epochs: {type: int, default: 1}\nsteps:\n  - {name: one, command: 'true'}\n"
+    product.api("POST", "/flows", {"project": "demo", "text": text})
+    page = open_page(admin_state).page
+    page.goto("/flows/demo/refused/")
+    button = page.get_by_role("link", name="Run with other values")
+
+    button.press("Enter")
+    page.get_by_role("dialog").get_by_label("epochs").fill("many")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("is not a whole number: 'many'")
+    page.keyboard.press("Escape")
+
+    expect(button).to_be_focused()
+
+
 def test_a_run_is_watched_to_its_end_without_a_reload(open_page, admin_state, product, sample):
     gate = product.home.parent / "gate"  # where jobs may look
     run = start(product, WATCHED.format(gate=GATE.format(gate=gate), seeds=", ".join(map(str, range(14)))), "watched")

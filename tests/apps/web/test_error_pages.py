@@ -52,6 +52,15 @@ def test_an_address_without_a_page_is_answered_in_the_shell(browser):
     assert 'class="rail"' in answer.content.decode()
 
 
+def test_only_a_form_that_is_refused_offers_the_way_back_to_it(browser):
+    form = browser.post("/datasets/new/", {"project": "team-a", "name": "Not a name"})
+    page = browser.get("/jobs/nothing/")
+
+    assert (form.status_code, page.status_code) == (400, 404)
+    assert "data-goes-back" in form.content.decode()
+    assert "data-goes-back" not in page.content.decode()
+
+
 def test_a_damaged_page_link_is_the_callers_fault(browser):
     assert browser.get("/jobs/?cursor=%25%25").status_code == 400
 
