@@ -258,6 +258,57 @@ def test_a_dialog_is_opened_and_closed_by_the_keyboard_and_gives_the_focus_back(
     expect(opener).to_be_focused()
 
 
+def test_a_form_that_was_refused_leads_back_to_what_was_typed(open_page, admin_state, sample):
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto("/datasets/")
+    dialog = page.get_by_role("dialog", name="New dataset")
+    page.get_by_role("button", name="New dataset").click()
+    dialog.get_by_label("Project").select_option("demo")
+    dialog.get_by_label("Name").fill("digits")
+    dialog.get_by_label("What is in it?").fill("Ziffern \N{DIGIT ONE}")
+    dialog.get_by_label("Name").press("Enter")
+
+    expect(page.locator("main")).to_contain_text("There is a dataset demo/digits already.")
+    page.get_by_role("button", name="Back to the form").click()
+
+    expect(dialog).to_be_visible()
+    expect(dialog.get_by_label("Name")).to_have_value("digits")
+    expect(dialog.get_by_label("What is in it?")).to_have_value("Ziffern 1")
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
+    watched.complaints.clear()  # the browser notes the status 409 in its console
+
+
+def test_names_of_the_greatest_length_fit_a_phone(open_page, admin_state, product):
+    name = "n" * 63
+    if not any(item["name"] == name for item in product.api("GET", "/projects")["items"]):
+        product.api("POST", "/projects", {"name": name})
+    page = open_page(admin_state, width=PHONE["width"], height=PHONE["height"]).page
+    too_wide = {}
+
+    for path in ("/", "/flows/", "/flows/new/", "/analytics/", "/settings/members/", "/settings/storage/"):
+        page.goto(f"{path}?project={name}")
+        too_wide[path] = page.evaluate(TOO_WIDE)
+    page.goto(f"/settings/projects/{name}/delete/")
+    too_wide["delete"] = page.evaluate(TOO_WIDE)
+    page.goto("/?project=")
+
+    assert {path: pixels for path, pixels in too_wide.items() if pixels} == {}
+
+
+@pytest.mark.parametrize("path", ["/settings/people/", "/settings/audit/", "/datasets/demo/digits/settings/"])
+def test_on_a_phone_the_current_tab_is_in_sight(open_page, admin_state, sample, path):
+    page = open_page(admin_state, width=PHONE["width"], height=PHONE["height"]).page
+    page.goto(path)
+    page.locator(".tabs > [aria-current]").evaluate("tab => document.fonts.ready")
+
+    box = page.locator(".tabs > [aria-current]").bounding_box()
+
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE["width"]
+
+
 def test_the_numbers_of_a_chart_are_a_click_away(open_page, admin_state):
     watched = open_page(admin_state)
     watched.page.goto("/components/")

@@ -1,4 +1,5 @@
 // Menus and the folded rail: opened by their own button, closed by Escape, by a click elsewhere or by a choice.
+// Tabs that are wider than the window begin where the current one is in sight.
 
 function closeMenus(except?: Node | null): void {
   for (const menu of document.querySelectorAll<HTMLDetailsElement>("details.menu[open]")) {
@@ -11,7 +12,15 @@ function setRail(isOpen: boolean): void {
   document.querySelector("[data-rail-button]")?.setAttribute("aria-expanded", String(isOpen));
 }
 
+function showCurrentTabs(): void {
+  for (const tab of document.querySelectorAll<HTMLElement>(".tabs > [aria-current]")) {
+    const row = tab.parentElement as HTMLElement;
+    row.scrollLeft = tab.offsetLeft - row.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
+  }
+}
+
 export function startMenus(): void {
+  showCurrentTabs();
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
     closeMenus(target?.closest(".panel a") ? null : target);
