@@ -77,6 +77,8 @@ class ResourceKind:
     - One that `runs_gangs` starts several replicas of a job, on as many nodes.
     - One that `keeps_checkpoints` gives jobs checkpoint folders, which outlive their runs. `checkpoint_field` is the
       field of its form that a resource needs for that; empty: none.
+    - `address_field` is the field of its form for the address at which its jobs reach the platform; empty: the
+      platform's own.
     - Ports of jobs can be reached on one that `opens_ports`.
     - Each question to one that `is_remote` is a call over a network, and counted there: jobs are started several at a
       time, so `start` of its drivers does not use the database, and logs of silent jobs are read less often.
@@ -101,6 +103,7 @@ class ResourceKind:
     runs_gangs: bool = False
     keeps_checkpoints: bool = False
     checkpoint_field: str = ""
+    address_field: str = ""
     opens_ports: bool = False
     is_remote: bool = False
     shares_gpus: Callable[[Config], bool] = lambda _: True

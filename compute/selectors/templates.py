@@ -12,6 +12,7 @@ from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.errors import TemplateNotFound
 from compute.models import Resource, Template
+from compute.selectors import resources
 from compute.selectors.pod_sets import placing_of
 from core import hosts
 from core.prepared import prepared
@@ -132,12 +133,12 @@ def describe_early_mismatch(template: Template) -> str:
 
     Needs the resource at hand.
     """
-    resource = template.resource
-    if SourceKind.HOST_FOLDER in list_mountable(template) and resource.sites:
+    sites = resources.list_readable_sites(template.resource, list_mountable(template))
+    if any(site.starts_jobs_early for site in sites):
         return ""
     return (
-        f"Jobs of {template.full_name} cannot start before their data is complete: only those can that run on a "
-        "machine of the platform and read a cache site in a folder there."
+        f"Jobs of {template.full_name} cannot start before their data is complete: only those can that read a cache "
+        "site in a folder of the platform's machine, or one of a cluster that has a volume for each commit."
     )
 
 

@@ -250,7 +250,7 @@ def launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
     if spec.jupyter:
         values = {**values, jupyter_tokens.VARIABLE: jupyter_tokens.token_of(job.pk)}
     if spec.early:
-        values = {**values, _EARLY_DATA: _early_data(spec)}
+        values = {**values, _EARLY_DATA: _early_data(spec, job.resource)}
     return Launch(
         spec=spec,
         token=job.token,
@@ -271,9 +271,11 @@ def launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
     )
 
 
-def _early_data(spec: JobSpec) -> str:
+def _early_data(spec: JobSpec, resource: Resource) -> str:
     tokens = {name: caches.sign_reader(copy_id) for name, copy_id in spec.early.items()}
-    return json.dumps({"url": str(settings.NEARLINE.url), "tokens": tokens})
+    address_field = drivers.get_kind(resource.kind).address_field
+    url = str(resource.config.get(address_field) or settings.NEARLINE.url).rstrip("/")
+    return json.dumps({"url": url, "tokens": tokens})
 
 
 def replicas_of(job: Job) -> tuple[Replica, ...]:

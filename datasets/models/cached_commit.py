@@ -68,6 +68,16 @@ class CacheSite(BaseModel):
         return str(self.config.get("warning", ""))
 
     @property
+    def starts_jobs_early(self) -> bool:
+        """Whether jobs can mount a copy on it that is being filled, under the name that it keeps.
+
+        In a pool a copy gets its name when it is complete, as it does on a host.
+        """
+        return self.kind == CacheSiteKind.FOLDER or (
+            self.kind == CacheSiteKind.VOLUME and not volumes.is_pool(self.config)
+        )
+
+    @property
     def is_simulated(self) -> bool:
         """Whether the site and what lies on it do not exist."""
         return self.kind == CacheSiteKind.SIMULATED
@@ -208,9 +218,12 @@ class CachedCommit(Leased, BaseModel):
         """
         if self.state == CacheState.READY:
             return self.source
-        if self.site.kind != CacheSiteKind.FOLDER or not has_begun(self.state, self.bytes_done):
+        if not self.site.starts_jobs_early or not has_begun(self.state, self.bytes_done):
             return None
-        return {"kind": "host_folder", "path": f"{self.site.root}/{EARLY_FOLDER}/{self.pk}"}
+        if self.site.kind == CacheSiteKind.FOLDER:
+            return {"kind": "host_folder", "path": f"{self.site.root}/{EARLY_FOLDER}/{self.pk}"}
+        # A clone begins with the files of its base; it lacks little, and is waited for.
+        return volumes.source_of(self.pk, self.site_id, self.site.config) if self.base_id is None else None
 
     @property
     def bytes_on_disk(self) -> int:

@@ -81,6 +81,12 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
     return held
 
 
+def find_begun(cached_commit_ids: Collection[str]) -> QuerySet[CachedCommit]:
+    """Return those of these copies that have an `early_source` and are not ready. For the apps that hold them."""
+    begun = CachedCommit.objects.filter(pk__in=cached_commit_ids, state=CacheState.HYDRATING, bytes_done__gt=0)
+    return begun.filter(Q(site__kind=CacheSiteKind.FOLDER) | Q(site__kind=CacheSiteKind.VOLUME, base=None))
+
+
 def of_deleted() -> QuerySet[CachedCommit]:
     """Return the cached commits of deleted datasets, and those of the datasets of deleted projects."""
     of_project = Q(dataset__project__deleted_at__isnull=False)

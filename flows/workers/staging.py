@@ -98,8 +98,8 @@ def find_runs_to_advance() -> list[str]:
     ids = set(awaited.values_list("cached_commit_id", flat=True))
     settled = cache_selectors.list_cached_commits(actor=_SYSTEM).filter(pk__in=ids, state__in=("ready", "failed"))
     moved = awaited.filter(cached_commit_id__in=list(settled.values_list("pk", flat=True)))
-    begun = cache_selectors.list_cached_commits(actor=_SYSTEM).filter(pk__in=ids, state="hydrating", bytes_done__gt=0)
-    moved |= awaited.filter(is_early=True, cached_commit_id__in=list(begun.values_list("pk", flat=True)))
+    begun = cache_selectors.find_begun(ids).values_list("pk", flat=True)
+    moved |= awaited.filter(is_early=True, cached_commit_id__in=list(begun))
     return sorted(
         {run_id for rows in (complete, failed, moved) for run_id in rows.values_list("attempt__run", flat=True)}
     )

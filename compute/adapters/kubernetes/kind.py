@@ -245,6 +245,7 @@ KIND = ResourceKind(
     bursts_gpus=True,
     keeps_checkpoints=True,
     checkpoint_field="storage_class",
+    address_field="platform_url",
     opens_ports=True,
     runs_pods=True,
     is_remote=True,

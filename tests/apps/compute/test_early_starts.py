@@ -16,7 +16,7 @@ from compute.workers import data_waits
 from core import tasks
 from datasets.adapters.hydration import StorePacks
 from datasets.engine.cache_states import CacheState
-from datasets.models import CachedCommit
+from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import caches as caches_reads
 from datasets.services import cache_sites, caches
 from tests.factories.api import call
@@ -101,6 +101,36 @@ def test_where_no_folder_is_read_it_is_refused_in_words(member, project, templat
         submit(member, project)
 
     assert not Job.objects.exists()
+
+
+def make_near_a_volume(driver, **config) -> None:
+    driver.mountable = frozenset({SourceKind.VOLUME})
+    CacheSite.objects.update(kind="volume", root="volume://near", config=config)
+
+
+def test_a_volume_is_mounted_while_it_is_filled_and_a_clone_of_one_when_it_is_complete(
+    member, project, template, commit, driver
+):
+    job = submit(member, project)
+    make_near_a_volume(driver)
+    copy, seen = CachedCommit.objects.get(), []
+
+    for changes in ({"state": CacheState.HYDRATING, "bytes_done": 1, "base": copy}, {"base": None}):
+        note_progress(**changes)
+        seen.append((caches_reads.find_begun([copy.pk]).count(), gates()))
+
+    assert seen == [(0, ["data"]), (1, [""])]
+    source = get_spec(Job.objects.get(pk=job.pk)).data[0].source
+    assert (source.claim, source.sub_path) == (f"nl-{copy.pk.replace('_', '-')}", "files")
+
+
+def test_a_copy_in_a_pool_has_its_name_only_when_it_is_complete_so_that_is_refused(
+    member, project, template, commit, driver
+):
+    make_near_a_volume(driver, sharing="pool")
+
+    with pytest.raises(InvalidJobSpec, match="one of a cluster that has a volume for each commit"):
+        submit(member, project)
 
 
 def test_what_is_there_shows_whole_under_one_name_before_and_after_the_copy_is_complete(
