@@ -1,12 +1,13 @@
 """What can go wrong about resources, templates and jobs."""
 
-from core.errors import Blame, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+from core.errors import CHECK_MEMBERSHIP, Blame, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
 
 
 class JobNotFound(NotFound):
     """No such job, or the caller may not see it."""
 
     code = "compute.job_not_found"
+    hint = CHECK_MEMBERSHIP
 
 
 class ResourceNotFound(NotFound):

@@ -1,6 +1,6 @@
 """What can go wrong with datasets, their stores and their cached copies."""
 
-from core.errors import Blame, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+from core.errors import CHECK_MEMBERSHIP, Blame, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
 
 
 class DatasetError(PlatformError):
@@ -13,6 +13,7 @@ class DatasetNotFound(NotFound):
     """No such dataset, or the caller is not a member of its project."""
 
     code = "datasets.not_found"
+    hint = CHECK_MEMBERSHIP
 
 
 class DatasetExists(Conflict):
@@ -41,6 +42,13 @@ class InvalidReference(InvalidInput):
 
     code = "datasets.invalid_reference"
     hint = "Write project/dataset, project/dataset@branch, @tag, @commit or @latest."
+
+
+class InvalidLabel(InvalidInput):
+    """A text cannot name a branch, a tag or a query."""
+
+    code = "datasets.invalid_label"
+    hint = "Choose another name."
 
 
 class ReferenceNotFound(NotFound):
@@ -147,6 +155,7 @@ class TreeNotFound(NotFound):
     """No such stored tree, or the caller is not a member of its project."""
 
     code = "datasets.tree_not_found"
+    hint = CHECK_MEMBERSHIP
 
 
 class ManifestRejected(InvalidInput):
@@ -190,6 +199,7 @@ class FileNotInCommit(NotFound):
     """The commit holds no file or folder at that path."""
 
     code = "datasets.file_not_found"
+    hint = "List the files with `nearline data files`."
 
 
 class StoreNotFound(NotFound):
@@ -335,6 +345,7 @@ class TargetNotEmpty(Conflict):
     """A private copy was asked for at a place where something is already."""
 
     code = "datasets.target_not_empty"
+    hint = "Choose another folder, or an empty one."
 
 
 class TargetUnwritable(DatasetError):
@@ -408,7 +419,7 @@ class CacheSiteUnavailable(PlatformError):
     code = "datasets.cache_site_unavailable"
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PROVIDER
-    hint = "Ask an admin to look at the site's folder; then ask for the commit again, what is done is kept."
+    hint = "Once the site works, ask again: what is done is kept."
 
 
 class CacheSiteFull(CacheSiteUnavailable):

@@ -1,12 +1,13 @@
 """What can go wrong about experiments. Codes that begin with `flows.` are from before experiments were an app."""
 
-from core.errors import Conflict, InvalidInput, NotFound
+from core.errors import CHECK_MEMBERSHIP, Conflict, InvalidInput, NotFound
 
 
 class ExperimentNotFound(NotFound):
     """No such experiment, or the caller may not see it."""
 
     code = "flows.experiment_not_found"
+    hint = CHECK_MEMBERSHIP
 
 
 class ArtifactNotFound(NotFound):
@@ -47,6 +48,7 @@ class ViewNotFound(NotFound):
     """No such saved view, or the caller may not see it."""
 
     code = "flows.view_not_found"
+    hint = CHECK_MEMBERSHIP
 
 
 class ViewExists(Conflict):

@@ -1,6 +1,6 @@
 """What can go wrong about flows and runs."""
 
-from core.errors import Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+from core.errors import CHECK_MEMBERSHIP, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
 
 
 class InvalidFlow(InvalidInput):
@@ -26,6 +26,7 @@ class FlowNotFound(NotFound):
     """The project has no such flow, or no such version of it."""
 
     code = "flows.flow_not_found"
+    hint = CHECK_MEMBERSHIP
 
 
 class FlowMoved(Conflict):
@@ -58,6 +59,7 @@ class RunNotFound(NotFound):
     """No such run, step or attempt, or the caller may not see it."""
 
     code = "flows.run_not_found"
+    hint = CHECK_MEMBERSHIP
 
 
 class RunNotFinished(Conflict):

@@ -1,12 +1,20 @@
 """What can go wrong when work is handed to the scheduler."""
 
-from core.errors import ErrorKind, InvalidInput, NotFound
+from core.errors import Conflict, InvalidInput, NotFound
 
 
 class QueueNotFound(NotFound):
-    """The project has no queue, or the caller may not see it."""
+    """The project or department has no queue in the pool, or the caller may not see it."""
 
     code = "scheduler.queue_not_found"
+    hint = "List what there is with `nearline queue list` and `nearline queue departments`."
+
+
+class DepartmentExists(Conflict):
+    """The department's name is taken in its pool."""
+
+    code = "scheduler.department_exists"
+    hint = "Choose another name."
 
 
 class NodeNotFound(NotFound):
@@ -27,7 +35,6 @@ class InvalidPool(InvalidInput):
     """A pool cannot be made so."""
 
     code = "scheduler.invalid_pool"
-    hint = "Choose another name, and resources on which no work is queued or runs."
 
 
 class PoolHasWork(InvalidPool):
@@ -48,5 +55,3 @@ class InvalidQuota(InvalidInput):
     """A quota or weight is out of range."""
 
     code = "scheduler.invalid_quota"
-    kind = ErrorKind.INVALID
-    hint = "Quotas are not negative; leave CPU and memory empty for no bound."

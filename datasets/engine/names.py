@@ -7,7 +7,7 @@ or `project/dataset@:lungs` where the query says what it is asked of.
 import re
 from dataclasses import dataclass
 
-from datasets.errors import InvalidReference
+from datasets.errors import InvalidLabel, InvalidReference
 
 LATEST = "latest"
 SHORTEST_COMMIT_PREFIX = 6
@@ -43,11 +43,11 @@ def parse_reference(text: str) -> DatasetReference:
 
 
 def check_label(name: str) -> None:
-    """Raise InvalidReference unless `name` may name a branch, a tag or a query."""
+    """Raise InvalidLabel unless `name` may name a branch, a tag or a query."""
     if name == LATEST or (len(name) == COMMIT_ID_LENGTH and _COMMIT_PREFIX.fullmatch(name)):
-        raise InvalidReference(f"'{name}' has a meaning of its own and cannot name a branch, a tag or a query.")
+        raise InvalidLabel(f"'{name}' has a meaning of its own and cannot name a branch, a tag or a query.")
     if not _LABEL.fullmatch(name):
-        raise InvalidReference(
+        raise InvalidLabel(
             f"'{name}' cannot name a branch, a tag or a query: use letters, digits, dots, dashes and underscores, "
             "up to 100, starting with a letter or a digit."
         )

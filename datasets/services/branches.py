@@ -17,7 +17,7 @@ from datasets.services import records
 def create_branch(*, actor: Actor, dataset: Dataset, name: str, at: str) -> Branch:
     """Create a branch at what `at` names: a branch, a tag, a commit, or `latest`. At an empty branch it is empty too.
 
-    Raises InvalidReference, NameTaken, ReferenceNotFound and AmbiguousReference.
+    Raises InvalidLabel, NameTaken, ReferenceNotFound and AmbiguousReference.
     """
     require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
     check_label(name)
@@ -58,7 +58,7 @@ def delete_branch(*, actor: Actor, dataset: Dataset, name: str) -> None:
 
 
 def create_tag(*, actor: Actor, dataset: Dataset, name: str, commit: Commit) -> Tag:
-    """Give a commit a name that stays. Raises InvalidReference and NameTaken."""
+    """Give a commit a name that stays. Raises InvalidLabel and NameTaken."""
     require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
     check_label(name)
     try:

@@ -21,7 +21,7 @@ MOST_QUERIES = 500
 def create_query(*, actor: Actor, dataset: Dataset, name: str, conditions: Conditions, ref: str = "") -> Query:
     """Save conditions under a name. `ref`: what they are asked of where no other commit is named.
 
-    Raises InvalidReference, InvalidQuery, NameTaken, ReferenceNotFound and AmbiguousReference.
+    Raises InvalidLabel, InvalidQuery, NameTaken, ReferenceNotFound and AmbiguousReference.
     """
     require(actor, permissions.MANAGE_QUERIES, dataset.project_id)
     check_label(name)
@@ -34,7 +34,7 @@ def create_query(*, actor: Actor, dataset: Dataset, name: str, conditions: Condi
     try:
         with transaction.atomic():
             if Query.objects.filter(dataset=dataset).count() >= MOST_QUERIES:
-                raise Conflict(f"A dataset has at most {MOST_QUERIES} queries.", hint="Delete those that nobody uses.")
+                raise Conflict(f"A dataset has at most {MOST_QUERIES} queries. Delete those that nobody uses.")
             query = Query.objects.create(
                 dataset=dataset, name=name, ref=ref, conditions=conditions.to_json(), created_by_id=actor.user_id
             )

@@ -1,6 +1,6 @@
 """What can go wrong about who is asking and what they may touch."""
 
-from core.errors import Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+from core.errors import CHECK_MEMBERSHIP, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
 
 
 class NotSignedIn(PlatformError):
@@ -31,6 +31,7 @@ class ProjectNotFound(NotFound):
     """No such project, or the caller is not a member of it."""
 
     code = "accounts.project_not_found"
+    hint = CHECK_MEMBERSHIP
 
 
 class ProjectDeleted(NotFound):
@@ -59,6 +60,13 @@ class InvalidName(InvalidInput):
 
     code = "accounts.invalid_name"
     hint = "Use 1 to 63 lower-case letters, digits and dashes, starting with a letter."
+
+
+class PersonExists(Conflict):
+    """The person's name is taken."""
+
+    code = "accounts.person_exists"
+    hint = "Choose another name."
 
 
 class WeakPassword(InvalidInput):

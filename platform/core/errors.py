@@ -31,11 +31,14 @@ class Blame(StrEnum):
     PROVIDER = "provider"
 
 
+CHECK_MEMBERSHIP = "Check the name, and that you are a member of its project."
+
+
 class PlatformError(Exception):
     """An anticipated failure that a person can read and act on.
 
-    `code` is stable and listed in docs/reference/errors.md; `hint` says what to do next; `details` carries the
-    values that a program needs to react, and holds JSON types only.
+    `code` is stable and listed in docs/reference/errors.md; `hint` says what to do next, and fits
+    every message of its code; `details` carries the values that a program needs to react, and holds JSON types only.
     """
 
     code: ClassVar[str] = "core.error"
@@ -60,7 +63,6 @@ class NotFound(PlatformError):
 
     code = "core.not_found"
     kind = ErrorKind.NOT_FOUND
-    hint = "Check the name, and that you are a member of its project."
 
 
 class Conflict(PlatformError):
@@ -68,4 +70,3 @@ class Conflict(PlatformError):
 
     code = "core.conflict"
     kind = ErrorKind.CONFLICT
-    hint = "Look at its present state, then try again."

@@ -12,7 +12,7 @@ from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import bounds, tasks
 from scheduler.engine.sharing import COUNTS, MOST_STOPS, is_count
-from scheduler.errors import InvalidQuota
+from scheduler.errors import DepartmentExists, InvalidQuota, QueueNotFound
 from scheduler.models import Pool, Queue
 
 _LARGEST = 2**62
@@ -58,14 +58,17 @@ def require_set_quota(*, actor: Actor) -> None:
 
 @transaction.atomic
 def set_quota(*, actor: Actor, queue: Queue, **changes: Unpack[QueueSettings]) -> Queue:
-    """Change what a queue is guaranteed; what is not named stays. The next cycle works with it. Raises InvalidQuota."""
+    """Change what a queue is guaranteed; what is not named stays. The next cycle works with it.
+
+    Raises InvalidQuota, and QueueNotFound for a department.
+    """
     (changed,) = set_quotas(actor=actor, changes=[(queue, changes)])
     return changed
 
 
 @transaction.atomic
 def set_quotas(*, actor: Actor, changes: Sequence[tuple[Queue, QueueSettings]]) -> list[Queue]:
-    """Change several queues of a pool, all of them or none. Raises InvalidQuota."""
+    """Change several queues of a pool, all of them or none. Raises InvalidQuota and QueueNotFound."""
     changed = with_changes(actor=actor, changes=changes)
     for queue, (_, settings) in zip(changed, changes, strict=True):
         queue.save(update_fields=[_COLUMNS.get(name, name) for name in settings])
@@ -75,7 +78,7 @@ def set_quotas(*, actor: Actor, changes: Sequence[tuple[Queue, QueueSettings]]) 
 
 
 def with_changes(*, actor: Actor, changes: Sequence[tuple[Queue, QueueSettings]]) -> list[Queue]:
-    """Return queues as they would be after changes, none of which is stored. Raises InvalidQuota."""
+    """Return queues as they would be after changes, none of which is stored. Raises InvalidQuota and QueueNotFound."""
     require_set_quota(actor=actor)
     changed = [_changed(queue, settings) for queue, settings in changes]
     parent_ids: dict[str, str | None] = dict(Queue.objects.filter(project=None).values_list("pk", "parent_id"))
@@ -87,11 +90,11 @@ def with_changes(*, actor: Actor, changes: Sequence[tuple[Queue, QueueSettings]]
 
 @transaction.atomic
 def create_department(*, actor: Actor, pool: Pool, name: str, **settings: Unpack[QueueSettings]) -> Queue:
-    """Create a department in a pool. Raises InvalidQuota, also where the name is taken there."""
+    """Create a department in a pool. Raises InvalidQuota, QueueNotFound and DepartmentExists."""
     require_set_quota(actor=actor)
     check_name(name)
     if Queue.objects.filter(pool=pool, project=None, name=name).exists():
-        raise InvalidQuota(f"The pool '{pool.name}' has a department called '{name}' already.")
+        raise DepartmentExists(f"The pool '{pool.name}' has a department called '{name}' already.")
     queue = _changed(Queue(pool=pool, name=name), settings)
     queue.save()
     audit.record(actor, "scheduler.create_department", queue, **settings)
@@ -130,7 +133,10 @@ def _changed(queue: Queue, settings: QueueSettings) -> Queue:
         elif _is_sound(name, value):
             setattr(changed, name, value)
         else:
-            raise InvalidQuota("A quota, a limit, a weight or a time is below zero, too large or not a number.")
+            raise InvalidQuota(
+                "A quota, a limit, a weight or a time is below zero, too large or not a number. "
+                "Leave CPU and memory empty for no bound."
+            )
     return changed
 
 
@@ -139,7 +145,7 @@ def _find_department(queue: Queue, name: object) -> Queue | None:
         return None
     department = Queue.objects.filter(pool=queue.pool_id, project=None, name=name).first()
     if department is None:
-        raise InvalidQuota(f"There is no department called '{name}' in this pool.")
+        raise QueueNotFound(f"There is no department called '{name}' in this pool.")
     return department
 
 

@@ -506,6 +506,19 @@ def test_an_empty_argument_is_no_file_and_no_pattern(server, cli, linked):
     assert heads(server) == before
 
 
+def test_a_folder_outside_of_the_dataset_is_refused_without_a_hint_about_files(cli, linked):
+    done = cli("data", "put", "team/digits", "2.txt", "--dir", "../x")
+
+    assert (done.exit_code, done.stderr) == (2, "✗ '../x' contains the component '..'.\n")
+
+
+def test_an_empty_reference_is_told_as_one(server, cli, linked):
+    done = cli("data", "files", "")
+
+    assert done.exit_code == 2
+    assert "✗ '' is not a dataset reference." in done.stderr
+
+
 def test_put_names_an_empty_folder_as_what_it_is(cli, linked):
     (linked / "a" / "empty").mkdir(parents=True)
 

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from accounts import audit, permissions, signals
 from accounts.actor import Actor
-from accounts.errors import InvalidName, LastAdmin, ProjectExists, UserNotFound, WeakPassword
+from accounts.errors import InvalidName, LastAdmin, PersonExists, ProjectExists, UserNotFound, WeakPassword
 from accounts.models import Membership, Project, User
 from accounts.permissions import Role, require, require_site_admin
 
@@ -92,12 +92,12 @@ def remove_member(*, actor: Actor, project: Project, username: str) -> None:
 def create_user(*, actor: Actor, username: str, password: str | None, is_site_admin: bool = False) -> User:
     """Add a person. Without a password they can only sign in by a link.
 
-    Raises InvalidName and WeakPassword.
+    Raises InvalidName, PersonExists and WeakPassword.
     """
     require_site_admin(actor, "add people")
     check_name(username)
     if User.objects.filter(username=username).exists():
-        raise InvalidName(f"There is a person called '{username}' already.")
+        raise PersonExists(f"There is a person called '{username}' already.")
     user = User(username=username, is_superuser=is_site_admin, is_staff=is_site_admin)
     if password is not None:
         _check_password(password, user)

@@ -7,7 +7,7 @@ import pytest
 from accounts.services import projects
 from scheduler.engine.snapshot import NEARLINE
 from scheduler.engine.states import WorkloadState
-from scheduler.errors import InvalidQuota
+from scheduler.errors import InvalidQuota, QueueNotFound
 from scheduler.models import DEFAULT_POOL_ID, Pool, Queue, Workload
 from scheduler.selectors.workloads import list_overdue
 from scheduler.services import pool_members, queues, resource_nodes
@@ -129,7 +129,6 @@ def test_an_unchanged_cycle_decides_nothing_while_work_runs_under_a_time_limit(t
     "change",
     [
         {"training_node_labels": ["a100"]},
-        {"department": "nobody"},
         {"gpu_limit_milli": -1},
         {"training_run_at_most_s": -5},
         {"training_idle_at_most_s": 59},
@@ -147,6 +146,13 @@ def test_a_rule_that_makes_no_sense_is_refused_and_nothing_changes(teams, site_a
         rule(site_admin, teams[0], **change)
 
     assert Queue.objects.filter(project=teams[0]).values().get() == before
+
+
+def test_a_department_that_there_is_not_is_refused_and_nothing_changes(teams, site_admin):
+    with pytest.raises(QueueNotFound, match="no department called 'nobody'"):
+        rule(site_admin, teams[0], department="nobody")
+
+    assert Queue.objects.get(project=teams[0]).parent is None
 
 
 def test_a_department_has_no_place_in_an_order_of_pools(site_admin):
@@ -201,7 +207,7 @@ def test_projects_of_a_deleted_department_are_below_the_one_above_it(teams, site
 def test_of_several_changes_none_is_made_where_one_makes_no_sense(teams, site_admin):
     changes = [{"queue": "team-a", "gpu_quota_milli": 3000}, {"queue": "team-b", "department": "nobody"}]
 
-    assert call(site_admin, "PATCH", "/scheduler/queues", {"changes": changes}).status == 400
+    assert call(site_admin, "PATCH", "/scheduler/queues", {"changes": changes}).status == 404
 
     assert set(Queue.objects.values_list("gpu_quota_milli", flat=True)) == {0}
     assert WorkloadState.PENDING not in states().values()

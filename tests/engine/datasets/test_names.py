@@ -3,7 +3,7 @@
 import pytest
 
 from datasets.engine.names import DatasetReference, check_label, may_be_commit, parse_reference
-from datasets.errors import InvalidReference
+from datasets.errors import InvalidLabel, InvalidReference
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_label_may_look_like_this(name):
 
 @pytest.mark.parametrize("name", ["", "latest", "0" * 64, "-a", ".a", "a/b", "a b", "a@b", "ä", "x" * 101])
 def test_a_label_may_not_look_like_this(name):
-    with pytest.raises(InvalidReference):
+    with pytest.raises(InvalidLabel):
         check_label(name)
 
 

@@ -14,7 +14,6 @@ class BadPath(ContentError):
     """A name that cannot be carried to every machine, or that would lead out of the tree."""
 
     code = "content.bad_path"
-    hint = "Rename the file, or list it in .nearlineignore."
 
     def __init__(self, path: bytes, why: str) -> None:
         super().__init__(f"'{path.decode('utf-8', 'backslashreplace')}' {why}.")

@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.errors import PermissionDenied
-from datasets.errors import DefaultBranchKept, InvalidReference, NameTaken, ReferenceNotFound
+from datasets.errors import DefaultBranchKept, InvalidLabel, NameTaken, ReferenceNotFound
 from datasets.models import Branch, Tag
 from datasets.services import branches
 from tests.factories.datasets import commit_files
@@ -52,9 +52,9 @@ def test_a_taken_name_is_refused_for_both(dataset, member, commit, name):
 
 @pytest.mark.parametrize("name", ["latest", "a/b", "", "0" * 64])
 def test_an_impossible_name_is_refused(dataset, member, commit, name):
-    with pytest.raises(InvalidReference):
+    with pytest.raises(InvalidLabel):
         branches.create_branch(actor=member, dataset=dataset, name=name, at="main")
-    with pytest.raises(InvalidReference):
+    with pytest.raises(InvalidLabel):
         branches.create_tag(actor=member, dataset=dataset, name=name, commit=commit)
 
     assert (Branch.objects.count(), Tag.objects.count()) == (1, 0)

@@ -4,7 +4,15 @@ import pytest
 
 from accounts.errors import PermissionDenied
 from datasets.engine.queries import Conditions
-from datasets.errors import InvalidQuery, InvalidReference, NameTaken, NothingSelected, QueryNotFound, ReferenceNotFound
+from datasets.errors import (
+    InvalidLabel,
+    InvalidQuery,
+    InvalidReference,
+    NameTaken,
+    NothingSelected,
+    QueryNotFound,
+    ReferenceNotFound,
+)
 from datasets.models import Commit, Query, Selection
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import datasets as dataset_reads
@@ -50,7 +58,7 @@ def test_a_query_is_made_by_who_may_write_and_seen_by_who_may_read(dataset, memb
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [
-        ({"name": "a/b"}, InvalidReference),
+        ({"name": "a/b"}, InvalidLabel),
         ({"name": "pictures"}, NameTaken),
         ({"ref": "none"}, ReferenceNotFound),
         ({"conditions": Conditions()}, InvalidQuery),

@@ -39,6 +39,7 @@ def target_of(session: Session, text: str, *, ref: str | None = None) -> Referen
         target = get_linked_folder().reference
         return Reference(target.project, target.name, ref or target.ref)
     # The server is asked for the project only where the name needs one.
-    project = None if "/" in text.partition("@")[0] else session.project()
+    name = text.partition("@")[0]
+    project = session.project() if name and "/" not in name else None
     target = parse_reference(text, project=project, url=session.settings().url)
     return Reference(target.project, target.name, ref or target.ref)
