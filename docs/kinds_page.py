@@ -35,7 +35,7 @@ def _section(name: str, label: str, facts: list[str], form: type[forms.Form], ta
     what = label.partition(": ")[2]
     yield f"{what[:1].upper()}{what[1:]}.\n"
     yield "".join(f"- {fact}\n" for fact in facts)
-    rows = [_row(key, field) for key, field in form().fields.items()]
+    rows = [_row(field) for field in form()]
     yield table(("Field", "Name", "Default", "What it is"), rows) if rows else "It asks for nothing.\n"
 
 
@@ -52,8 +52,9 @@ def _mounts(kind: Any) -> str:
     return f"Its jobs can mount {describe_kinds(kind.mountable)}."
 
 
-def _row(key: str, field: forms.Field) -> tuple[str, ...]:
+def _row(shown: forms.BoundField) -> tuple[str, ...]:
+    field = shown.field
     words: Mapping[bool, str] = {True: "", False: "may be empty"}
     default = "" if field.initial is None else f"`{field.initial}`"
     what = "; ".join(filter(None, [str(field.help_text).rstrip("."), words[field.required]]))
-    return str(field.label or key.capitalize()), f"`{key}`", default, what
+    return str(shown.label), f"`{shown.name}`", default, what

@@ -109,10 +109,12 @@ def find_connection(resource: Resource) -> ClusterConnection | None:
 def connect_host(resource: str) -> RemoteHost:
     """Return an attached host, by the id or name of its resource. Raises HostNotAttached."""
     kept_driver = _find(resource)
-    if kept_driver is None or kept_driver.kind != SSH.name:
+    if kept_driver is None:
         attached = Resource.objects.filter(detached_at=None, kind=SSH.name).order_by("name")
         names = ", ".join(attached.values_list("name", flat=True)) or "none"
         raise HostNotAttached(f"No host is attached by SSH as '{resource}'. Attached hosts: {names}.")
+    if kept_driver.kind != SSH.name:
+        raise HostNotAttached(f"{kept_driver.name} is no host reached by SSH: its kind is {kept_driver.kind}.")
     try:
         driver = driver_of(kept_driver)
     except (InvalidResource, ResourceUnreachable, CredentialsUnreadable) as error:

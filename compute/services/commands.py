@@ -41,7 +41,8 @@ def run_command(
     driver = drivers.driver_of(job.resource)
     if not isinstance(driver, RunsCommands):
         raise CommandRefused(
-            f"Commands can be run in jobs of clusters; {job.resource.name} is of kind {job.resource.kind}."
+            "Without a terminal, commands can be run in jobs of clusters only; "
+            f"{job.resource.name} is of kind {job.resource.kind}."
         )
     audit.record(actor, "compute.run_command", job, command=" ".join(command)[:_MOST_NOTED], replica=replica)
     uses.note_use([job.pk], Use.COMMAND)

@@ -6,6 +6,7 @@ Each field names its variable, its unit where it has one, and why it exists.
 import contextlib
 import logging
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -13,7 +14,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from cryptography.fernet import Fernet
 
@@ -21,6 +22,9 @@ from core import bounds
 from core.errors import InvalidInput
 
 _LONGEST_TEXT = 200
+# As Django compares them; an address of IPv6 stands in brackets.
+_HOST_NAME = re.compile(r"[^\s/:\[\]]*|\[[0-9A-Fa-f:.]+\]")
+_HOST_ID = re.compile(r"[A-Za-z0-9._-]{0,64}")
 
 
 class ProjectCreators(StrEnum):
@@ -63,6 +67,24 @@ def _address(example: str, *schemes: str, with_path: bool = False) -> Form:
         return text
 
     return Form(f"an address like {example}", read, may_be_shown=False)
+
+
+def _as_store(text: str) -> str:
+    for endpoint in parse_qs(urlsplit(text).query).get("endpoint", []):
+        _address("", "http", "https").read(endpoint)
+    return str(_address("", "s3").read(text))
+
+
+def _as_host_names(text: str) -> str:
+    if not all(_HOST_NAME.fullmatch(part.strip()) for part in text.split(",")):
+        raise ValueError(text)
+    return text
+
+
+def _as_host_id(text: str) -> str:
+    if not _HOST_ID.fullmatch(text):
+        raise ValueError(text)
+    return text
 
 
 def _as_fernet_key(text: str) -> str:
@@ -114,7 +136,7 @@ class Settings:
         "NEARLINE_STORE_URL",
         "",
         "Where packs and manifests are kept: s3://bucket/prefix?endpoint=http://host:port; empty: a folder in home.",
-        _address("s3://bucket/prefix?endpoint=http://host:port", "s3"),
+        Form("an address like s3://bucket/prefix?endpoint=http://host:port", _as_store, may_be_shown=False),
     )
     store_access_key: str = setting("NEARLINE_STORE_ACCESS_KEY", "", "Access key of the S3 store.")
     store_secret_key: str = setting("NEARLINE_STORE_SECRET_KEY", "", "Secret key of the S3 store.")
@@ -128,7 +150,10 @@ class Settings:
         Form("a Fernet key (32 bytes in URL-safe base64)", _as_fernet_key, may_be_shown=False),
     )
     allowed_hosts: str = setting(
-        "NEARLINE_ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that the web process answers to, comma separated."
+        "NEARLINE_ALLOWED_HOSTS",
+        "127.0.0.1,localhost",
+        "Host names that the web process answers to, comma separated.",
+        Form("names without scheme and port, such as nearline.lab,[::1]", _as_host_names),
     )
     trusted_proxies: Networks = setting(
         "NEARLINE_TRUSTED_PROXIES",
@@ -192,6 +217,7 @@ class Settings:
         "NEARLINE_HOST_ID",
         "",
         "Identity of the host whose folders this home folder is about; empty: made once and kept in the home folder.",
+        Form("up to 64 letters, digits, dots, dashes and underscores", _as_host_id),
     )
     in_pod: bool = setting(
         "NEARLINE_IN_POD",

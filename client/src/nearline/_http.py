@@ -344,7 +344,8 @@ def quoted(*parts: str) -> str:
     Raises NotFound for names that a proxy would take for steps in the path.
     """
     if strange := [part for part in parts if part in {"", ".", ".."}]:
-        raise errors.NotFound(f"Nothing is called '{strange[0]}'.", hint="Check the name.")
+        what = f"Nothing is called '{strange[0]}'." if strange[0] else "A name is empty."
+        raise errors.NotFound(what, hint="Check the name.")
     return "".join("/" + quote(part, safe="", errors="surrogateescape") for part in parts)
 
 

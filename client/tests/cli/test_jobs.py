@@ -122,12 +122,14 @@ def test_why_of_a_job_without_a_forecast_is_its_reason(cli, server):
     assert cli("job", "why", "train").stdout == "needs 2 GPU There is no forecast of it yet.\n"
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_a_name_that_would_be_a_step_in_the_path_is_asked_of_no_server(cli, server, name):
+@pytest.mark.parametrize(
+    ("name", "message"), [("", "A name is empty."), (".", "Nothing is called '.'."), ("..", "Nothing is called '..'.")]
+)
+def test_a_name_that_would_be_a_step_in_the_path_is_asked_of_no_server(cli, server, name, message):
     done = cli("job", "logs", name)
 
     assert done.exit_code == 3
-    assert f"Nothing is called '{name}'." in done.stderr
+    assert message in done.stderr
     assert server.asked == []
 
 

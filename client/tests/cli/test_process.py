@@ -52,6 +52,18 @@ def test_ctrl_c_is_one_word_and_130(silent_server, tmp_path):
     assert (process.returncode, stdout, stderr.strip()) == (130, "", "Interrupted.")
 
 
+def test_a_secret_that_is_no_text_is_refused_here_whatever_the_locale(tmp_path):
+    done = subprocess.run(
+        [*COMMAND, "--url", "http://127.0.0.1:9", "--token", "t", "secret", "set", "KEY", "--project", "p"],
+        input=b"\xff\xfe",
+        capture_output=True,
+        env={"HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "LC_ALL": "C"},
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr.decode()) == (2, "✗ What came on stdin is no text.\n")
+
+
 def test_a_reader_that_leaves_in_the_middle_is_no_traceback(tmp_path):
     ready = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -41,6 +41,17 @@ def test_a_resource_without_nodes_is_told_from_one_that_there_is_not(cli, server
     assert (missing.exit_code, missing.stderr.splitlines()[0]) == (3, "✗ There is no compute resource called 'nope'.")
 
 
+@pytest.mark.parametrize("name", ["lab", "lab.", ".big", ""])
+def test_a_template_without_its_resource_or_name_is_refused_in_words(cli, server, name):
+    done = cli("compute", "add-template", name, "--cpu", "1", "--memory", "1GiB")
+
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"✗ '{name}' does not name a template.\nhint: Write RESOURCE.NAME, as lab.small.\n",
+    )
+    assert server.asked == []
+
+
 def test_a_resource_or_one_node_is_drained_and_opened_again(cli, server):
     server.on("GET", "/scheduler/nodes", page(NODE))
     server.on("PATCH", "/scheduler/nodes/node_1", NODE)

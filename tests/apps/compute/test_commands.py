@@ -92,5 +92,7 @@ def test_a_resource_whose_jobs_take_no_commands_says_so(db, home, project, membe
     with pytest.raises(CommandRefused) as refused:
         commands.run_command(actor=member, job=job, command=["ls"])
 
-    assert refused.value.message == "Commands can be run in jobs of clusters; lab is of kind simulated."
+    assert refused.value.message == (
+        "Without a terminal, commands can be run in jobs of clusters only; lab is of kind simulated."
+    )
     assert noted() == []

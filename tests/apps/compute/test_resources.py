@@ -11,6 +11,7 @@ from compute.selectors import templates as template_selectors
 from compute.services import jobs, resources, templates
 from compute.services.templates import Shape
 from compute.workers import probes
+from core.remote_hosts import HostNotAttached
 from scheduler.models import Gpu, Node
 from tests.factories import compute as make
 
@@ -42,6 +43,11 @@ def test_this_machine_reads_the_local_cache_site(first, site_admin):
     machine = resource_selectors.get_resource(actor=site_admin, name="this-machine")
 
     assert machine.cache_site == "local"
+
+
+def test_a_resource_that_is_no_host_is_told_by_its_name_and_kind(first):
+    with pytest.raises(HostNotAttached, match=r"lab is no host reached by SSH: its kind is simulated\."):
+        drivers.connect_host(Resource.objects.get(name="lab").pk)
 
 
 def test_the_lab_has_two_nodes_with_eight_v100_each(first):

@@ -27,6 +27,21 @@ def read(**variables: str) -> env.Settings:
         ("DATABASE_URL", "postgresql://db", "is not an address like postgresql://user:password@host:port/name."),
         ("BROKER_URL", "http://redis", "is not an address like redis://host:port/0."),
         ("NEARLINE_STORE_URL", "s3://", "is not an address like s3://bucket/prefix?endpoint=http://host:port."),
+        (
+            "NEARLINE_STORE_URL",
+            "s3://b?endpoint=foo",
+            "is not an address like s3://bucket/prefix?endpoint=http://host:port.",
+        ),
+        (
+            "NEARLINE_ALLOWED_HOSTS",
+            "localhost,http://foo/",
+            "is 'localhost,http://foo/', which is not names without scheme and port, such as nearline.lab,[::1].",
+        ),
+        (
+            "NEARLINE_HOST_ID",
+            "a b/c",
+            "is 'a b/c', which is not up to 64 letters, digits, dots, dashes and underscores.",
+        ),
         ("NEARLINE_SECRETS_KEY", "short", "is not a Fernet key (32 bytes in URL-safe base64)."),
     ],
 )
@@ -44,9 +59,13 @@ def test_whatever_the_spelling_off_never_opens_the_platform_to_unconfined_jobs(t
 
 def test_addresses_of_a_full_installation_are_taken_as_they_are():
     settings = read(
-        DATABASE_URL="postgresql:///nearline", BROKER_URL="rediss://:p@r:6379/1", NEARLINE_STORE_URL="s3://datasets/n"
+        DATABASE_URL="postgresql:///nearline",
+        BROKER_URL="rediss://:p@r:6379/1",
+        NEARLINE_STORE_URL="s3://datasets/n?endpoint=http://10.0.0.7:9000&region=eu",
+        NEARLINE_ALLOWED_HOSTS="nearline.lab, .example.org,[fd00::1],*,",
     )
 
     assert settings.database_url == "postgresql:///nearline"
     assert settings.broker_url == "rediss://:p@r:6379/1"
-    assert settings.store_url == "s3://datasets/n"
+    assert settings.store_url == "s3://datasets/n?endpoint=http://10.0.0.7:9000&region=eu"
+    assert settings.allowed_hosts == "nearline.lab, .example.org,[fd00::1],*,"

@@ -17,12 +17,14 @@ def read_hidden(what: str) -> str:
     """
     if sys.stdin.isatty():
         return str(typer.prompt(what, hide_input=True, err=True))
+    data = sys.stdin.buffer.read(_MOST_FILE_BYTES + 1)
+    if len(data) > _MOST_FILE_BYTES:
+        raise InvalidRequest(f"What came on stdin is longer than {_MOST_FILE_BYTES >> 10} KiB.")
     try:
-        text = sys.stdin.read(_MOST_FILE_BYTES + 1)
+        # Not through sys.stdin, which passes on what is no text where the locale is C or POSIX.
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise InvalidRequest("What came on stdin is no text.") from error
-    if len(text) > _MOST_FILE_BYTES:
-        raise InvalidRequest(f"What came on stdin is longer than {_MOST_FILE_BYTES >> 10} KiB.")
     return text.removesuffix("\n").removesuffix("\r")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nearline._http import Http, quoted
-from nearline.errors import NotFound
+from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Node, Resource, Template
 
 _PROBE_S = 300.0
@@ -77,6 +77,8 @@ class Compute:
         `pod`: `node_selector`, `tolerations`, `priority_class` and `image_pull_secrets`.
         """
         resource, _, name = full_name.partition(".")
+        if not (resource and name):
+            raise InvalidRequest(f"'{full_name}' does not name a template.", hint="Write RESOURCE.NAME, as lab.small.")
         return Template.read(self._http.post("/compute/templates", {"resource": resource, "name": name, **shape}))
 
     def list_templates(self, *, project: str | None = None) -> Iterator[Template]:

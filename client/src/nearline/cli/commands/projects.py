@@ -64,7 +64,7 @@ def list_audit_entries(
         (formats.ago(entry.created_at), entry.actor_name, entry.action, f"{entry.target_kind} {entry.target_name}")
         for entry in entries
     ]
-    session.out.table(entries, ("WHEN", "WHO", "DID", "TO"), rows, empty="Nothing has been done yet.")
+    session.out.table(entries, ("WHEN", "WHO", "ACTION", "TO"), rows, empty="Nothing has been done yet.")
 
 
 @app.command("delete")
