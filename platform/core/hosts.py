@@ -113,6 +113,6 @@ def _find_single(name: str, known: Sequence[Host]) -> Host:
     matches = [host for host in known if name in {"", host.name, host.id}]
     if len(matches) != 1:
         names = ", ".join(sorted(f"{host.name} ({host.id})" for host in known))
-        which = f"There is no single host called '{name}'" if name else "There are several hosts"
-        raise InvalidInput(f"{which}. " + (f"Name one of these: {names}." if names else "No host has reported."))
+        which = f"There is no single host called '{name}'. " if name else "There are several hosts. " if known else ""
+        raise InvalidInput(which + (f"Name one of these: {names}." if names else "No host has reported."))
     return matches[0]

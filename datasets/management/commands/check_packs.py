@@ -6,6 +6,7 @@ from django.core.management.base import CommandError
 
 from accounts.actor import Actor
 from core.commands import PlatformCommand
+from datasets.engine.names import parse_reference
 from datasets.selectors import datasets
 from datasets.services import damage
 
@@ -21,8 +22,8 @@ class Command(PlatformCommand):
 
     def handle(self, *_args: object, dataset: str, **_options: object) -> None:
         """Run it. Ends with an error when something is damaged."""
-        project, _, name = dataset.partition("/")
-        record = datasets.get_dataset(actor=Actor.system("check"), project=project, name=name)
+        named = parse_reference(dataset)
+        record = datasets.get_dataset(actor=Actor.system("check"), project=named.project, name=named.dataset)
         damaged = damage.check_all_packs(record)
         for sha256 in damaged:
             self.stdout.write(sha256)

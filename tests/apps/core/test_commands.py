@@ -14,6 +14,22 @@ def test_every_command_of_ours_is_one_of_the_platform(name):
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("check_packs", "nope"), "'nope' does not name a dataset."),
+        (("give_up_host", ""), "No host has reported."),
+        (("give_up_host", "nope"), "There is no single host called 'nope'. No host has reported."),
+    ],
+)
+def test_a_name_that_is_none_is_told_as_that(words, sentence):
+    with pytest.raises(CommandError) as ended:
+        call_command(*words)
+
+    assert str(ended.value).startswith(sentence)
+
+
+@pytest.mark.django_db
 def test_an_error_of_the_platform_ends_a_command_with_its_message_and_hint():
     with pytest.raises(CommandError) as ended:
         call_command("check_packs", "team/nothing")

@@ -4,7 +4,7 @@ import glob
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +38,7 @@ _READERS: Mapping[str, Callable[[Path], Adoption]] = {
     "hf": hugging_face.read_folder,
     "lfs": lfs.read_repository,
 }
+_WRITTEN = ("dvc", "hf")
 _OWN_NAMES = {FOLDER_NAME, ".cnvrg"}
 _DISK_RESERVE = 0.05
 _SCAN_DEPTH = 3
@@ -285,6 +286,7 @@ class Folders:
         compared with the hashes that the tool knows first. Raises Failed, naming files that are missing or damaged.
         """
         target = self._datasets.parse(dataset)
+        _check_tool(source, _READERS)
         options = self._options(parallel, progress)
         with _as_client_errors():
             prefix = to_bytes(directory.strip("/"))
@@ -317,6 +319,7 @@ class Folders:
         that the tool cannot keep.
         """
         target = self._datasets.parse(dataset)
+        _check_tool(target_format, _WRITTEN)
         _check_is_new(into)
         is_dvc = target_format == "dvc"
         with _emptied_on_failure(into):
@@ -391,7 +394,11 @@ class Folders:
     def _options(self, parallel: int | None, progress: OnProgress, *, allow_collisions: bool = False) -> Options:
         policy = transfer_policy(self._http.policy.on_wait)
         options = Options(policy=policy, on_progress=progress, allow_collisions=allow_collisions)
-        return replace(options, threads=parallel) if parallel else options
+        if parallel is None:
+            return options
+        if parallel < 1:
+            raise InvalidRequest(f"{parallel} transfers cannot run at the same time: `parallel` is 1 or more.")
+        return replace(options, threads=parallel)
 
     def _server_of(self, folder: Folder) -> Server:
         if not is_same_server(folder.url, self._http.url):
@@ -423,6 +430,11 @@ def _as_client_errors() -> Iterator[None]:
         yield
     except ContentError as error:
         raise InvalidRequest(str(error), code=error.code, hint=error.hint) from error
+
+
+def _check_tool(name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise InvalidRequest(f"'{name}' is none of {', '.join(known)}.")
 
 
 def _check_is_new(into: Path) -> None:
