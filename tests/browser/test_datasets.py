@@ -107,6 +107,18 @@ def test_a_broken_connection_and_a_commit_of_somebody_else_lose_nothing(
     watched.complaints.clear()  # the browser notes the broken request and the status 409 in its console
 
 
+def test_the_size_of_a_file_with_a_long_name_is_in_sight(open_page, admin_state, dataset, tmp_path):
+    page = open_page(admin_state, width=390).page
+    page.goto(f"/datasets/demo/{dataset}/")
+    (tmp_path / ("x" * 150)).write_text("long\n")
+    bring(page, tmp_path / ("x" * 150))
+    page.goto(f"/datasets/demo/{dataset}/")
+
+    size = page.get_by_role("cell", name="5 B").bounding_box()
+
+    assert size["x"] + size["width"] <= 390
+
+
 def test_a_commit_is_cached_and_cleared_by_the_keyboard_alone(open_page, admin_state, product, sample):
     page = open_page(admin_state).page
     page.goto("/datasets/demo/digits/commits/")

@@ -270,7 +270,7 @@ def test_a_form_that_was_refused_leads_back_to_what_was_typed(open_page, admin_s
     dialog.get_by_label("Name").press("Enter")
 
     expect(page.locator("main")).to_contain_text("There is a dataset demo/digits already.")
-    page.get_by_role("button", name="Back to the form").click()
+    page.get_by_role("button", name="Go back").click()
 
     expect(dialog).to_be_visible()
     expect(dialog.get_by_label("Name")).to_have_value("digits")
@@ -294,7 +294,11 @@ def test_names_of_the_greatest_length_fit_a_phone(open_page, admin_state, produc
     too_wide["delete"] = page.evaluate(TOO_WIDE)
     page.goto("/?project=")
 
+    page.goto("/quotas/")
+    names = page.locator("td", has=page.get_by_title(name)).first.bounding_box()
+
     assert {path: pixels for path, pixels in too_wide.items() if pixels} == {}
+    assert names["width"] < PHONE["width"]
 
 
 @pytest.mark.parametrize("path", ["/settings/people/", "/settings/audit/", "/datasets/demo/digits/settings/"])
