@@ -23,7 +23,7 @@ from core.tasks import enqueue_on_commit
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_source
 from datasets.adapters.sites.registry import get_kind
 from datasets.engine.ports import SourceFiles
-from datasets.errors import InvalidSource, SourceInUse
+from datasets.errors import InvalidSource, InvalidStore, SourceInUse
 from datasets.models import (
     CacheSite,
     CacheSiteKind,
@@ -178,7 +178,10 @@ def _check_bucket(location: str, access_key: str, secret_key: str) -> bytes:
     """Return the keys of a bucket, encrypted; empty where none are known. Where datasets lie is no source."""
     from datasets.adapters.s3 import S3Location  # noqa: PLC0415 (boto3 takes long to load)
 
-    target = S3Location.parse(location)
+    try:
+        target = S3Location.parse(location)
+    except InvalidStore as error:
+        raise InvalidSource(error.message) from error
     credentials: dict[str, str] = {}
     for store in Store.objects.filter(kind=StoreKind.S3):
         other = S3Location.parse(store.location)

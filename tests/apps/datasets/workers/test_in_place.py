@@ -423,7 +423,8 @@ def test_only_a_permitted_project_imports_and_only_from_a_registered_place(sourc
     sources.set_source(actor=ROOT, name="nfs", projects=[])
     with pytest.raises(SourceNotFound):
         in_place.request_import(actor=ROOT, dataset=dataset, source="nfs", prefix="set")
-    for location in (str(folder.parent), f"{folder.parent}/store/datasets", "relative", "/does/not/exist"):
+    own = [str(folder.parent), f"{folder.parent}/store/datasets"]
+    for location in (*own, "relative", "/does/not/exist", "s3://lake?endpoint=foo"):
         with pytest.raises(InvalidSource):
             sources.set_source(actor=ROOT, name="wide", location=location)
     assert not InPlaceImport.objects.exists()
