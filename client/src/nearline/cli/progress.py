@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nearline.cli import formats
+from nearline.cli import allocator, formats
 from nearline.cli.output import Output, say
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ _LINE_EVERY_S = 5.0
 @contextmanager
 def progress_of(out: Output) -> "Iterator[OnProgress]":
     """Give out a callback that shows progress on stderr in the way that suits it; nothing when quiet."""
+    # Whatever shows its progress may move much.
+    allocator.keep_large_pieces_apart()
     if out.is_quiet:
         yield lambda _progress: None
     elif sys.stderr.isatty():
