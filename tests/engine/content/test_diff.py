@@ -198,6 +198,19 @@ def test_a_patched_tree_of_many_ranges_is_the_tree_that_is_built_anew(added, rem
     assert {row.range_id for row in patched.ranges} <= patched.objects.keys() | tree.objects.keys()
 
 
+@pytest.mark.parametrize(
+    "name", [b"%06dx", b"000000%06d", b"9%06d"], ids=["in all ranges", "in the first", "behind the last"]
+)
+def test_more_changes_than_a_range_has_files_may_come_one_by_one(name):
+    tree = manifest.build_tree(MANY[:9000])
+    changes = [Change(path, None, file_entry(path)) for path in (name % number for number in range(9100))]
+
+    patched = patch.patch_tree(tree.ranges, iter(changes), Ranges(tree).load)
+
+    assert [row.files for row in tree.ranges] == [4038, 3072, 1890]
+    assert patched.root == manifest.build_tree(diff.apply_changes(MANY[:9000], changes)).root
+
+
 @settings(max_examples=25)
 @given(
     st.dictionaries(

@@ -86,9 +86,10 @@ def diff_entries(base: Iterable[Entry], other: Iterable[Entry]) -> Iterator[Chan
 
 def merge_changes(ours: Iterable[Change], theirs: Iterable[Change]) -> MergeResult:
     """Merge the changes of two sides, each sorted and made from the same base."""
-    ours, theirs = list(ours), list(theirs)
+    theirs = list(theirs)
     if not theirs:
         return MergeResult([], [])
+    ours = list(ours)
     present = {change.path for change in (*ours, *theirs) if change.after is not None}
     clashing = {path for clash in find_clashes(sorted(present)) for path in clash.names}
     result = MergeResult([], [])

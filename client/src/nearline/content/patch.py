@@ -1,7 +1,8 @@
 """A changed tree at the price of its change: only the ranges around changed paths are read, cut and encoded again."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import chain, groupby, islice
 
 from nearline.content.diff import Change, apply_changes
 from nearline.content.entries import check_entries
@@ -22,31 +23,35 @@ from nearline.content.range_codec import read_columns
 from nearline.content.range_deltas import encode_short_delta
 
 
-def patch_tree(ranges: Sequence[RootRange], changes: Sequence[Change], load_range: LoadRange) -> Tree:
+def patch_tree(ranges: Sequence[RootRange], changes: Iterable[Change], load_range: LoadRange) -> Tree:
     """Return the tree of `ranges` after the sorted changes: the same as encoding all its entries from the start.
 
     `objects` of the result holds only what `ranges` does not have; `deltas` are based on `ranges`, or on what these are
     based on. Raises BadPath or BadManifest.
     """
     patched = _PatchedTree({row.range_id for row in ranges}, load_range)
-    paths = [change.path for change in changes]
-    taken = 0
+    # A change belongs to the first range that does not end before it; the last takes all that is left.
+    ends = [row.last_path for row in ranges[:-1]]
+    groups = groupby(changes, key=lambda change: bisect_left(ends, change.path))
+    nothing = len(ranges), iter(())
+    place, mine = next(groups, nothing)
     for index, row in enumerate(ranges):
-        # A change belongs to the first range that does not end before it; the last takes all that is left.
-        end = bisect_right(paths, row.last_path) if index < len(ranges) - 1 else len(changes)
-        mine, taken = changes[taken:end], end
-        if not mine and patched.is_at_cut:
+        if index != place and patched.is_at_cut:
             # Cutting is independent of what came before a cut, so an untouched range ends where it ended.
             patched.rows.append(row)
             continue
         entries = patched.open(row.range_id)
-        changed = _change_plain_files(entries, mine) if patched.is_at_cut else None
+        # As many as the range has files may change it by its columns; more are not held at once.
+        first = list(islice(mine, row.files + 1)) if index == place else []
+        changed = _change_plain_files(entries, first) if patched.is_at_cut and len(first) <= row.files else None
         if changed is not None and is_whole_range(changed.paths, is_last=index == len(ranges) - 1):
             patched.store(changed)
         else:
-            patched.add(apply_changes(entries, mine))
+            patched.add(apply_changes(entries, chain(first, mine) if index == place else ()))
+        if index == place:
+            place, mine = next(groups, nothing)
     if not ranges:
-        patched.add(apply_changes((), changes))
+        patched.add(apply_changes((), mine))
     return patched.finish()
 
 

@@ -61,9 +61,9 @@ def test_places_of_blobs_are_kept_until_they_are_forgotten(tmp_path):
     cache.close()
     cache = StatCache(tmp_path / "cache.db")
 
-    assert cache.list_stored() == blobs
+    assert list(cache.list_stored()) == blobs
     cache.forget_stored([b"p"])
-    assert cache.list_stored() == blobs[1:]
+    assert list(cache.list_stored()) == blobs[1:]
     cache.forget_stored()
-    assert cache.list_stored() == []
+    assert list(cache.list_stored()) == []
     cache.close()

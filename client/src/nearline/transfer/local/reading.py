@@ -5,7 +5,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from nearline.content import chunking
 from nearline.content.hashing import file_id, new_hasher
@@ -16,7 +16,12 @@ _READS = 5
 # Small files are read in groups: handing each to a thread on its own would cost more than reading it.
 _GROUP_BYTES = 1 << 20
 _GROUP_FILES = 64
+_GROUP_ROWS = 1024
 _GROUPS_AHEAD = 16
+# The largest file that is read at once for each of four threads.
+_BYTES_AHEAD = 64 << 20
+_T = TypeVar("_T")
+_Rows: TypeAlias = list[tuple[_T, LocalFile | None]]
 
 
 class Content(NamedTuple):
@@ -27,19 +32,33 @@ class Content(NamedTuple):
     data: bytes | None
 
 
-def read_ahead(root: bytes, files: Iterable[LocalFile], threads: int) -> Iterator[Content | None]:
-    """Yield the content of each file in order, None for one that is gone; at most about 16 MiB are read ahead."""
-    waiting: deque[Future[list[Content | None]]] = deque()
+def read_ahead(
+    root: bytes, rows: Iterable[tuple[_T, LocalFile | None]], threads: int
+) -> Iterator[tuple[_T, LocalFile | None, Content | None]]:
+    """Yield the rows in order, each with the content of its file: None for one that is gone, or where there is none.
+
+    At most 80 MiB are read ahead, and 17,408 rows.
+    """
+    waiting: deque[tuple[_Rows[_T], int, Future[list[Content | None]]]] = deque()
+    ahead_bytes = 0
+
+    def take_first() -> Iterator[tuple[_T, LocalFile | None, Content | None]]:
+        nonlocal ahead_bytes
+        group, size, future = waiting.popleft()
+        ahead_bytes -= size
+        return ((row, file, content) for (row, file), content in zip(group, future.result(), strict=True))
+
     with ThreadPoolExecutor(threads, thread_name_prefix="read") as pool:
         try:
-            for group in _group(files):
-                waiting.append(pool.submit(_read_group, root, group))
-                if len(waiting) > _GROUPS_AHEAD:
-                    yield from waiting.popleft().result()
+            for group, size in _group(rows):
+                waiting.append((group, size, pool.submit(_read_group, root, group)))
+                ahead_bytes += size
+                while len(waiting) > _GROUPS_AHEAD or ahead_bytes > _BYTES_AHEAD:
+                    yield from take_first()
             while waiting:
-                yield from waiting.popleft().result()
+                yield from take_first()
         finally:
-            for future in waiting:
+            for *_, future in waiting:
                 future.cancel()
 
 
@@ -114,21 +133,24 @@ def hash_file(root: bytes, file: LocalFile) -> Content | None:
     return large[0] if large else None
 
 
-def _read_group(root: bytes, group: list[LocalFile]) -> list[Content | None]:
-    return [read_small(root, file) for file in group]
+def _read_group(root: bytes, group: _Rows[_T]) -> list[Content | None]:
+    return [read_small(root, file) if file is not None else None for _, file in group]
 
 
-def _group(files: Iterable[LocalFile]) -> Iterator[list[LocalFile]]:
-    group: list[LocalFile] = []
-    size = 0
-    for file in files:
-        group.append(file)
-        size += file.size
-        if size >= _GROUP_BYTES or len(group) >= _GROUP_FILES:
-            yield group
-            group, size = [], 0
+def _group(rows: Iterable[tuple[_T, LocalFile | None]]) -> Iterator[tuple[_Rows[_T], int]]:
+    """Yield the rows in groups, each with the number of bytes that reading it takes."""
+    group: _Rows[_T] = []
+    files = size = 0
+    for row in rows:
+        group.append(row)
+        if (file := row[1]) is not None:
+            files += 1
+            size += 0 if chunking.is_chunked(file.size) else file.size
+        if size >= _GROUP_BYTES or files == _GROUP_FILES or len(group) == _GROUP_ROWS:
+            yield group, size
+            group, files, size = [], 0, 0
     if group:
-        yield group
+        yield group, size
 
 
 def _restless(file: LocalFile) -> Failed:

@@ -16,6 +16,7 @@ from nearline.content.manifest import RangeEntries, RootRange
 from nearline.content.range_entries import cut_ids
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.kept_ranges import load_kept_range
+from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.processes import share
 from nearline.transfer.local.statcache import CachedFile, CachedRow, StatCache
 from nearline.transfer.local.walk import LocalFile, Skipped, Walk, normal_mode
@@ -58,7 +59,7 @@ class Scan:
 
     files: int
     size_bytes: int
-    suspects: list[Suspect]
+    suspects: PackedRows[Suspect]
     removed: list[Entry]
     skipped: list[Skipped]
     stretches: list[Stretch] = field(default_factory=list)
@@ -95,7 +96,7 @@ class Findings(NamedTuple):
 
     files: int
     size_bytes: int
-    suspects: list[Suspect]
+    suspects: PackedRows[Suspect]
     removed: list[Entry]
     skipped: list[Skipped]
     stretches: list[Stretch]
@@ -139,6 +140,9 @@ def scan_folder(
         findings = sharing.share(_cut(tree, sharing.processes), here.scan, elsewhere.scan, sharing.processes)
     all_files, sizes, suspects, removed, skipped, stretches, kept_parts, stale_paths = zip(*findings, strict=True)
     files = sum(all_files)
+    all_suspects = PackedRows[Suspect]()
+    for part in suspects:
+        all_suspects.take_over(part)
     if meter is not None:
         meter.show(files=files, size_bytes=0)
     if cache is not None:
@@ -150,7 +154,7 @@ def scan_folder(
     return Scan(
         files,
         sum(sizes),
-        list(chain.from_iterable(suspects)),
+        all_suspects,
         [
             entry
             for entry in chain.from_iterable(removed)
@@ -194,7 +198,7 @@ class _Scanner:
             self._walk = Walk(self.root, self.rules)
         cache, walk = self.cache, self._walk
         count = _Count(self.meter)
-        findings = Findings(0, 0, [], [], [], [], {}, [])
+        findings = Findings(0, 0, PackedRows(), [], [], [], {}, [])
         _, _, suspects, removed, skipped, stretches, digests, stale_paths = findings
         after = part.after
         for row in part.ranges:
@@ -311,7 +315,9 @@ def _with_known_ids(
         stale_paths.extend(late.path for late in chain((cached,), cached_files))
 
 
-def _compare(files: Iterable[_Known], entries: Iterable[Entry], suspects: list[Suspect], removed: list[Entry]) -> None:
+def _compare(
+    files: Iterable[_Known], entries: Iterable[Entry], suspects: PackedRows[Suspect], removed: list[Entry]
+) -> None:
     rest = iter(entries)
     entry = next(rest, None)
     for file, content_id in files:

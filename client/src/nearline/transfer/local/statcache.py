@@ -133,10 +133,10 @@ class StatCache:
                 ((blob.content_id, blob.pack, blob.offset, blob.size) for blob in blobs),
             )
 
-    def list_stored(self) -> list[BlobRef]:
-        """Return the blobs that were stored since the last commit."""
+    def list_stored(self) -> Iterator[BlobRef]:
+        """Yield the blobs that were stored since the last commit."""
         with self._lock:
-            return list(map(BlobRef._make, self._database.execute("SELECT * FROM stored")))
+            yield from map(BlobRef._make, self._database.execute("SELECT * FROM stored"))
 
     def forget_stored(self, packs: Iterable[bytes] | None = None) -> None:
         """Drop the notes about these packs; about all, once they are part of a commit."""

@@ -60,8 +60,8 @@ class Upload:
 class Journal(Protocol):
     """Remembers between two programs where blobs lie that are stored but not yet part of a commit."""
 
-    def list_stored(self) -> Sequence[BlobRef]:
-        """Return the blobs that were stored since the last commit."""
+    def list_stored(self) -> Iterable[BlobRef]:
+        """Yield the blobs that were stored since the last commit."""
 
     def note_stored(self, blobs: Iterable[BlobRef]) -> None:
         """Note where blobs lie."""
@@ -94,9 +94,9 @@ class PackSender:
         self._meter = meter
         self._builder = PackBuilder(target_bytes)
         self._pending: set[bytes] = set()
-        stored = journal.list_stored() if journal else []
-        self._journaled = {blob.content_id for blob in stored}
-        for blob in stored:
+        self._journaled: set[bytes] = set()
+        for blob in journal.list_stored() if journal else ():
+            self._journaled.add(blob.content_id)
             known.add_blob(blob)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="send")
         # A pack is only begun when a slot to send it is free.

@@ -27,7 +27,7 @@ from nearline.transfer.remote.objects import SignedPacks
 from nearline.transfer.remote.server import Server
 from nearline.transfer.sync import local_changes
 from nearline.transfer.sync.collector import collecting_rarely
-from nearline.transfer.sync.local_changes import Sending
+from nearline.transfer.sync.local_changes import Changes, Sending
 from nearline.transfer.sync.options import Options
 
 
@@ -100,7 +100,7 @@ class LinkedFolder:
 
     def find_changes(
         self, scan: Scan, phase: str, *, sending: Sending | None = None, meter: Meter | None = None
-    ) -> list[Change]:
+    ) -> Changes:
         """Return what really changed, sending it where `sending` says."""
         meter = meter or self.meter(scan, phase)
         threads = self.options.threads

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import tee
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from nearline.content.diff import Change
 from nearline.content.entries import Entry, EntryKind, new_symlink
 from nearline.content.hashing import EMPTY_ID
 from nearline.transfer.local import reading
+from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.scan import Scan, Suspect, is_same
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.walk import LocalFile
@@ -38,6 +38,31 @@ class _Draft(NamedTuple):
     blob_ids: Sequence[bytes]
 
 
+class Changes:
+    """The changes of a folder in the order of its paths. Each is made when it is asked for.
+
+    Its entry says where content lies that is known then, if `known` is given.
+    """
+
+    def __init__(self, drafts: PackedRows[_Draft], removed: list[Entry], known: KnownContent | None) -> None:
+        self._drafts = drafts
+        self._removed = sorted(removed, key=attrgetter("path"))
+        self._known = known
+
+    def __len__(self) -> int:
+        return len(self._drafts) + len(self._removed)
+
+    def __iter__(self) -> Iterator[Change]:
+        known, removed = self._known, deque(self._removed)
+        for entry, before, blob_ids in self._drafts:
+            while removed and removed[0].path < entry.path:
+                yield _removal(removed.popleft())
+            if known is not None and entry.kind is EntryKind.FILE and entry.size > 0:
+                entry = entry._replace(blobs=blobs_of(known, blob_ids or (entry.content_id,)))  # noqa: PLW2901
+            yield Change(entry.path, before, entry)
+        yield from map(_removal, removed)
+
+
 def needs_reading(suspect: Suspect) -> bool:
     """Return whether a file has content that may have to be read."""
     return suspect.file.kind is EntryKind.FILE and suspect.file.size > 0
@@ -51,47 +76,35 @@ def find_changes(
     threads: int,
     meter: Meter,
     sending: Sending | None = None,
-) -> list[Change]:
-    """Return the changes that a scan suspects and that are real, sorted by path.
+) -> Changes:
+    """Return the changes that a scan suspects and that are real.
 
     With `sending`, the content of every changed file is stored afterwards and the entries say where; without it they
     do not. The scan's suspects are dropped as they are read. Raises Failed for files that cannot be read.
     """
-    drafts: deque[_Draft] = deque()
-    removed = [Change(entry.path, entry, None) for entry in scan.removed]
+    drafts = PackedRows[_Draft]()
+    removed = list(scan.removed)
     reader = _Reader(root, cache, threads, meter, sending=sending, unsettled=scan.unsettled)
     for suspect, file, content_id, blob_ids in reader.read(scan.suspects):
         if file is None:
             # It left after it was seen.
             if suspect.before is not None:
-                removed.append(Change(suspect.before.path, suspect.before, None))
+                removed.append(suspect.before)
         elif suspect.before is None or not is_same(file, content_id, suspect.before):
             drafts.append(_Draft(_entry(file, content_id), suspect.before, blob_ids))
     if sending is not None:
         sending.sender.finish()
-    known = sending.known if sending else None
-    changes = removed
-    while drafts:
-        # One leaves as the other comes: of a million files, each takes some 300 MB.
-        entry, before, blob_ids = drafts.popleft()
-        if known is not None and entry.kind is EntryKind.FILE and entry.size > 0:
-            entry = entry._replace(blobs=blobs_of(known, blob_ids or (entry.content_id,)))
-        changes.append(Change(entry.path, before, entry))
-    changes.sort(key=attrgetter("path"))
-    return changes
+    return Changes(drafts, removed, sending.known if sending else None)
+
+
+def _removal(entry: Entry) -> Change:
+    return Change(entry.path, entry, None)
 
 
 def _entry(file: LocalFile, content_id: bytes) -> Entry:
     if file.kind is EntryKind.SYMLINK:
         return new_symlink(file.path, file.target, file.mtime_ns)
     return Entry(file.path, file.mode, file.size, file.mtime_ns, content_id)
-
-
-def _take_all(suspects: list[Suspect]) -> Iterator[Suspect]:
-    """Yield all in order, and leave none of them behind."""
-    suspects.reverse()
-    while suspects:
-        yield suspects.pop()
 
 
 class _Reader:
@@ -113,16 +126,13 @@ class _Reader:
         self._unsettled = unsettled
         self._hashed: list[tuple[LocalFile, bytes]] = []
 
-    def read(self, suspects: list[Suspect]) -> Iterator[tuple[Suspect, LocalFile | None, bytes, Sequence[bytes]]]:
+    def read(self, suspects: PackedRows[Suspect]) -> Iterator[tuple[Suspect, LocalFile | None, bytes, Sequence[bytes]]]:
         """Yield each suspect with what it is now (None when it left), its content id and the ids of its blobs."""
-        to_read = [needs_reading(suspect) and not self._is_known(suspect) for suspect in suspects]
-        ahead, rows = tee(zip(_take_all(suspects), to_read, strict=True))
-        files = (suspect.file for suspect, must in ahead if must)
-        contents = reading.read_ahead(self._root, files, self._threads)
+        rows = ((suspect, suspect.file if self._must_read(suspect) else None) for suspect in suspects.take_all())
         try:
-            for suspect, must in rows:
-                if must:
-                    yield self._take(suspect, next(contents))
+            for suspect, file, content in reading.read_ahead(self._root, rows, self._threads):
+                if file is not None:
+                    yield self._take(suspect, content)
                     continue
                 content_id = suspect.content_id or EMPTY_ID
                 self._meter.add(files=1, size_bytes=suspect.file.size)
@@ -130,11 +140,11 @@ class _Reader:
         finally:
             self._remember(at_least=1)
 
-    def _is_known(self, suspect: Suspect) -> bool:
-        """Return whether a file can be committed without reading it: its content id is known, and so is its place."""
-        if suspect.content_id is None:
-            return False
-        return self._sending is None or self._sending.known.find_file(suspect.content_id) is not None
+    def _must_read(self, suspect: Suspect) -> bool:
+        """Return whether a file cannot be committed unread: its content id is not known, or its place is not."""
+        if not needs_reading(suspect) or suspect.content_id is None:
+            return needs_reading(suspect)
+        return self._sending is not None and self._sending.known.find_file(suspect.content_id) is None
 
     def _blob_ids(self, content_id: bytes) -> Sequence[bytes]:
         blobs = self._sending.known.find_file(content_id) if self._sending else None

@@ -6,14 +6,13 @@ from nearline.content.diff import Change, Conflict
 from nearline.content.entries import Entry
 
 
-def changes_to_commit(ours: Sequence[Change], theirs: Sequence[Change], conflicts: Iterable[Conflict]) -> list[Change]:
+def changes_to_commit(ours: Iterable[Change], theirs: Iterable[Change], conflicts: Iterable[Conflict]) -> list[Change]:
     """Return what turns their tree into the merged one: our changes, of which those in conflict win."""
-    if not theirs:
-        return list(ours)
     their_changes = {change.path: change for change in theirs}
-    our_paths = {change.path for change in ours}
+    our_paths = set()
     result = []
     for change in ours:
+        our_paths.add(change.path)
         their = their_changes.get(change.path)
         there = their.after if their is not None else change.before
         if not _is_same(there, change.after):
@@ -27,7 +26,7 @@ def changes_to_commit(ours: Sequence[Change], theirs: Sequence[Change], conflict
     return sorted(result, key=lambda change: change.path)
 
 
-def changes_to_restore(ours: Sequence[Change], theirs: Sequence[Change]) -> tuple[list[Change], list[Change]]:
+def changes_to_restore(ours: Iterable[Change], theirs: Sequence[Change]) -> tuple[list[Change], list[Change]]:
     """Return both sides so that what is missing here counts as something to fetch, not as something removed."""
     remaining = [change for change in ours if change.after is not None]
     their_paths = {change.path for change in theirs}

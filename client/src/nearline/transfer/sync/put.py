@@ -15,6 +15,7 @@ from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
 from nearline.transfer.local import reading
 from nearline.transfer.local.ignore import IgnoreRules
+from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.scan import Scan, Suspect
 from nearline.transfer.local.walk import EMPTY_FOLDER, LocalFile, Skipped, cannot, describe, walk
 from nearline.transfer.progress import Meter
@@ -195,9 +196,9 @@ class _Put:
 
 def list_suspects(
     files: Mapping[bytes, Path], skipped: list[Skipped]
-) -> tuple[list[Suspect], dict[bytes, list[bytes]]]:
+) -> tuple[PackedRows[Suspect], dict[bytes, list[bytes]]]:
     """Return the files to read, by their place on this machine, and the paths in the tree of each place."""
-    suspects: list[Suspect] = []
+    suspects: dict[bytes, Suspect] = {}
     names: dict[bytes, list[bytes]] = {}
     for path, source in sorted(files.items()):
         try:
@@ -206,12 +207,12 @@ def list_suspects(
         except BadPath as error:
             skipped.append(Skipped(path, error.why))
             continue
-        suspects.append(Suspect(status, None, None))
+        suspects[status.path] = Suspect(status, None, None)
         names.setdefault(status.path, []).append(path)
-    return list({suspect.file.path: suspect for suspect in suspects}.values()), names
+    return PackedRows(suspects.values()), names
 
 
-def _index_copies(suspects: Sequence[Suspect]) -> FindCopies:
+def _index_copies(suspects: Iterable[Suspect]) -> FindCopies:
     contents = (reading.hash_file(b"", suspect.file) for suspect in suspects if suspect.file.kind is EntryKind.FILE)
     known = {content.content_id: Path(os.fsdecode(b"/" + content.file.path)) for content in contents if content}
     return lambda content_id, _entry: [known[content_id]] if content_id in known else []

@@ -5,7 +5,7 @@ the fetched commit only after its changes are in the folder, and to the new comm
 starts again finds what was done by comparing, and does the rest.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from nearline.content.diff import Change, diff_roots, merge_changes
 from nearline.content.manifest import RootRange
@@ -17,6 +17,7 @@ from nearline.transfer.local.workspace import State, Workspace
 from nearline.transfer.remote.server import Server
 from nearline.transfer.sync import local_changes
 from nearline.transfer.sync.folder import LinkedFolder
+from nearline.transfer.sync.local_changes import Changes
 from nearline.transfer.sync.merging import changes_to_commit, changes_to_restore
 from nearline.transfer.sync.options import Options
 from nearline.transfer.sync.outcome import Outcome, show_paths, show_skipped
@@ -67,7 +68,7 @@ def download_folder(
             head = Head(commit.id, commit.root)
         base, target = folder.load_trees(state.root, head.root)
         scan = folder.scan(base)
-        ours = folder.find_changes(scan, "Checking")
+        ours: Iterable[Change] = folder.find_changes(scan, "Checking")
         theirs = list(diff_roots(base, target, folder.manifests.load_range))
         if ref is not None:
             ours, theirs = changes_to_restore(ours, theirs)
@@ -123,11 +124,11 @@ class _Sync:
             {entry.path for entry in scan.removed},
         )
         self._publisher.heal(head_tree, folder.index_copies)
-        ours = self._send_changes(scan, [base_tree, head_tree])
+        ours: Changes | list[Change] = self._send_changes(scan, [base_tree, head_tree])
         for _ in range(_RACES):
             theirs = list(diff_roots(base_tree, head_tree, folder.manifests.load_range))
             merged = merge_changes(ours, theirs)
-            mine = changes_to_commit(ours, theirs, merged.conflicts)
+            mine = changes_to_commit(ours, theirs, merged.conflicts) if theirs else ours
             if self._fetch and base != head:
                 applied = folder.apply(merged.changes, merged.conflicts, head_tree)
                 self._note(applied)
@@ -136,7 +137,7 @@ class _Sync:
             elif merged.conflicts:
                 raise _overtaken(merged.conflicts[0].path, head)
             if not mine:
-                return self._outcome(scan, None, [])
+                return self._outcome(scan, None)
             try:
                 commit = self._publisher.publish(head, head_tree, mine, self._message)
             except Conflict as error:
@@ -149,7 +150,7 @@ class _Sync:
             if base == head:
                 folder.finish(State(commit.id, commit.root), scan if base == scanned else None)
             folder.cache.forget_stored()
-            return self._outcome(scan, commit, mine)
+            return self._outcome(scan, commit)
         raise Conflict("Others commit faster than this sync can follow.", code="client.overtaken", hint="Try again.")
 
     def _check_names(self, tree: Sequence[RootRange], added: set[bytes], removed: set[bytes]) -> None:
@@ -157,7 +158,7 @@ class _Sync:
         kinds = () if self._folder.options.allow_collisions else ("fold",)
         check_names(tree, added, removed, self._folder.manifests, kinds=kinds)
 
-    def _send_changes(self, scan: Scan, trees: Sequence[Sequence[RootRange]]) -> list[Change]:
+    def _send_changes(self, scan: Scan, trees: Sequence[Sequence[RootRange]]) -> Changes:
         """Store the content of what changed here and return the changes, which say where it lies."""
         folder = self._folder
         if not any(map(local_changes.needs_reading, scan.suspects)):
@@ -177,10 +178,10 @@ class _Sync:
             before.removed + applied.removed,
         )
 
-    def _outcome(self, scan: Scan, commit: Commit | None, mine: Sequence[Change]) -> Outcome:
+    def _outcome(self, scan: Scan, commit: Commit | None) -> Outcome:
         return Outcome(
             commit=commit,
-            files_uploaded=sum(change.after is not None for change in mine),
+            files_uploaded=commit.added + commit.changed if commit else 0,
             bytes_uploaded=self._bytes_sent,
             packs_healed=self._publisher.healing.healed,
             damaged=show_paths(self._publisher.healing.files),

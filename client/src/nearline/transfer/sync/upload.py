@@ -3,7 +3,7 @@
 import os
 import socket
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -86,7 +86,7 @@ class Publisher:
         with sender:
             yield Sending(sender, known)
 
-    def publish(self, head: Head, ranges: Sequence[RootRange], changes: Sequence[Change], message: str) -> Commit:
+    def publish(self, head: Head, ranges: Sequence[RootRange], changes: Iterable[Change], message: str) -> Commit:
         """Commit the tree of `head` with these changes on top.
 
         Raises Conflict: `datasets.stale_parent` when the branch is elsewhere now, `datasets.pack_missing`.
@@ -160,12 +160,13 @@ def check_names(
     """
     if not added or not kinds:
         return
-    paths: set[bytes] = set()
-    if sum(row.files for row in ranges) <= _NAMES_LOOKED_AT + _NAMES_PER_ADDED * len(added):
+    names = added
+    if ranges and sum(row.files for row in ranges) <= _NAMES_LOOKED_AT + _NAMES_PER_ADDED * len(added):
         paths = {path for row in ranges for path in manifests.load_range(row.range_id).paths}
+        names = paths.difference(removed).union(added)
     collisions = [
         collision
-        for collision in find_collisions(sorted(paths.difference(removed).union(added)))
+        for collision in find_collisions(sorted(names))
         if collision.kind in kinds
         # Names that the tree has already were allowed before.
         and (collision.kind == "clash" or not all(_is_in(ranges, manifests, name) for name in collision.names))
@@ -180,10 +181,16 @@ def check_names(
         )
 
 
-def names_of(changes: Sequence[Change]) -> tuple[set[bytes], set[bytes]]:
+def names_of(changes: Iterable[Change]) -> tuple[set[bytes], set[bytes]]:
     """Return the paths that changes add, and those that they remove."""
-    added = {change.path for change in changes if change.before is None and change.after is not None}
-    return added, {change.path for change in changes if change.after is None}
+    added: set[bytes] = set()
+    removed: set[bytes] = set()
+    for path, before, after in changes:
+        if after is None:
+            removed.add(path)
+        elif before is None:
+            added.add(path)
+    return added, removed
 
 
 def _is_in(ranges: Sequence[RootRange], manifests: Manifests, name: bytes) -> bool:
