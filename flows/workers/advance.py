@@ -39,7 +39,8 @@ def advance_run(run_id: str) -> None:
     token = run.lease_token
     try:
         with ADVANCE_SECONDS.time():
-            while _advance_once(run, token):
+            after: str | None = ""
+            while (after := _advance_once(run, token, after)) is not None:
                 run = snapshots.get_run(run_id)
     except LeaseLost:
         return
@@ -50,19 +51,20 @@ def advance_run(run_id: str) -> None:
         raise
 
 
-def _advance_once(run: Run, token: str) -> bool:
-    """Make one plan and write it. Return whether to look again, which the lease is kept for; else it is released.
+def _advance_once(run: Run, token: str, after: str) -> str | None:
+    """Make one plan and write it. Return behind which attempt to look next (empty: at all); the lease is kept for that.
 
-    A plan follows all consequences by itself; only new inputs to stage, and news meanwhile, need another look.
+    None: there is nothing left, and the lease is released. A plan follows all consequences by itself; only new inputs
+    to stage, news meanwhile, and news of many attempts need another look.
     """
     if run.has_ended:
         leases.release(Run.objects.filter(pk=run.pk), token)
-        return False
+        return None
     has_data = specs.graph_of(run.version_id).has_data
     if has_data:
         staging.reconcile_inputs(run.pk)
     now = clock.now()
-    news = snapshots.read_news(run, now)
+    news = snapshots.read_news(run, now, after=after)
     if snapshots.may_forecast(run) or len(news.ended_jobs) > _MANY_LOGS:
         leases.renew(Run.objects.filter(pk=run.pk), token, for_s=_LONG_LEASE_S)
     ended = _settle(run, news)
@@ -77,7 +79,15 @@ def _advance_once(run: Run, token: str) -> bool:
     if any(isinstance(transition, Finish) for transition in transitions):
         loaded = snapshots.with_storing(loaded)
         transitions = planner.plan(loaded.snapshot, now)
-    return apply.apply(loaded, transitions, token=token, now=now, looks_again_on_change=has_data)
+    looks_again = apply.apply(
+        loaded,
+        transitions,
+        token=token,
+        now=now,
+        looks_again=bool(news.go_on_after),
+        looks_again_on_change=has_data,
+    )
+    return news.go_on_after if looks_again else None
 
 
 def _settle(run: Run, news: News) -> Ended:

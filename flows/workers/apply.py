@@ -62,19 +62,20 @@ def apply(
     *,
     token: str,
     now: datetime,
+    looks_again: bool = False,
     looks_again_on_change: bool = False,
 ) -> bool:
     """Write a plan, and release the lease; or keep it and return True, if the run is to be looked at again.
 
-    That is so when somebody woke or cancelled the run since it was loaded, and, where asked for, when anything but
-    reminders changed. Raises LeaseLost, and then nothing is written.
+    That is so when somebody woke or cancelled the run since it was loaded, and, where asked for, in any case or when
+    anything but reminders changed. Raises LeaseLost, and then nothing is written.
     """
     writer = _Writer(loaded, now)
     for transition in transitions:
         writer.note(transition)
     writer.prepare()
     with transaction.atomic():
-        return writer.write(token, looks_again=looks_again_on_change and writer.has_changed)
+        return writer.write(token, looks_again=looks_again or (looks_again_on_change and writer.has_changed))
 
 
 def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:

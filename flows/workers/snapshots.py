@@ -55,17 +55,24 @@ _JOB_MOVED = (
 _JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
 
 
+MOST_NEWS = 1000
+"""So many attempts are looked at together: thousands may end at once, and each takes some 20 KB meanwhile."""
+
 JobTimes = tuple[datetime | None, datetime | None]
 """When a job began to run, and when it ended."""
 
 
 @dataclass(frozen=True)
 class News:
-    """The live attempts of a run about which there is news, and their jobs and the status of these, by id."""
+    """The live attempts of a run about which there is news, and their jobs and the status of these, by id.
+
+    Attempts behind `go_on_after` may have news too; empty: there are none.
+    """
 
     attempts: Sequence[Attempt]
     jobs: Mapping[str, Any]
     statuses: Mapping[str, JobStatus]
+    go_on_after: str = ""
 
     @property
     def ended_jobs(self) -> Mapping[str, Any]:
@@ -142,16 +149,23 @@ def _live_attempts(run_id: str) -> QuerySet[Attempt]:
 
 
 @prepared
-def _attempts_with_news(run_id: str, now: datetime) -> QuerySet[Attempt]:
-    live = Attempt.objects.filter(run=run_id, is_live=True).select_related("step")
-    return live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
+def _attempts_with_news(run_id: str, now: datetime, after: str) -> QuerySet[Attempt]:
+    live = Attempt.objects.filter(run=run_id, is_live=True, pk__gt=after).select_related("step")
+    with_news = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
+    return with_news.order_by("pk")[:MOST_NEWS]
 
 
-def read_news(run: Run, now: datetime) -> News:
-    """Return the live attempts of a run with news; all of them when the run is cancelled."""
-    attempts = _attempts_with_news(run.pk, now) if run.cancel_requested_at is None else _live_attempts(run.pk)
+def read_news(run: Run, now: datetime, *, after: str = "") -> News:
+    """Return the next live attempts of a run with news behind an attempt; all of them when the run is cancelled."""
+    go_on_after = ""
+    if run.cancel_requested_at is None:
+        attempts = _attempts_with_news(run.pk, now, after)
+        if len(attempts) == MOST_NEWS:
+            go_on_after = attempts[-1].pk
+    else:
+        attempts = _live_attempts(run.pk)
     rows = jobs.list_for_reading({attempt.job_id for attempt in attempts if attempt.job_id is not None})
-    return News(attempts, rows, jobs.states_of_jobs(rows.values()))
+    return News(attempts, rows, jobs.states_of_jobs(rows.values()), go_on_after)
 
 
 def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool = False) -> Loaded:

@@ -4,13 +4,14 @@ from pathlib import Path
 import pytest
 
 from compute.models import Job
+from compute.workers import observe
 from core import clock, leases
 from core.models import Failure
 from experiments.models import Experiment
 from flows.engine import planner
 from flows.models import Attempt, Run, RunEvent, Step
 from flows.services import runs
-from flows.workers import advance
+from flows.workers import advance, handover, snapshots
 from tests.factories.flows import World, newest_attempt, state_of, states
 
 CHAIN = """
@@ -255,6 +256,30 @@ def test_a_retry_runs_what_did_not_succeed_again_and_keeps_the_rest(world: World
     assert [attempt.number for attempt in Attempt.objects.filter(step__key="b").order_by("number")] == [1, 2]
 
 
+def test_attempts_that_end_at_once_are_looked_at_in_parts_by_one_call(world: World, member, project, monkeypatch):
+    monkeypatch.setattr(snapshots, "MOST_NEWS", 2)
+    monkeypatch.setattr(snapshots._attempts_with_news, "_reads", {})
+    settled, inspect = [], handover.inspect_ended
+
+    def note(run, attempts, jobs):
+        settled.append(len(jobs))
+        return inspect(run, attempts, jobs)
+
+    monkeypatch.setattr(handover, "inspect_ended", note)
+    run = world.start(member, project, "flow: f\nsteps: [{name: a, command: c, grid: {x: [1, 2, 3, 4, 5]}}]")
+    world.turn()
+    world.turn()
+    for name in world.running():
+        world.driver_of(name).finish(name)
+    settled.clear()
+
+    observe.observe_all()
+    advance.advance_run(run.pk)
+
+    assert settled == [2, 2, 1]
+    assert state_of(run) == "succeeded"
+
+
 def test_two_workers_at_once_do_no_harm(world: World, member, project):
     run = world.start(member, project, CHAIN)
     rows = Run.objects.filter(pk=run.pk)
@@ -294,7 +319,7 @@ def test_a_worker_that_was_overtaken_while_it_planned_leaves_no_failure(world: W
 def test_a_worker_that_lost_its_lease_writes_nothing(world: World, member, project):
     from core import clock
     from flows.errors import LeaseLost
-    from flows.workers import apply, snapshots
+    from flows.workers import apply
 
     run = world.start(member, project, CHAIN)
     row, now = snapshots.get_run(run.pk), clock.now()
