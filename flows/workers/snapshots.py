@@ -55,8 +55,8 @@ _JOB_MOVED = (
 _JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
 
 
-MOST_NEWS = 1000
-"""So many attempts are looked at together: thousands may end at once, and each takes some 20 KB meanwhile."""
+MOST_NEWS = 250
+"""So many attempts are looked at together: thousands may end at once, and each takes some 16 KB meanwhile."""
 
 JobTimes = tuple[datetime | None, datetime | None]
 """When a job began to run, and when it ended."""
