@@ -39,9 +39,9 @@ def advance_run(run_id: str) -> None:
     token = run.lease_token
     try:
         with ADVANCE_SECONDS.time():
-            after: str | None = ""
-            while (after := _advance_once(run, token, after)) is not None:
-                run = snapshots.get_run(run_id)
+            after = _advance_once(run, token)
+            while after is not None:
+                after = _advance_once(snapshots.get_run(run_id), token, after)
     except LeaseLost:
         return
     except BaseException as error:
@@ -51,7 +51,7 @@ def advance_run(run_id: str) -> None:
         raise
 
 
-def _advance_once(run: Run, token: str, after: str) -> str | None:
+def _advance_once(run: Run, token: str, after: str = "") -> str | None:
     """Make one plan and write it. Return behind which attempt to look next (empty: at all); the lease is kept for that.
 
     None: there is nothing left, and the lease is released. A plan follows all consequences by itself; only new inputs
