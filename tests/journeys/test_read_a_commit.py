@@ -9,6 +9,7 @@ import pytest
 
 from nearline import Client
 from nearline.filesystem import NearlineFileSystem
+from nearline.resources.folders import get_folder
 from tests.journeys.digits import contents, write_digits
 from tests.journeys.test_sync_then_clone import new_dataset, token_of
 
@@ -36,6 +37,22 @@ def test_a_stream_of_a_commit_is_what_was_synced(product, folder, dataset):
         streamed = dict(commit.stream(shuffle=1))
 
     assert streamed == contents(folder)
+
+
+def test_folders_of_this_machine_may_be_given_as_texts(product, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.txt").write_text("a")
+    (tmp_path / "b.txt").write_text("b")
+    dataset, cloned, exported = new_dataset(product, tmp_path / "mine"), tmp_path / "cloned", tmp_path / "exported"
+
+    with Client(product.url, product.token) as client:
+        client.folders.put(f"{dataset}@main", [f"{tmp_path}/b.txt"])
+        client.folders.clone(f"{dataset}@main", str(cloned))
+        client.folders.export(f"{dataset}@main", "hf", str(exported))
+
+    assert get_folder(str(cloned)).root == cloned
+    assert contents(cloned) == {"a.txt": b"a", "b.txt": b"b"}
+    assert (exported / "b.txt").read_text() == "b"
 
 
 def test_folders_and_files_are_found_by_their_address(files, folder, dataset):

@@ -43,8 +43,9 @@ class Experiments:
         """Return all points of one metric."""
         return self._http.get("/experiments" + quoted(experiment_id) + "/metrics", key=key)
 
-    def download_artifact(self, experiment_id: str, path: str, target: Path) -> Path:
+    def download_artifact(self, experiment_id: str, path: str, target: Path | str) -> Path:
         """Write one artifact to `target`, in one step when it is complete."""
+        target = Path(target)
         draft = target.with_name(target.name + ".partial")
         route = "/experiments" + quoted(experiment_id) + "/artifacts" + quoted(*path.split("/"))
         with self._http.stream(route) as pieces, draft.open("wb") as file:

@@ -91,14 +91,15 @@ class Folder:
         }
 
 
-def find_folder(start: Path) -> Folder | None:
+def find_folder(start: Path | str) -> Folder | None:
     """Return the linked folder that `start` is or lies in."""
-    workspace = Workspace.find(start)
+    workspace = Workspace.find(Path(start))
     return Folder(workspace) if workspace else None
 
 
-def list_folders(start: Path, *, depth: int = _SCAN_DEPTH) -> Iterator[Folder]:
+def list_folders(start: Path | str, *, depth: int = _SCAN_DEPTH) -> Iterator[Folder]:
     """Yield the linked folders from `start` to `depth` folders below it, by name; none inside of another one."""
+    start = Path(start)
     workspace = Workspace(start)
     if workspace.is_linked:
         yield Folder(workspace)
@@ -111,12 +112,12 @@ def list_folders(start: Path, *, depth: int = _SCAN_DEPTH) -> Iterator[Folder]:
             yield from list_folders(start / name, depth=depth - 1)
 
 
-def get_folder(start: Path) -> Folder:
+def get_folder(start: Path | str) -> Folder:
     """Return the linked folder that `start` is or lies in. Raises InvalidRequest when there is none."""
     folder = find_folder(start)
     if folder is None:
         raise InvalidRequest(
-            f"'{start.absolute()}' is linked to no dataset.",
+            f"'{Path(start).absolute()}' is linked to no dataset.",
             code="client.not_linked",
             hint="Run `nearline data init` to make a dataset of it, or `nearline data link PROJECT/NAME`.",
         )
@@ -133,11 +134,11 @@ class Folders:
         self._http = http
         self._datasets = Datasets(http)
 
-    def link(self, root: Path, dataset: str | Reference, *, branch: str = "main") -> Folder:
+    def link(self, root: Path | str, dataset: str | Reference, *, branch: str = "main") -> Folder:
         """Link a folder to a dataset that exists. No file changes."""
         target = self._datasets.parse(dataset)
         link = Link(url=self._http.url, project=target.project, dataset=target.name, branch=branch)
-        return Folder(Workspace.create(root, link))
+        return Folder(Workspace.create(Path(root), link))
 
     def sync(
         self,
@@ -209,10 +210,10 @@ class Folders:
     def clone(
         self,
         dataset: str | Reference,
-        into: Path,
+        into: Path | str,
         *,
         link: bool = True,
-        cached_copy: Path | None = None,
+        cached_copy: Path | str | None = None,
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
@@ -221,7 +222,7 @@ class Folders:
         What a query selects is never linked: a sync would take the other files for new ones. Files that `cached_copy`
         has are taken from there, by a reflink or a hard link where that can be; all are compared with their hashes.
         """
-        target = self._datasets.parse(dataset)
+        target, into = self._datasets.parse(dataset), Path(into)
         if target.query:
             target, link = replace(target, ref=self._datasets.select(target).id), False
         server = SyncRoutes(self._http, target)
@@ -243,7 +244,7 @@ class Folders:
     def put(
         self,
         dataset: str | Reference,
-        files: Sequence[Path],
+        files: Sequence[Path | str],
         *,
         directory: str = "",
         message: str = "",
@@ -258,7 +259,7 @@ class Folders:
             place = to_bytes(directory.strip("/"))
             if place:
                 check_path(place)
-            files_by_path = put.list_files(_spread(files), place)
+            files_by_path = put.list_files(_spread(list(map(Path, files))), place)
             return put.put_files(
                 SyncRoutes(self._http, target),
                 self._branch_of(target),
@@ -272,7 +273,7 @@ class Folders:
         self,
         dataset: str | Reference,
         source: str,
-        path: Path,
+        path: Path | str,
         *,
         directory: str = "",
         message: str = "",
@@ -292,7 +293,7 @@ class Folders:
             prefix = to_bytes(directory.strip("/"))
             if prefix:
                 check_path(prefix)
-            repository = _READERS[source](path)
+            repository = _READERS[source](Path(path))
             check_digests(repository, threads=options.threads, on_progress=progress)
             known = self.ensure(target, repository.description)
             return put.put_files(
@@ -308,7 +309,7 @@ class Folders:
         self,
         dataset: str | Reference,
         target_format: str,
-        into: Path,
+        into: Path | str,
         *,
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
@@ -318,7 +319,7 @@ class Folders:
         What fails leaves nothing in the folder. Raises Conflict when something is in it, and InvalidRequest for files
         that the tool cannot keep.
         """
-        target = self._datasets.parse(dataset)
+        target, into = self._datasets.parse(dataset), Path(into)
         _check_tool(target_format, _WRITTEN)
         _check_is_new(into)
         is_dvc = target_format == "dvc"
