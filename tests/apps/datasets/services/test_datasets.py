@@ -253,7 +253,9 @@ def test_only_admins_of_the_project_see_and_restore_what_was_deleted(dataset, me
     datasets.delete_dataset(actor=admin, dataset=dataset)
 
     assert [row.pk for row in dataset_reads.list_deleted(actor=admin)] == [dataset.pk]
-    assert list(dataset_reads.list_deleted(actor=admin, project="team-b")) == []
+    assert [row.pk for row in dataset_reads.list_deleted(actor=admin, project=dataset.project.name)] == [dataset.pk]
+    with pytest.raises(ProjectNotFound):
+        dataset_reads.list_deleted(actor=admin, project="team-b")
     assert list(dataset_reads.list_deleted(actor=member)) == []
     with pytest.raises(PermissionDenied):
         dataset_reads.get_deleted(actor=member, dataset_id=dataset.pk)
