@@ -3,11 +3,15 @@
 import json
 import os
 import stat
+from dataclasses import replace
 
+import httpx
 import pytest
 
 from client.tests.pod.conftest import FILES, contents, counts
+from nearline._http import api_policy
 from nearline.errors import Denied
+from nearline.pod import copies
 
 
 def open_for_writing(folder):
@@ -35,6 +39,23 @@ def test_a_volume_that_is_ready_is_told_again_and_not_read(server, pod, volume):
     server.dataset.store.fail("get", *[Denied("No.", code="test.no") for _ in range(50)])
 
     assert pod("fill", volume) == (0, first)
+
+
+def test_a_platform_that_is_away_when_a_pod_begins_is_waited_for(server, pod, volume, monkeypatch):
+    server.commit(FILES)
+    waits, send = [], httpx.Client.send
+
+    def send_if_there(client, request, **options):
+        if len(waits) < 5:
+            raise httpx.ConnectError("Connection refused", request=request)
+        return send(client, request, **options)
+
+    monkeypatch.setattr(httpx.Client, "send", send_if_there)
+    monkeypatch.setattr(copies, "api_policy", lambda: replace(api_policy(), sleep=waits.append))
+
+    code, noted = pod("fill", volume)
+
+    assert (code, noted["bytes_done"], len(waits)) == (0, 18_001, 5)
 
 
 def test_of_a_clone_only_what_differs_is_fetched(server, pod, volume):

@@ -435,7 +435,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _work_on_import(given: argparse.Namespace) -> Mapping[str, object]:
-    http = Http(os.environ["NEARLINE_URL"], _read_token(), policy=api_policy())
+    http = _connect()
     work = imports.import_folder if given.duty == "import" else imports.promote_folder
     try:
         return work(given.volume, imports.ImportRoutes(http))
@@ -447,7 +447,7 @@ def _work(given: argparse.Namespace) -> None:
     """Fill or verify a copy, and note what was done."""
     pool: Path | None = given.volume if given.copy else None
     folder: Path = given.volume / given.copy
-    http = Http(os.environ["NEARLINE_URL"], _read_token(), policy=api_policy())
+    http = _connect()
     routes = CopyRoutes(http)
     try:
         task = routes.get_task()
@@ -476,6 +476,12 @@ def _work(given: argparse.Namespace) -> None:
         http.close()
 
 
+def _connect() -> Http:
+    """Open a connection to the platform. One that has never answered is away: its address was tried before."""
+    url, token = os.environ["NEARLINE_URL"], Path(os.environ["NEARLINE_COPY_TOKEN_FILE"]).read_text().strip()
+    return Http(url, token, policy=api_policy(), max_first_attempts=sys.maxsize)
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m nearline.pod.copies", description="Fill or verify a cached commit.")
     parser.add_argument("duty", choices=["fill", "verify", "remove", "serve", "check", *_IMPORTING])
@@ -490,10 +496,6 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 def _part(text: str) -> tuple[int, int]:
     number, _, count = text.partition("/")
     return int(number), int(count)
-
-
-def _read_token() -> str:
-    return Path(os.environ["NEARLINE_COPY_TOKEN_FILE"]).read_text().strip()
 
 
 def _describe(task: Task, damage: Sequence[Damaged]) -> Mapping[str, object]:
