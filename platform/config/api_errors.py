@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
+from config.api_faults import describe_fault
 from core.errors import PlatformError
 from core.storage import find_full
 from web.problems import problem, problem_of, problem_of_fault, problem_of_request
@@ -24,9 +25,12 @@ def install(api: NinjaAPI) -> None:
 
     @api.exception_handler(ValidationError)
     def malformed(_request: HttpRequest, error: ValidationError) -> HttpResponse:
-        faults = [{"where": _where(item["loc"]), "what": item["msg"]} for item in error.errors]
-        text = "; ".join(f"{fault['where']}: {fault['what']}" for fault in faults)
-        return problem(400, "core.malformed_request", f"The request is malformed: {text}", "", {"faults": faults})
+        faults = [
+            {"where": _where(item["loc"]), "what": describe_fault(item["type"], item["msg"], item.get("ctx", {}))}
+            for item in error.errors
+        ]
+        text = "; ".join(f"{fault['where']} {fault['what']}" for fault in faults)
+        return problem(400, "core.malformed_request", f"The request is malformed: {text}.", "", {"faults": faults})
 
     @api.exception_handler(SuspiciousOperation)
     @api.exception_handler(BadRequest)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
+from pydantic import WithJsonSchema
 
 from core import bounds
 from core.bodies import BodySchema
@@ -229,7 +230,7 @@ class QuotaIn(BodySchema):
     evictions_at_most: Stops | None = None
     surplus_evictions_at_most: Stops | None = None
     preempt_min_runtime_s: bounds.Seconds | None = None
-    pool_rank: Annotated[int, Field(ge=1, le=MOST_RANK)] | None = None
+    pool_rank: Annotated[int, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_RANK})] | None = None
 
 
 class DepartmentIn(QuotaIn):

@@ -235,4 +235,4 @@ def test_a_malformed_body_names_its_faults(member):
 
     assert (status, body["code"]) == (400, "core.malformed_request")
     assert [fault["where"] for fault in body["details"]["faults"]] == ["name"]
-    assert body["title"] == "The request is malformed: name: Field required"
+    assert body["title"] == "The request is malformed: name is missing."

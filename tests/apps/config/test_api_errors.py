@@ -87,6 +87,36 @@ def test_a_body_that_is_no_object_is_named_as_the_body(member):
     assert answer.json()["details"]["faults"][0]["where"] == "body"
 
 
+@pytest.mark.parametrize(
+    ("address", "body", "words"),
+    [
+        ("projects", {"name": "a", "colour": "red"}, "colour is not known"),
+        ("projects", {"name": "a" * 301}, "name has more than 300 characters"),
+        (
+            "tokens",
+            {"name": "a", "expires_at": "1960-01-01T00:00:00Z"},
+            "expires_at is refused: Its year is not between 1970 and 9999",
+        ),
+        ("projects", [], "body has to be an object"),
+        ("tokens", {"name": "a", "expires_at": "soon"}, "expires_at has to be a moment like 2026-01-31T12:00:00Z"),
+        ("compute/jobs", {"project": "a", "replicas": 0}, "replicas has to be at least 1"),
+        ("compute/jobs", {"project": "a", "replicas": "two"}, "replicas has to be a whole number"),
+        ("tokens", {"name": 1}, "name has to be a text"),
+        ("flows/validate", {"project": "a", "text": "", "format": "xml"}, "format has to be 'yaml' or 'json'"),
+        (
+            "compute/jobs",
+            {"project": "a", "ports": 1, "is_preemptible": 7},
+            "ports has to be a list; is_preemptible has to be true or false",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_told_in_words(member, address, body, words):
+    answer = Client().post(f"/api/v1/{address}", body, content_type="application/json", headers=bearer(member))
+
+    assert_problem(answer, 400, "core.malformed_request")
+    assert answer.json()["title"] == f"The request is malformed: {words}."
+
+
 def test_more_parameters_than_a_request_may_have(member):
     assert_problem(Client().get("/api/v1/me?" + "a&" * 1001, headers=bearer(member)), 400, "core.malformed_request")
 

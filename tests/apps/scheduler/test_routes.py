@@ -74,6 +74,14 @@ def test_a_quota_that_makes_no_sense_is_refused(site_admin, project, body):
     assert call(site_admin, "GET", "/scheduler/queues").body["items"][0]["gpu_quota_milli"] == 0
 
 
+def test_a_place_among_pools_that_makes_no_sense_is_told_in_words(site_admin, project):
+    pool_members.ensure_queue(project_id=project.pk)
+
+    status, body = call(site_admin, "PATCH", "/scheduler/queues/team-a", {"pool_rank": 0})
+
+    assert (status, body["title"]) == (400, "The place of a pool in an order is a whole number from 1 to 100.")
+
+
 def test_nodes_show_their_devices_and_what_is_held_of_each(member, project):
     report_nodes(report("n1", 2, cpu=8))
     enqueue(project, "half", gpus=0.5)
