@@ -151,6 +151,91 @@ def test_a_job_is_shown_with_its_pods_and_events(runai, server, line):
     assert json.loads(runai("get hyper1 -o json").stdout)["name"] == "hyper1"
 
 
+GPUS = [
+    {"index": 0, "model": "V100", "memory_bytes": 2**35, "held_milli": 600},
+    {"index": 1, "model": "V100", "memory_bytes": 2**35, "held_milli": 0},
+]
+
+
+def node(name, resource):
+    sizes = {"cpu_millicores": 4000, "memory_bytes": 2**30, "cpu_held_millicores": 500, "memory_held_bytes": 2**29}
+    facts = {"is_ready": True, "is_simulated": True, "labels": {"rack": "a", "zone": "z"}, "gpus": GPUS}
+    return {"id": f"{resource}-{name}", "name": name, "resource": resource, **facts, **sizes}
+
+
+def test_a_node_is_shown_with_its_gpus(runai, server):
+    server.on("GET", "/scheduler/nodes", {"items": [node("lab-1", "lab"), node("lab-2", "lab")]})
+
+    done = runai("describe node lab-1")
+
+    assert done.exit_code == 0
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["NAME:", "lab-1", "(simulated)"],
+        ["RESOURCE:", "lab"],
+        ["STATUS:", "Ready"],
+        ["LABELS:", "rack=a,", "zone=z"],
+        ["CPU", "(allocated/total):", "0.5/4"],
+        ["MEMORY", "(allocated/total):", "512", "MiB/1", "GiB"],
+        ["GPUs", "(allocated/total):", "0.6/2"],
+        [],
+        ["GPUs:"],
+        ["GPU", "TYPE", "MEMORY", "ALLOCATED"],
+        ["0", "V100", "32", "GiB", "0.6"],
+        ["1", "V100", "32", "GiB", "0"],
+    ]
+    assert json.loads(runai("describe node lab-1 -o json").stdout)["id"] == "lab-lab-1"
+
+
+def test_a_node_that_there_is_not_or_several_of_a_name_are_told(runai, server):
+    server.on("GET", "/scheduler/nodes", {"items": [node("gpu-1", "near"), node("gpu-1", "far")]})
+
+    missing = runai("describe node nope")
+    several = runai("describe node gpu-1")
+
+    assert (missing.exit_code, missing.stderr.splitlines()[0]) == (3, "✗ There is no node called 'nope'.")
+    assert several.exit_code == 2
+    assert several.stderr.splitlines()[0] == "✗ 2 nodes are called 'gpu-1': near/gpu-1, far/gpu-1."
+    assert runai("describe node far/gpu-1 --quiet").stdout == "gpu-1 (simulated)\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("describe nope x", "'nope' cannot be shown."),
+        ("describe job a b", "Only one job can be shown: 'b' is one too many."),
+        ("describe node a b", "Only one node can be shown: 'b' is one too many."),
+        *(
+            (f"submit x -i {QUICKSTART} -v {text}", f"-v '{text}' is not written as HOST:PATH[:ro|rw].")
+            for text in ("/mnt", "a:b:rw", "/a:/b:xx", ":/b", "/a:/b:ro:/c")
+        ),
+        *(
+            (f"submit x -i {QUICKSTART} --pvc {text}", f"--pvc '{text}' is not written as NAME:PATH[:ro].")
+            for text in ("data", "data:b", ":/b", ":10x:/d", "data:/b:rw", "fast:10Gi:/b:rw")
+        ),
+        (f"submit '' -i {QUICKSTART}", "The name of the job is empty."),
+        (f"submit --name '' -i {QUICKSTART}", "The name of the job is empty."),
+        (f"submit-dist mpi '' -i {QUICKSTART}", "The name of the job is empty."),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(runai, server, line, words):
+    done = runai(line)
+
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (2, f"✗ {words}")
+    assert server.asked == []
+
+
+def test_volumes_and_claims_are_sent_as_they_are_written(runai, server):
+    server.on("POST", "/compute/jobs", job())
+    volumes = ["/raid/john:/data", "/raid:/data:ro"]
+    claims = ["data:/d", "data:/d:ro", ":10Gi:/d", "fast:1.5T:/d:ro"]
+
+    options = [*(f"-v {each}" for each in volumes), *(f"--pvc {each}" for each in claims)]
+    runai(f"submit x -i {QUICKSTART} {' '.join(options)}")
+
+    [asked] = server.bodies("POST", "/compute/jobs")
+    assert asked["volumes"] == [*volumes, *(f"claim {each}" for each in claims)]
+
+
 def test_several_jobs_are_deleted_without_asking_and_a_missing_one_stops_no_other(runai, server):
     server.refuse("GET", "/compute/jobs/d-1-gggg", 404, title="No such job.")
     for name in ("d-2-gg", "d-3-gg"):
@@ -261,13 +346,7 @@ def test_a_project_that_is_not_yours_is_not_remembered(runai, server):
 def test_projects_nodes_and_what_is_held_of_them_are_listed(runai, server):
     queue = {"pool": "default", "project": "team-a", "gpu_quota_milli": 4000, "interactive_run_at_most_s": 28800}
     server.on("GET", "/scheduler/queues", {"items": [queue]})
-    gpus = [
-        {"index": 0, "model": "V100", "memory_bytes": 1, "held_milli": 600},
-        {"index": 1, "model": "V100", "held_milli": 0},
-    ]
-    sizes = {"cpu_millicores": 4000, "memory_bytes": 2**30, "cpu_held_millicores": 500, "memory_held_bytes": 2**29}
-    node = {"name": "lab-1", "resource": "lab", "is_ready": True, "is_simulated": True, "gpus": gpus, **sizes}
-    server.on("GET", "/scheduler/nodes", {"items": [node]})
+    server.on("GET", "/scheduler/nodes", {"items": [node("lab-1", "lab")]})
 
     heads, row = runai("list projects").stdout.splitlines()
     assert heads.split("  ")[0] == "PROJECT"

@@ -13,14 +13,14 @@ from nearline.cli.compatibility import refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
 from nearline.cli.runai.columns import age_of, duration_of, gpus_of, held_of, name_of, status_of, type_of
-from nearline.cli.runai.listings import AllProjects, ProjectName
+from nearline.cli.runai.listings import AllProjects, ProjectName, show_node
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Job
 
 app = CommandGroup(help="Run:AI's commands about jobs.")
 
-Words = Annotated[list[str], typer.Argument(metavar="[job] NAME", help="The job.")]
+Words = Annotated[list[str], typer.Argument(metavar="[job|node] NAME", help="The job, or a node.")]
 Several = Annotated[list[str], typer.Argument(metavar="[job] NAME...", help="The jobs.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The job.")]
 Format = Annotated[str, typer.Option("--output", "-o", metavar="json|wide", help="How to print it.")]
@@ -28,14 +28,14 @@ Format = Annotated[str, typer.Option("--output", "-o", metavar="json|wide", help
 
 @app.command("get")
 def get(context: typer.Context, words: Words, project: ProjectName = None, output: Format = "wide") -> None:
-    """Show a job, its pods and its events."""
-    _show(session_of(context), _one(words), project, output)
+    """Show a job, its pods and its events; or a node and its GPUs."""
+    _show(session_of(context), words, project, output)
 
 
 @app.command("describe")
 def describe(context: typer.Context, words: Words, project: ProjectName = None, output: Format = "wide") -> None:
-    """Show a job, its pods and its events."""
-    _show(session_of(context), _one(words), project, output)
+    """Show a job, its pods and its events; or a node and its GPUs."""
+    _show(session_of(context), words, project, output)
 
 
 @app.command("logs")
@@ -154,13 +154,27 @@ def resume(
     _for_each(context, words, None if all_projects else project, act)
 
 
-def _show(session: Session, name: str, project: str | None, output: str) -> None:
+def _show(session: Session, words: Sequence[str], project: str | None, output: str) -> None:
     if output not in {"wide", "json"}:
         raise InvalidRequest(
             f"-o {output} is not supported.", code="client.flag_refused", hint="Write -o json or -o wide."
         )
-    job = _require(session, name, project)
-    if output == "json" or session.out.is_json:
+    kind, name, *more = words if len(words) > 1 else ("job", *words)
+    if kind not in {"job", "node"}:
+        raise InvalidRequest(
+            f"'{kind}' cannot be shown.", code="client.argument_refused", hint="Write: job NAME, or node NAME."
+        )
+    if more:
+        raise InvalidRequest(f"Only one {kind} can be shown: '{more[0]}' is one too many.")
+    session.out.is_json |= output == "json"
+    if kind == "node":
+        show_node(session, name)
+    else:
+        _show_job(session, _require(session, name, project))
+
+
+def _show_job(session: Session, job: Job) -> None:
+    if session.out.is_json:
         session.out.json(job)
         return
     is_held = job.state in {"starting", "running", "leaving", "suspending", "stopping"}
@@ -236,10 +250,3 @@ def _require(session: Session, name: str, project: str | None) -> Job:
 
 def _names(words: Sequence[str]) -> Sequence[str]:
     return words[1:] if len(words) > 1 and words[0] == "job" else words
-
-
-def _one(words: Sequence[str]) -> str:
-    name, *more = _names(words)
-    if more:
-        raise InvalidRequest(f"Only one job can be shown: '{more[0]}' is one too many.")
-    return name

@@ -8,7 +8,7 @@ from nearline.cli import formats
 from nearline.cli.group import CommandGroup
 from nearline.cli.runai.columns import COLUMNS, DELETED, row_of
 from nearline.cli.session import Session, session_of
-from nearline.errors import InvalidRequest
+from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Node
 
 app = CommandGroup(help="Run:AI's lists.")
@@ -54,15 +54,44 @@ def top(
     rows = [
         (
             node.name,
-            f"{_held_gpus(node)}/{len(node.gpus)}",
-            f"{formats.cpus(node.cpu_held_millicores)}/{formats.cpus(node.cpu_millicores)}",
-            f"{formats.memory(node.memory_held_bytes)}/{formats.memory(node.memory_bytes)}",
+            _held_gpus(node),
+            _held_cpus(node),
+            _held_memory(node),
             f"{100 * _held_milli(node) / (1000 * len(node.gpus)):.0f}%" if node.gpus else "-",
         )
         for node in nodes
     ]
     columns = ("NAME", "GPUs (allocated/total)", "CPU (allocated/total)", "MEMORY (allocated/total)", "GPUs ALLOCATED")
     session.out.table(nodes, columns, rows, empty="There is no node.")
+
+
+def show_node(session: Session, name: str) -> None:
+    """Show a node, called NAME or RESOURCE/NAME, and its GPUs. Raises NotFound, and InvalidRequest for several."""
+    nodes = [node for node in session.client().compute.list_nodes() if name in {node.name, _full_name_of(node)}]
+    if not nodes:
+        raise NotFound(f"There is no node called '{name}'.", hint="Find them: list nodes.")
+    if len(nodes) > 1:
+        names = ", ".join(map(_full_name_of, nodes))
+        raise InvalidRequest(
+            f"{len(nodes)} nodes are called '{name}': {names}.", hint="Write: describe node RESOURCE/NAME."
+        )
+    [node] = nodes
+    fields = (
+        *(("NAME", node.name + formats.simulated(node.is_simulated)), ("RESOURCE", node.resource)),
+        *(("STATUS", _status_of(node)), ("LABELS", [f"{key}={value}" for key, value in node.raw["labels"].items()])),
+        ("CPU (allocated/total)", _held_cpus(node)),
+        ("MEMORY (allocated/total)", _held_memory(node)),
+        ("GPUs (allocated/total)", _held_gpus(node)),
+    )
+    session.out.record(node, fields)
+    if session.out.is_json or session.out.is_quiet:
+        return
+    session.out.line("\nGPUs:")
+    rows = [
+        (str(gpu["index"]), gpu["model"], formats.memory(gpu["memory_bytes"]), f"{gpu['held_milli'] / 1000:g}")
+        for gpu in node.gpus
+    ]
+    session.out.table([], ("GPU", "TYPE", "MEMORY", "ALLOCATED"), rows, empty="It has no GPU.")
 
 
 def _list_jobs(session: Session, project: str | None) -> None:
@@ -114,8 +143,20 @@ def _status_of(node: Node) -> str:
     return "Ready" if node.is_ready else "NotReady"
 
 
+def _full_name_of(node: Node) -> str:
+    return f"{node.resource}/{node.name}"
+
+
 def _held_gpus(node: Node) -> str:
-    return f"{_held_milli(node) / 1000:g}"
+    return f"{_held_milli(node) / 1000:g}/{len(node.gpus)}"
+
+
+def _held_cpus(node: Node) -> str:
+    return f"{formats.cpus(node.cpu_held_millicores)}/{formats.cpus(node.cpu_millicores)}"
+
+
+def _held_memory(node: Node) -> str:
+    return f"{formats.memory(node.memory_held_bytes)}/{formats.memory(node.memory_bytes)}"
 
 
 def _held_milli(node: Node) -> int:

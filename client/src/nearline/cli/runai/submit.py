@@ -70,8 +70,8 @@ MigProfile = Annotated[str, typer.Option("--mig-profile", "--mig", metavar="PROF
 NodeType = Annotated[str, typer.Option("--node-type", metavar="LABEL", help="The value of run.ai/type, or KEY=VALUE.")]
 Cpus = Annotated[str, typer.Option("--cpu", metavar="CORES", help="Cores; else what belongs to its GPUs.")]
 Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="As 4G; else what belongs to its GPUs.")]
-NewName = Annotated[str, typer.Argument(metavar="[NAME]", help="Left out, it gets one.")]
-NameOption = Annotated[str, typer.Option("--name", help="The same as NAME.")]
+NewName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Left out, it gets one.")]
+NameOption = Annotated[str | None, typer.Option("--name", help="The same as NAME.")]
 Prefix = Annotated[str, typer.Option("--job-name-prefix", help="It is called so, and something random.")]
 Program = Annotated[str, typer.Option("--command", help="The program; or -- and a whole command line at the end.")]
 Arguments = Annotated[list[str] | None, typer.Option("--args", help="An argument of it; again for more.")]
@@ -117,8 +117,8 @@ def _submission(command: Callable[..., None]) -> Callable[..., None]:
 @_submission
 def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     context: typer.Context,
-    name: NewName = "",
-    name_option: NameOption = "",
+    name: NewName = None,
+    name_option: NameOption = None,
     name_prefix: Prefix = "",
     project: ProjectName = None,
     image: Image = "",
@@ -198,8 +198,8 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
 def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     context: typer.Context,
     framework: Annotated[str, typer.Argument(metavar="mpi|pytorch|tf|xgboost", help="What the workers speak.")],
-    name: NewName = "",
-    name_option: NameOption = "",
+    name: NewName = None,
+    name_option: NameOption = None,
     name_prefix: Prefix = "",
     project: ProjectName = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="How many, all at once or none.")] = 1,
@@ -259,7 +259,7 @@ def _options(
         "pools": pools or [],
         "env": read_variables(env or []),
         "data": data or [],
-        "volumes": [*(volumes or []), *(f"claim {claim}" for claim in claims or [])],
+        "volumes": [*map(_volume, volumes or []), *map(_claim, claims or [])],
         "simulated_duration_s": duration,
     }
 
@@ -334,10 +334,27 @@ def _command_line(context: typer.Context, command: str, args: Sequence[str]) -> 
     return shlex.join(words)
 
 
-def _name_of(name: str, option: str, prefix: str) -> str:
+def _name_of(name: str | None, option: str | None, prefix: str) -> str:
+    if "" in {name, option}:
+        raise InvalidRequest("The name of the job is empty.", hint="Leave it out, and the job gets one.")
     if name and option and name != option:
         raise InvalidRequest(f"The job has two names: '{name}' and '{option}'.")
     return name or option or (f"{prefix}-{secrets.token_hex(3)}" if prefix else "")
+
+
+def _volume(text: str) -> str:
+    if not re.fullmatch(r"[^:]+:/[^:]*(:r[ow])?", text):
+        raise InvalidRequest(f"-v '{text}' is not written as HOST:PATH[:ro|rw].", hint="Write it like /raid:/data:ro.")
+    return text
+
+
+def _claim(text: str) -> str:
+    """Return how simulated nodes know a claim: one that is there, or `[CLASS]:SIZE:PATH[:ro]`, which is new."""
+    if not re.fullmatch(r"([^:]+|[^:]*:[0-9.]+[kKMGTPE]i?):/[^:]*(:ro)?", text):
+        raise InvalidRequest(
+            f"--pvc '{text}' is not written as NAME:PATH[:ro].", hint="A new one is [CLASS]:SIZE:PATH."
+        )
+    return f"claim {text}"
 
 
 def _port(text: str) -> int:
