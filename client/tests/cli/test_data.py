@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 
 import httpx
 import pytest
@@ -258,6 +259,50 @@ def test_an_export_that_is_refused_leaves_nothing_in_the_way_of_the_next(cli, li
 
     assert exported.exit_code == 0
     assert (tmp_path / "out" / "digits" / "a" / "1.txt").read_text() == "one"
+
+
+def test_what_dvc_cannot_track_is_refused_before_any_file_is_fetched(server, cli, linked, tmp_path):
+    (linked / "link").symlink_to("2.txt")
+    cli("data", "sync")
+    for pack in server.store.object_path("pack", "").iterdir():
+        pack.unlink()
+
+    refused = cli("data", "export", "dvc", "team/digits", str(tmp_path / "out"))
+
+    assert refused.exit_code == 2
+    assert "DVC tracks neither links nor names that are no text: link." in refused.stderr
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_export_that_is_killed_is_not_in_the_way_of_the_next(server, cli, linked, tmp_path, is_there):
+    out = tmp_path / "out"
+    if is_there:
+        out.mkdir()
+
+    def kill(request):
+        # The card is written last, from the description of the dataset.
+        if request.url.path == "/api/v1/datasets/team/digits":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return server(request)
+
+    arguments = ("data", "export", "hf", "team/digits@main", str(out))
+    if (child := os.fork()) == 0:
+        connect(kill)(*arguments)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert list(out.rglob("1.txt")) != []
+
+    assert cli(*arguments).exit_code == 0
+    assert sorted(path.name for path in out.iterdir()) == ["2.txt", "README.md", "a"]
+
+
+def test_nothing_is_exported_into_a_linked_folder(cli, here):
+    cli("data", "link", "team/digits")
+
+    refused = cli("data", "export", "hf", "team/digits", ".")
+
+    assert refused.exit_code == 5
+    assert (here / ".nearline" / "config.json").exists()
 
 
 def test_a_tree_is_folders_only(cli, linked, tmp_path):

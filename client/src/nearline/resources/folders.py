@@ -222,7 +222,12 @@ class Folders:
         What a query selects is never linked: a sync would take the other files for new ones. Files that `cached_copy`
         has are taken from there, by a reflink or a hard link where that can be; all are compared with their hashes.
         """
-        target, into = self._datasets.parse(dataset), Path(into)
+        target, options = self._datasets.parse(dataset), self._options(parallel, progress)
+        return self._clone(target, Path(into), options, link=link, cached_copy=cached_copy)
+
+    def _clone(
+        self, target: Reference, into: Path, options: Options, *, link: bool, cached_copy: Path | str | None = None
+    ) -> Outcome:
         if target.query:
             target, link = replace(target, ref=self._datasets.select(target).id), False
         server = SyncRoutes(self._http, target)
@@ -234,7 +239,6 @@ class Folders:
             _check_free_space(into, server.get_commit(ref or branch).size_bytes)
         folder = self._folder_for_clone(into, target, branch)
         with _as_client_errors():
-            options = self._options(parallel, progress)
             donor = Donor(os.fsencode(cached_copy), may_link=os.geteuid() != 0) if cached_copy is not None else None
             outcome = sync.download_folder(folder.workspace, server, ref=ref, options=replace(options, donor=donor))
         if not link:
@@ -317,20 +321,18 @@ class Folders:
         """Write a commit into a new folder as another tool keeps it: `dvc`, a repository, or `hf`, files and a card.
 
         What fails leaves nothing in the folder. Raises Conflict when something is in it, and InvalidRequest for files
-        that the tool cannot keep.
+        that the tool cannot keep, before any is fetched.
         """
-        target, into = self._datasets.parse(dataset), Path(into)
+        target, options = self._datasets.parse(dataset), self._options(parallel, progress)
         _check_tool(target_format, _WRITTEN)
-        _check_is_new(into)
-        is_dvc = target_format == "dvc"
-        with _emptied_on_failure(into):
-            outcome = self.clone(
-                target, into / target.name if is_dvc else into, link=False, parallel=parallel, progress=progress
-            )
-            if is_dvc:
-                dvc.write_repository(into, target.name)
+        with _filled_at_the_end(Path(into)) as folder:
+            if target_format == "dvc":
+                options = replace(options, check=dvc.check_entries)
+                outcome = self._clone(target, folder / target.name, options, link=False)
+                dvc.write_repository(folder, target.name)
             else:
-                hugging_face.write_card(into, target.name, self._datasets.get(target).description)
+                outcome = self._clone(target, folder, options, link=False)
+                hugging_face.write_card(folder, target.name, self._datasets.get(target).description)
         return outcome
 
     def ensure(self, target: Reference, description: str = "") -> Dataset:
@@ -439,22 +441,33 @@ def _check_tool(name: str, known: Iterable[str]) -> None:
 
 
 def _check_is_new(into: Path) -> None:
-    if into.is_symlink() or (into.exists() and (not into.is_dir() or any(into.iterdir()))):
+    """Raise Conflict for a folder that is linked, or holds more than what a killed export left there."""
+    others = [each for each in into.iterdir() if each.name != FOLDER_NAME] if into.is_dir() else into.exists()
+    if others or into.is_symlink() or Workspace(into).is_linked:
         raise Conflict(f"'{into}' is there already.", hint="Choose another folder, or an empty one.")
 
 
 @contextmanager
-def _emptied_on_failure(folder: Path) -> Iterator[None]:
-    """Remove what was written into a folder that was empty or missing, unless all of it was."""
-    was_there = folder.exists()
-    try:
-        yield
-    except BaseException:
-        for each in folder.iterdir() if folder.exists() else ():
-            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
-        if folder.exists() and not was_there:
-            folder.rmdir()
-        raise
+def _filled_at_the_end(into: Path) -> Iterator[Path]:
+    """Yield an empty folder, whose content moves into a new folder once all of it is there.
+
+    What fails, or was killed, is not in the way of the next.
+    """
+    _check_is_new(into)
+    was_there = into.exists()
+    workspace = Workspace(into)
+    with workspace.lock():
+        folder = workspace.home / "export"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        try:
+            yield folder
+            for each in folder.iterdir():
+                each.rename(into / each.name)
+        finally:
+            shutil.rmtree(workspace.home)
+            if not was_there and not any(into.iterdir()):
+                into.rmdir()
 
 
 def _start_branch(folder: Folder, server: Server, options: Options) -> Outcome | None:

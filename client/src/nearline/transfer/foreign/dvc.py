@@ -9,10 +9,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from nearline.content.entries import Entry, EntryKind
 from nearline.content.paths import to_bytes, to_text
 from nearline.errors import InvalidRequest
 from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, name_some, read_small, require_files
@@ -56,31 +57,35 @@ def read_repository(root: Path) -> Adoption:
     return Adoption(files, digests)
 
 
-def write_repository(root: Path, name: str) -> int:
-    """Make a DVC repository of a folder `name` in `root`, and return how many files it tracks.
-
-    Files get a second name in the cache (a hard link, else a copy) and are read-only, as DVC itself leaves them.
-    Raises InvalidRequest for links and names that DVC cannot track.
-    """
-    cache, tree = root / ".dvc" / "cache" / "files" / "md5", root / name
-    listed, size = list[dict[str, str]](), 0
-    strange: list[bytes] = []
-    for folder, _, names in os.walk(os.fsencode(tree)):
-        for each in names:
-            full = os.path.join(folder, each)
-            relative = full[len(os.fsencode(tree)) + 1 :]
-            if os.path.islink(full) or to_text(relative).encode("utf-8", "replace") != relative:
-                strange.append(relative)
-                continue
-            md5 = _md5_of(full)
-            listed.append({"md5": md5, "relpath": to_text(relative)})
-            size += os.path.getsize(full)
-            _keep(full, cache / md5[:2] / md5[2:])
+def check_entries(entries: Iterable[Entry]) -> None:
+    """Raise InvalidRequest for links and names that DVC cannot track."""
+    strange = [
+        entry.path
+        for entry in entries
+        if entry.kind is EntryKind.SYMLINK or to_text(entry.path).encode("utf-8", "replace") != entry.path
+    ]
     if strange:
         raise InvalidRequest(
             f"DVC tracks neither links nor names that are no text: {name_some(strange)}.",
             hint="Remove or rename them in the dataset, or export what a query selects.",
         )
+
+
+def write_repository(root: Path, name: str) -> int:
+    """Make a DVC repository of a folder `name` in `root`, and return how many files it tracks.
+
+    Files get a second name in the cache (a hard link, else a copy) and are read-only, as DVC itself leaves them.
+    `check_entries` says which entries may be in the folder.
+    """
+    cache, tree = root / ".dvc" / "cache" / "files" / "md5", root / name
+    listed, size = list[dict[str, str]](), 0
+    for folder, _, names in os.walk(os.fsencode(tree)):
+        for each in names:
+            full = os.path.join(folder, each)
+            md5 = _md5_of(full)
+            listed.append({"md5": md5, "relpath": to_text(full[len(os.fsencode(tree)) + 1 :])})
+            size += os.path.getsize(full)
+            _keep(full, cache / md5[:2] / md5[2:])
     listed.sort(key=lambda item: item["relpath"])
     data = json.dumps(listed, sort_keys=True).encode()
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()

@@ -112,6 +112,7 @@ class LinkedFolder:
 
     def apply(self, changes: Sequence[Change], conflicts: Sequence[TreeConflict], tree: Sequence[RootRange]) -> Applied:
         """Bring changes of a tree into the folder. Raises Conflict when the file system cannot hold its names."""
+        self.options.check(change.after for change in changes if change.after is not None)
         target = TargetFolder(self.root, os.fsencode(self.workspace.temporary))
         if any(change.before is None for change in changes) and target.folds_names():
             self._check_names(tree)
