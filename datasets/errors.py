@@ -267,6 +267,10 @@ class SourceFileMissing(SourceFileChanged):
     """A file that a dataset refers to is no longer in its source."""
 
     code = "datasets.source_file_missing"
+    hint = (
+        "Check the path. What was imported before can be put back as it was, then `nearline data imports REF --check`; "
+        "or import the folder again, which makes a new commit."
+    )
 
 
 class SourceOnSite(PlatformError):

@@ -85,6 +85,15 @@ class SourcesOut(Schema):
     next_cursor: str | None
 
 
+class PreviewOut(Schema):
+    """What a folder of a source holds."""
+
+    files: int
+    size_bytes: int
+    skipped: list[str] = Field(description="Files that no dataset can carry, with the reason.")
+    is_complete: bool = Field(description="False where it holds more than the ten thousand files that were counted.")
+
+
 class ImportIn(BodySchema):
     """What to import in place."""
 
@@ -191,6 +200,13 @@ def check_source(request: ApiRequest, name: str) -> Status[SourceOut]:
     """
     sources.check_source(actor=request.actor, name=name)
     return Status(202, SourceOut.of(source_reads.get_source(actor=request.actor, name=name), request))
+
+
+@router.get("/projects/{project}/sources/{name}/files", response=PreviewOut, operation_id="datasets_preview_import")
+def preview_import(request: ApiRequest, project: str, name: str, prefix: _Path = "") -> in_place.Preview:
+    """Count the first ten thousand files of a folder of a source; none is read."""
+    row = get_project(actor=request.actor, name=project)
+    return in_place.preview_import(actor=request.actor, project=row, source=name, prefix=prefix)
 
 
 @router.post(_IMPORTS, response={202: ImportOut}, operation_id="datasets_import_in_place")

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import Count, Max, QuerySet, Sum
 
 from accounts.actor import Actor
+from accounts.models import Project
 from datasets.errors import SourceNotFound
 from datasets.models import Dataset, FileSource, InPlaceImport, Pack
 
@@ -37,16 +38,16 @@ def get_source(*, actor: Actor, name: str) -> FileSource:
     return source
 
 
-def list_sources_for(*, actor: Actor, dataset: Dataset) -> QuerySet[FileSource]:
-    """Return the sources that the project of a dataset may import from, by name."""
-    return list_sources(actor=actor).filter(projects=dataset.project_id).order_by("name")
+def list_sources_for(*, actor: Actor, project: Project) -> QuerySet[FileSource]:
+    """Return the sources that a project may import from, by name."""
+    return list_sources(actor=actor).filter(projects=project).order_by("name")
 
 
-def get_source_for(*, actor: Actor, dataset: Dataset, name: str) -> FileSource:
-    """Return a source that the project of a dataset may import from. Raises SourceNotFound."""
-    source = list_sources_for(actor=actor, dataset=dataset).filter(name=name).first()
+def get_source_for(*, actor: Actor, project: Project, name: str) -> FileSource:
+    """Return a source that a project may import from. Raises SourceNotFound."""
+    source = list_sources_for(actor=actor, project=project).filter(name=name).first()
     if source is None:
-        raise SourceNotFound(f"There is no source called '{name}' that {dataset.project.name} may import from.")
+        raise SourceNotFound(f"There is no source called '{name}' that {project.name} may import from.")
     return source
 
 

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from accounts import audit
 from accounts.actor import Actor
+from accounts.models import Project
 from accounts.permissions import require
 from core import clock
 from core.errors import InvalidInput
@@ -36,13 +37,13 @@ class Preview:
     is_complete: bool
 
 
-def preview_import(*, actor: Actor, dataset: Dataset, source: str, prefix: str) -> Preview:
+def preview_import(*, actor: Actor, project: Project, source: str, prefix: str) -> Preview:
     """Count the first ten thousand files of a folder of a source; none is read.
 
     Raises SourceNotFound, SourceFileMissing, SourceUnreachable, InvalidInput.
     """
-    require(actor, permissions.COMMIT, dataset.project_id)
-    row = sources.get_source_for(actor=actor, dataset=dataset, name=source)
+    require(actor, permissions.COMMIT, project.pk)
+    row = sources.get_source_for(actor=actor, project=project, name=source)
     if row.kind == SourceKind.SITE:
         raise InvalidInput("Its files are counted by a pod of its cluster, when they are imported.")
     listed = list_import(open_source(row), _check_folder(prefix).encode())
@@ -68,7 +69,7 @@ def request_import(
     Each file is read once, and none is copied. Raises SourceNotFound, ReferenceNotFound, InvalidInput.
     """
     require(actor, permissions.COMMIT, dataset.project_id)
-    source_row = sources.get_source_for(actor=actor, dataset=dataset, name=source)
+    source_row = sources.get_source_for(actor=actor, project=dataset.project, name=source)
     into = commits.get_branch(actor, dataset, branch or dataset.default_branch)
     if source_row.kind == SourceKind.SITE:
         _check_whole(source_row, into, prefix, directory)

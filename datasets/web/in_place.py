@@ -69,7 +69,7 @@ def preview_import(request: PageRequest, project: str, name: str) -> HttpRespons
     try:
         context["preview"] = in_place.preview_import(
             actor=request.actor,
-            dataset=dataset,
+            project=dataset.project,
             source=text(request, "source") or "",
             prefix=(text(request, "folder") or "").strip(),
         )
@@ -112,7 +112,7 @@ def _show(request: PageRequest, dataset: Dataset, *, status: int = 200) -> HttpR
     }
     if request.htmx and request.method == "GET":
         return render(request, "datasets/imports_live.html", context)
-    open_sources = sources.list_sources_for(actor=request.actor, dataset=dataset)[:_SOURCES]
+    open_sources = sources.list_sources_for(actor=request.actor, project=dataset.project)[:_SOURCES]
     form = ImportForm(request.POST or None, initial={"branch": dataset.default_branch}, auto_id="import-%s")
     form.fields["source"].choices = [(one.name, one.name) for one in open_sources]  # type: ignore[attr-defined]
     form.fields["branch"].choices = [(one, one) for one in context["refs"]["branches"]]  # type: ignore[attr-defined,index]

@@ -430,6 +430,7 @@ PARAMETERS = {
     "into": "A branch; left out: the default one.",
     "limit": "How much at most: items, of which a page has 1,000 at most, or bytes of a log.",
     "person": "A part of the name of who did it.",
+    "prefix": "A folder in the source; empty: all of it.",
     "q": "A part of the name.",
     "recorded": "Whether to list only what recorded a metric, a parameter or an artifact.",
     "ref": "A branch, a tag, a commit, the beginning of its id, or `latest`.",

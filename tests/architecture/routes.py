@@ -92,6 +92,7 @@ GET    /imports/{import_id}                                   401      404    20
 POST   /imports/{import_id}/promote                           401      404    403    202   202  202
 POST   /imports/{import_id}/cancel                            401      404    403    202   202  202
 POST   /imports/{import_id}/check                             401      404    403    202   202  202
+GET    /projects/{project}/sources/{name}/files               401      404    403    200   200  200
 GET    /sources                                               401      200    200    200   200  200
 PUT    /sources/{name}                                        401      403    403    403   403  200
 DELETE /sources/{name}                                        401      403    403    403   403  204
@@ -403,6 +404,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/datasets/deleted/", {"dataset_id": "deleted"}),
     ("/datasets", {"name": "dataset", "ref": "second", "commit_id": "second"}),
     ("/uploads", {"upload_id": "upload"}),
+    ("/projects/{project}/sources", {"name": "spare_source"}),
     ("/sources", {"name": "spare_source"}),
     ("/settings/sources/", {"source": "spare_source"}),
     ("/cache/sites", {"name": "site"}),

@@ -86,6 +86,18 @@ def test_an_import_from_an_unknown_source_makes_no_dataset(cli, server):
     assert [(method, path) for method, path, *_ in server.asked] == [("GET", "/sources")]
 
 
+def test_an_import_of_a_folder_that_is_not_there_makes_no_dataset(cli, server):
+    server.on("GET", "/sources", page({"name": "nfs", "kind": "folder"}))
+    server.refuse("GET", "/datasets/team/scans", 404, title="There is no dataset team/scans.")
+    server.refuse("GET", "/projects/team/sources/nfs/files", 409, title="'none' is not in the source 'nfs'.")
+
+    refused = cli("data", "import", "--in-place", "nfs", "none/", "team/scans")
+
+    assert (refused.exit_code, refused.stderr) == (5, "✗ 'none' is not in the source 'nfs'.\n")
+    assert [method for method, *_ in server.asked] == ["GET", "GET", "GET"]
+    assert server.asked[-1][2] == {"prefix": "none"}
+
+
 def test_tokens_are_listed_without_secrets(cli, server):
     server.on("GET", "/tokens", page(TOKEN))
 

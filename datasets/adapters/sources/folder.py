@@ -77,7 +77,7 @@ class SourceFolder:
             return _step(last, flags, descriptor)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise SourceFileMissing(
-                f"'{_show(path)}' is not in the source '{self._name}' any more.", path=_show(path), source=self._name
+                f"'{_show(path)}' is not in the source '{self._name}'.", path=_show(path), source=self._name
             ) from error
         except OSError as error:
             if error.errno == errno.ELOOP:

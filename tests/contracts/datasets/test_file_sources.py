@@ -75,7 +75,7 @@ def test_what_is_missing_or_was_written_to_is_told(place):
     ):
         pass
     put("set/a/one.bin", None)
-    with pytest.raises(SourceFileMissing, match=r"'set/a/one.bin' is not in the source 'place' any more"):
+    with pytest.raises(SourceFileMissing, match=r"'set/a/one.bin' is not in the source 'place'"):
         source.read(b"set/a/one.bin", 0, 3)
     with pytest.raises(SourceFileMissing):
         list(source.list_files(b"nowhere"))

@@ -47,6 +47,13 @@ class Sources:
         """Forget a source. Its files are not touched. Raises Conflict while datasets need it."""
         self._http.delete("/sources" + quoted(name))
 
+    def preview(self, name: str, project: str, prefix: str = "") -> Json:
+        """Return how many `files` and `size_bytes` a folder of a source holds; at most 10,000 files are counted.
+
+        Raises NotFound for a source that the project may not import from, and Conflict for a folder that is not in it.
+        """
+        return self._http.get(f"/projects{quoted(project)}/sources{quoted(name)}/files", prefix=prefix)
+
     def get_import(self, import_id: str) -> Import:
         """Return an import in place. Raises NotFound."""
         return Import.read(self._http.get("/imports" + quoted(import_id)))

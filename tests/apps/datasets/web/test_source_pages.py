@@ -140,7 +140,7 @@ def test_a_member_previews_and_imports_a_folder_and_sees_what_it_made(browser, s
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("source=nfs&folder=none", "is not in the source 'nfs' any more"),
+        ("source=nfs&folder=none", "is not in the source 'nfs'."),
         ("source=nfs&folder=../..", "cannot be a folder"),
         ("source=other", "There is no source called 'other'"),
     ],

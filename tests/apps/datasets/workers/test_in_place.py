@@ -160,7 +160,7 @@ def test_a_listing_of_dvc_is_imported_out_of_its_cache_under_its_paths(source, f
     assert (row.state, row.error, row.files) == ("referenced", "", 5)
     assert clone(dataset, row.commit, tmp_path / "clone") == {f"lungs/{name}": data for name, data in FILES.items()}
     assert list(open_manifests(dataset).list_blobs("packs/")) == []
-    previewed = in_place.preview_import(actor=member, dataset=dataset, source="nfs", prefix=listing)
+    previewed = in_place.preview_import(actor=member, project=dataset.project, source="nfs", prefix=listing)
     assert (previewed.files, previewed.size_bytes) == (5, row.size_bytes)
     assert check(member, row).changed_files == 0
 
@@ -234,7 +234,7 @@ def test_a_repository_of_dvc_that_cannot_be_imported_whole_is_refused(folder, da
 BREAK = {
     "changed": (lambda path: path.write_bytes(b"bad" * 1000), SourceFileChanged, "is not what it was"),
     "truncated": (lambda path: path.write_bytes(b"two" * 10), SourceFileChanged, "is shorter than"),
-    "deleted": (lambda path: path.unlink(), SourceFileMissing, "is not in the source 'nfs' any more"),
+    "deleted": (lambda path: path.unlink(), SourceFileMissing, "is not in the source 'nfs'."),
     "a link out": (
         lambda path: (path.unlink(), path.symlink_to("/etc/passwd")),
         SourceFileMissing,

@@ -23,13 +23,19 @@ def import_in_place(
 ) -> None:
     """Import a folder of a source in place, wait until it is done, and say what was read and written."""
     client = session.client()
-    if source not in {each.name for each in client.sources.list()}:
-        # A dataset is not made for what cannot be imported.
+    source_row = next((each for each in client.sources.list() if each.name == source), None)
+    if source_row is None:
         raise NotFound(
             f"There is no source called '{source}' that you may import from.", hint="List them: `nearline source list`."
         )
-    client.folders.ensure(target)
     prefix = "" if path == Path() else path.as_posix()
+    try:
+        client.datasets.get(target)
+    except NotFound:
+        # A dataset is not made for what cannot be imported. Only a pod of its cluster can look into a site.
+        if source_row.kind != "site":
+            client.sources.preview(source, target.project, prefix)
+        client.datasets.create(target)
     asked = client.datasets.import_in_place(target, source, prefix, directory=directory, message=message)
     session.out.note(f"The server reads {source}:{prefix or '.'} (import {asked.id}).")
     record = client.sources.wait(asked.id)
