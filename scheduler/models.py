@@ -111,7 +111,7 @@ class Queue(BaseModel):
         ]
 
     def __str__(self) -> str:
-        return self.name or f"queue of {self.project_id}"
+        return f"queue of {self.project.name}" if self.project else self.name
 
     @property
     def label(self) -> str:

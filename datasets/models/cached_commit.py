@@ -182,7 +182,7 @@ class CachedCommit(Leased, BaseModel):
         ]
 
     def __str__(self) -> str:
-        return f"{self.commit_id[:8]} on {self.site_id}"
+        return f"{self.commit_id[:8]} on {self.site.name}"
 
     @property
     def path(self) -> str | None:
@@ -274,7 +274,7 @@ class SharedContent(BaseModel):
         constraints = [models.UniqueConstraint(fields=["site", "commit"], name="one_shared_content_per_site")]
 
     def __str__(self) -> str:
-        return f"{self.commit_id[:8]} on {self.site_id}"
+        return f"{self.commit_id[:8]} on {self.site.name}"
 
 
 class CacheHold(BaseModel):

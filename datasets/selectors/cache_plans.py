@@ -18,6 +18,10 @@ from datasets.selectors.trees import TreeReader
 # An exact plan reads the ranges that differ, so only the most promising copies get one.
 _EXACT_PLANS = 3
 _LEADER_BEGINS_WITHIN = timedelta(seconds=30)
+# A small copy takes as long as its claim, its process and its requests do, which says nothing of a big one. Of several
+# together, the big ones decide.
+_COPIES_OF_A_RATE = 20
+_BYTES_OF_A_RATE = 16 * 2**20
 
 
 def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
@@ -85,14 +89,19 @@ def _first_readable(site: CacheSite, rows: "QuerySet[CachedCommit]", *, is_early
     return None
 
 
-def last_rate(site: CacheSite) -> float | None:
-    """Return at how many bytes a second the newest copy came to a site, or comes now; None: no history yet."""
+def measure_rate(site: CacheSite) -> float | None:
+    """Return at how many bytes a second copies come to a site; None: too little has come to tell.
+
+    That is the declared rate, else that of the copy that comes now, else that of the newest that came.
+    """
+    if declared := site.config.get("rate_bytes_s"):
+        return float(declared)
     copies = CachedCommit.objects.filter(site=site).order_by("-pk")
     rate: float | None = copies.filter(rate_bytes_s__gt=0).values_list("rate_bytes_s", flat=True).first()
     if rate is not None:
         return rate
     filled = copies.filter(ready_at__gt=F("started_at")).annotate(moved=F("bytes_moved") + F("bytes_copied"))
-    newest = filled.filter(moved__gt=0).first()
-    if newest is None or newest.ready_at is None or newest.started_at is None:
-        return None
-    return float(newest.moved / (newest.ready_at - newest.started_at).total_seconds())
+    rows = filled.filter(moved__gt=0).values_list("moved", F("ready_at") - F("started_at"))[:_COPIES_OF_A_RATE]
+    moved_bytes = sum(moved for moved, _ in rows)
+    seconds = sum(took.total_seconds() for _, took in rows)
+    return moved_bytes / seconds if moved_bytes >= _BYTES_OF_A_RATE else None

@@ -77,7 +77,7 @@ def _traffic_of(sites: Collection[str]) -> Mapping[str, SiteTraffic]:
         queues[copy.site_id].append((copy.state == CacheState.QUEUED, copy.pk, max(0, copy.bytes_total - there)))
     return {
         row.name: SiteTraffic(
-            rate_bytes_s=row.config.get("rate_bytes_s") or cache_plans.last_rate(row),
+            rate_bytes_s=cache_plans.measure_rate(row),
             is_serial=get_kind(row.kind).parallel_copies == 1,
             # What is being filled goes before what waits for that.
             queue={pk: missing_bytes for _, pk, missing_bytes in sorted(queues[row.pk])},

@@ -15,7 +15,7 @@ from datasets.models import CachedCommit, Dataset
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a commit. `what` is its name, such as a run's; `where` the site that it was read from, or empty."""
+    """One use of a commit. `what` is its name, such as a run's; `where` the site that it was read from."""
 
     commit_id: str
     kind: str

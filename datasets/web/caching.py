@@ -35,7 +35,7 @@ def cache_forecast(request: PageRequest, project: str, name: str, commit_id: str
     site = caches.get_site(actor=request.actor, name=text(request, "site") or "")
     present = caches.get_cached(commit.id, site.id)
     plan = None if present else cache_plans.plan_hydration(commit, site)
-    rate = cache_plans.last_rate(site)
+    rate = cache_plans.measure_rate(site)
     context = {
         "site": site,
         "present": present,

@@ -33,5 +33,9 @@ def _use_of(experiment: Experiment, commit_id: str, site: str) -> Use:
         who=experiment.created_by,
         state=experiment.state,
         at=experiment.created_at,
-        where=site,
+        where=site or ("a cached copy" if _is_cached(experiment, commit_id) else ""),
     )
+
+
+def _is_cached(experiment: Experiment, commit_id: str) -> bool:
+    return any(read.get("cached") and read.get("commit") == commit_id for read in experiment.datasets)

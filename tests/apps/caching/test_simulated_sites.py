@@ -62,7 +62,7 @@ def test_a_copy_takes_as_long_as_the_declared_rate_says(member, dataset, site, w
     row.refresh_from_db()
     assert (row.state, row.files_done, row.bytes_done, row.bytes_moved) == ("ready", 2, 10_000, 10_000)
     assert row.ready_at == START + timedelta(seconds=10)
-    assert cache_plans.last_rate(site) == 1000.0
+    assert cache_plans.measure_rate(site) == 1000.0
     assert [event.state for event in row.events.order_by("pk")] == ["queued", "provisioning", "hydrating", "ready"]
 
 

@@ -4,10 +4,13 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
+from compute.services import submissions
+from compute.services.submissions import Submission
 from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import usage
 from datasets.services import caches
-from experiments.models import Experiment
+from experiments.engine.columns import Kind
+from experiments.models import Experiment, Fact
 from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.factories.flows import World
 
@@ -30,6 +33,21 @@ def test_an_attempt_that_read_a_commit_is_a_use_of_it(world: World, member, proj
 
     assert (use.commit_id, use.what, use.who, use.where) == (commit.id, f"f #{run.number} · a", "member", "")
     assert use.url == f"/experiments/{Experiment.objects.get().pk}/"
+
+
+def test_a_job_that_read_a_cached_commit_is_not_said_to_have_a_copy_of_its_own(world: World, member, project, dataset):
+    commit = commit_files(member, dataset, {"a": b"a"})
+    job = submissions.submit_job(
+        actor=member, project=project, submission=Submission(template="this-machine.small", command="c", name="train")
+    )
+    read = {"name": "digits", "dataset": "team-a/digits", "commit": commit.id, "cached": True}
+    experiment = Experiment.objects.get(job=job)
+    Experiment.objects.filter(pk=experiment.pk).update(datasets=[read])
+    Fact.objects.create(experiment=experiment, kind=Kind.DATA, key="team-a/digits", text=commit.id)
+
+    (use,) = usage.list_uses(member, dataset, limit=10)
+
+    assert (use.what, use.where) == ("train", "a cached copy")
 
 
 def test_uses_in_projects_of_others_stay_hidden(world: World, member, project, dataset, site_admin):
