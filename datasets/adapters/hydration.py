@@ -10,6 +10,7 @@ from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
 from datasets.errors import BlobMissing, ContentCorrupt, HydrationStopped, StoreUnreachable, TargetUnwritable
 from nearline.content.manifest import Entry
+from nearline.content.paths import show_path
 from nearline.content.retry import Failure, RetryPolicy, Waiting, ignore_waiting
 from nearline.hydrate import engine
 from nearline.hydrate.cancellation import Cancellation, Cancelled
@@ -88,7 +89,7 @@ class StorePacks:
 
     def damage_error(self, path: bytes, pack: str | None) -> ContentCorrupt:
         """Return the error that names the file and, where it is damaged, the pack."""
-        name = path.decode("utf-8", "backslashreplace")
+        name = show_path(path)
         if pack is None:
             return ContentCorrupt(f"The manifest lists wrong pieces for '{name}'.", path=name)
         return ContentCorrupt(f"The store's copy of '{name}' is damaged (pack {pack[:12]}).", path=name, pack=pack)

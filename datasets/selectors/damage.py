@@ -15,6 +15,7 @@ from nearline.content.errors import BadPack
 from nearline.content.hashing import file_id, sha256_hex
 from nearline.content.manifest import BlobRef
 from nearline.content.packs import read_footer
+from nearline.content.paths import show_path
 
 _SHOWN = 5
 
@@ -34,7 +35,7 @@ class Damage:
     @property
     def shown(self) -> Sequence[str]:
         """The first few files, for people."""
-        return [path.decode("utf-8", "backslashreplace") for path in self.files[:_SHOWN]]
+        return [show_path(path) for path in self.files[:_SHOWN]]
 
     @property
     def unshown(self) -> int:

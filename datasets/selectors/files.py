@@ -20,6 +20,7 @@ from datasets.selectors.trees import FileTree, open_tree
 from nearline.content.diff import Change, diff_roots
 from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import Entry, EntryKind, LoadRange, RootRange
+from nearline.content.paths import show_path
 from nearline.content.patterns import MAX_LENGTH
 
 
@@ -100,7 +101,7 @@ def open_file(actor: Actor, tree: FileTree, *, path: bytes) -> FileContent:
     require(actor, permissions.VIEW, tree.dataset.project_id)
     entry = open_tree(tree).find(path)
     if entry is None:
-        raise FileNotInCommit(f"The {tree.label} has no file '{_show(path)}'.")
+        raise FileNotInCommit(f"The {tree.label} has no file '{show_path(path)}'.")
     return FileContent(entry, open_dataset_store(tree.dataset))
 
 
@@ -130,7 +131,7 @@ def kind_of(change: Change) -> str:
 
 
 def _damaged(entry: Entry) -> ContentCorrupt:
-    name = _show(entry.path)
+    name = show_path(entry.path)
     return ContentCorrupt(f"The store's copy of '{name}' is damaged.", path=name)
 
 
@@ -150,7 +151,3 @@ def _position(cursor: str | None) -> bytes | None:
 
 def _bounded(limit: int) -> int:
     return max(1, min(limit, MAX_LIMIT))
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

@@ -17,6 +17,7 @@ from datasets.models import Commit, Dataset, StoredTree
 from datasets.selectors.kept import Kept
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, load_range, root_id
+from nearline.content.paths import show_path
 from nearline.content.range_deltas import KeepEntries, forget_entries
 
 # About 40 MB of ranges (an entry takes some 150 bytes, four times that once it was made), and a few MB of roots.
@@ -183,7 +184,7 @@ def list_folder(of: FileTree, folder: bytes, *, resume_at: bytes | None, limit: 
 
     def make_page(tree: TreeView) -> Listing:
         if not tree.has_folder(folder):
-            shown = folder.decode("utf-8", "backslashreplace")
+            shown = show_path(folder)
             raise FileNotInCommit(f"The {of.label} has no folder '{shown}'.")
         return tree.list_folder(folder, resume_at=resume_at, limit=limit)
 

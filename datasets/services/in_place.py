@@ -21,7 +21,7 @@ from datasets.models import WORKING, Branch, CacheSite, Dataset, FileSource, Imp
 from datasets.selectors import commits, sources
 from datasets.selectors import in_place as reads
 from nearline.content.errors import BadPath
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, show_path
 
 _LONGEST_MESSAGE = 10_000
 _MOST_PREVIEWED = 10_000
@@ -48,7 +48,7 @@ def preview_import(*, actor: Actor, project: Project, source: str, prefix: str) 
         raise InvalidInput("Its files are counted by a pod of its cluster, when they are imported.")
     listed = list_import(open_source(row), _check_folder(prefix).encode())
     files = [file for _, file in islice(listed, _MOST_PREVIEWED)]
-    skipped = [f"{file.path.decode('utf-8', 'backslashreplace')} {file.why}" for file in files if file.why]
+    skipped = [f"{show_path(file.path)} {file.why}" for file in files if file.why]
     is_complete = next(listed, None) is None
     return Preview(len(files) - len(skipped), sum(file.size_bytes for file in files), skipped, is_complete)
 

@@ -15,6 +15,7 @@ from datasets.selectors.trees import TreeReader, open_tree
 from datasets.services import commits, manifests
 from nearline.content.errors import ContentError
 from nearline.content.patch import patch_tree
+from nearline.content.paths import show_path
 
 _NAMED = 100
 
@@ -67,12 +68,12 @@ def merge(
 def _check_choices(plan: MergePlan, choices: Mapping[bytes, Resolution], otherwise: Resolution | None) -> None:
     paths = {conflict.path for conflict in plan.conflicts}
     if needless := sorted(choices.keys() - paths):
-        raise InvalidInput(f"'{_show(needless[0])}' is not a file that both changed.")
+        raise InvalidInput(f"'{show_path(needless[0])}' is not a file that both changed.")
     if otherwise is None and (open_paths := sorted(paths - choices.keys())):
         raise MergeConflicts(
             f"Both sides changed {len(open_paths):,} {'file' if len(open_paths) == 1 else 'files'}: "
-            f"'{_show(open_paths[0])}'{', …' if open_paths[1:] else ''}. Nothing was merged.",
-            paths=[_show(path) for path in open_paths[:_NAMED]],
+            f"'{show_path(open_paths[0])}'{', …' if open_paths[1:] else ''}. Nothing was merged.",
+            paths=[show_path(path) for path in open_paths[:_NAMED]],
             total=len(open_paths),
         )
 
@@ -94,7 +95,3 @@ def _write_tree(plan: MergePlan, choices: Mapping[bytes, Resolution], otherwise:
     except ContentError as error:
         raise ManifestRejected(str(error)) from error
     return merged.root_id
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

@@ -17,7 +17,7 @@ from nearline.content.diff import Change
 from nearline.content.errors import BadPath, ContentError
 from nearline.content.manifest import Entry, EntryKind, RootRange
 from nearline.content.patch import patch_tree
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, show_path
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def remove_paths(
         gone = {entry.path: entry for path in paths for entry in _found(tree, path)}
         return [Change(path, gone[path], None) for path in sorted(gone)]
 
-    named = _name(min(paths)) if len(paths) == 1 else f"{len(paths)} paths"
+    named = show_path(min(paths)) if len(paths) == 1 else f"{len(paths)} paths"
     upload = _start(actor, dataset, branch)
     return _commit(actor, upload, expected_head, message or f"Remove {named}", removals)
 
@@ -118,14 +118,14 @@ def rename_path(
     except BadPath as error:
         raise InvalidInput(str(error)) from error
     if to == path:
-        raise InvalidInput(f"'{_name(path)}' is its path already.")
+        raise InvalidInput(f"'{show_path(path)}' is its path already.")
     if to.startswith(path + b"/"):
-        raise InvalidInput(f"'{_name(path)}' cannot be moved into itself.")
+        raise InvalidInput(f"'{show_path(path)}' cannot be moved into itself.")
 
     def moves(tree: _Tree) -> list[Change]:
         moved = _found(tree, path)
         if any(True for _ in tree.list_below(to)):
-            raise InvalidInput(f"There is a '{_name(to)}' already.")
+            raise InvalidInput(f"There is a '{show_path(to)}' already.")
         changes: dict[bytes, Change] = {}
         for entry in moved:
             there = to + entry.path[len(path) :]
@@ -134,7 +134,7 @@ def rename_path(
         return [changes[at] for at in sorted(changes)]
 
     upload = _start(actor, dataset, branch)
-    return _commit(actor, upload, expected_head, message or f"Rename {_name(path)} to {_name(to)}", moves)
+    return _commit(actor, upload, expected_head, message or f"Rename {show_path(path)} to {show_path(to)}", moves)
 
 
 def _start(actor: Actor, dataset: Dataset, branch: str) -> UploadSession:
@@ -190,9 +190,5 @@ def _put(view: TreeView, entry: Entry) -> Change | None:
 def _found(tree: _Tree, path: bytes) -> list[Entry]:
     entries = list(tree.list_below(path))
     if not entries:
-        raise FileNotInCommit(f"The branch holds no '{_name(path)}' any more.")
+        raise FileNotInCommit(f"The branch holds no '{show_path(path)}' any more.")
     return entries
-
-
-def _name(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

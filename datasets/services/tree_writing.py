@@ -29,6 +29,7 @@ from nearline.content.hashing import EMPTY_ID, file_id, new_hasher
 from nearline.content.manifest import BlobRef, Entry, RangeCutter, RootRange, build_range, describe_range, new_symlink
 from nearline.content.packs import BlobInPack, PackBuilder
 from nearline.content.packs import Pack as PackBytes
+from nearline.content.paths import show_path
 
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_BLOBS: Final = 400
@@ -98,7 +99,7 @@ class TreeWriter:
         try:
             for file in files:
                 if file.path <= previous:
-                    raise InvalidInput(f"'{_show(file.path)}' does not follow '{_show(previous)}'.")
+                    raise InvalidInput(f"'{show_path(file.path)}' does not follow '{show_path(previous)}'.")
                 previous = file.path
                 self._read(file)
             self._place_batch()
@@ -129,7 +130,7 @@ class TreeWriter:
                 size += len(data)
                 self._place(draft, content_id, data)
             if size != file.size_bytes or stream.read(1):
-                raise SourceChanged(f"'{_show(file.path)}' changed while it was stored.", path=_show(file.path))
+                raise SourceChanged(f"'{show_path(file.path)}' changed while it was stored.", path=show_path(file.path))
         if hasher is not None:
             draft.entry = entry._replace(content_id=hasher.digest())
         draft.is_complete = True
@@ -252,7 +253,3 @@ def touch_manifests(rows: QuerySet[ManifestRange] | QuerySet[StoredTree]) -> Non
 def _key(dataset: Dataset, content_id: bytes) -> bytes:
     digest: bytes = blake3(dataset.id.encode() + content_id).digest(_KEY_BYTES)
     return digest
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

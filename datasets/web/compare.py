@@ -13,10 +13,11 @@ from datasets.selectors import commits as selectors
 from datasets.selectors import datasets, differences, files
 from datasets.web import heading
 from datasets.web.kinds import has_thumbnail
-from datasets.web.paths import link_path, read_path, show_path
+from datasets.web.paths import link_path, read_path
 from datasets.web.previews import MAX_TEXT_BYTES, read_text
 from nearline.content.diff import Change
 from nearline.content.manifest import Entry, EntryKind
+from nearline.content.paths import show_path
 
 _ROWS = 100
 _CHOICES = 50

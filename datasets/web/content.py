@@ -9,7 +9,8 @@ from core.streaming import parse_range, stream
 from datasets.selectors import commits, datasets, files, pictures
 from datasets.services import caches
 from datasets.web.kinds import shown_type
-from datasets.web.paths import read_path, show_path
+from datasets.web.paths import read_path
+from nearline.content.paths import show_path
 
 _SMALL_EDGE, _LARGE_EDGE = 224, 1024
 _EMPTY_PICTURE = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c000000000100010000020144003b")

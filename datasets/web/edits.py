@@ -10,8 +10,8 @@ from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
 from datasets.selectors import commits, datasets
 from datasets.services import tree_edits
-from datasets.web.paths import link_path, read_path, show_path
-from nearline.content.paths import to_bytes
+from datasets.web.paths import link_path, read_path
+from nearline.content.paths import show_path, to_bytes
 
 
 def edit_path(request: PageRequest, project: str, name: str) -> HttpResponse:

@@ -16,9 +16,10 @@ from datasets.selectors.last_changes import LastChange
 from datasets.services import caches
 from datasets.web import heading
 from datasets.web.kinds import ICONS, has_thumbnail, kind_of
-from datasets.web.paths import link_path, read_path, show_path
+from datasets.web.paths import link_path, read_path
 from datasets.web.previews import preview_of
 from nearline.content.manifest import Entry
+from nearline.content.paths import show_path
 
 _ROWS, _THUMBNAILS = 100, 60
 

@@ -3,8 +3,8 @@
 from pathlib import PurePosixPath
 
 from datasets.selectors import dicoms
-from datasets.web.paths import show_path
 from nearline.content.manifest import Entry, EntryKind
+from nearline.content.paths import show_path
 
 PIXELS = {
     ".png": "image/png",

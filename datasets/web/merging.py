@@ -18,8 +18,9 @@ from datasets.selectors.merges import MergePlan
 from datasets.services import merges as services
 from datasets.web import heading
 from datasets.web.compare import Side, lines_of, side_of, why_incomparable
-from datasets.web.paths import link_path, read_path, show_path
+from datasets.web.paths import link_path, read_path
 from nearline.content.diff import Conflict
+from nearline.content.paths import show_path
 
 # More are decided together.
 _ROWS = 200

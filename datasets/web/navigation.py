@@ -10,7 +10,8 @@ from accounts.actor import Actor
 from datasets.models import Dataset
 from datasets.selectors import caches, datasets
 from datasets.selectors.search import find_commits, find_files
-from datasets.web.paths import link_path, show_path
+from datasets.web.paths import link_path
+from nearline.content.paths import show_path
 from web import navigation, search
 from web.navigation import Entry, Group, Tab
 from web.search import Hit

@@ -15,8 +15,3 @@ def read_path(request: HttpRequest, name: str) -> bytes:
 def link_path(path: bytes) -> str:
     """Return a path as it stands in an address's query."""
     return quote(path, safe="/")
-
-
-def show_path(path: bytes) -> str:
-    """Return a path for people; bytes that are no text appear as escapes."""
-    return path.decode("utf-8", "backslashreplace")

@@ -12,7 +12,7 @@ from datasets.engine.text_encodings import decode_text
 from datasets.selectors import dicoms, pictures, volumes
 from datasets.selectors.files import FileContent
 from datasets.web.kinds import DICOMS, VOLUMES, ending_of, kind_of
-from datasets.web.paths import show_path
+from nearline.content.paths import show_path
 
 MAX_TEXT_BYTES = 64 * 1024
 MAX_JSON_BYTES = 512 * 1024

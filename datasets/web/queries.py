@@ -16,7 +16,8 @@ from datasets.selectors import datasets, queries
 from datasets.services import queries as services
 from datasets.services import selections
 from datasets.web import heading
-from datasets.web.paths import link_path, show_path
+from datasets.web.paths import link_path
+from nearline.content.paths import show_path
 
 _ROWS = 100
 

@@ -53,6 +53,7 @@ from datasets.workers import import_jobs, mapped_writing
 from nearline.content.manifest import Entry
 from nearline.content.mapping import FoundFile, MapWriter
 from nearline.content.pack_maps import PackMap
+from nearline.content.paths import show_path
 
 log = structlog.get_logger(__name__)
 
@@ -259,7 +260,7 @@ class _Work:
         listed = list(list_import(open_source(row.source), row.prefix.encode()))
         top = row.directory.encode() + b"/" if row.directory else b""
         files = sorted(((top + path, file) for path, file in listed if not file.why), key=itemgetter(0))
-        skipped = [f"{_show(file.path)} {file.why}" for _, file in listed if file.why]
+        skipped = [f"{show_path(file.path)} {file.why}" for _, file in listed if file.why]
         if not files:
             raise InvalidInput(f"'{row.source.name}:{row.prefix}' holds no file that a dataset can carry.")
         told_at, written_bytes = clock.now(), 0
@@ -371,7 +372,7 @@ class _Work:
             if is_suspect and damage.check_packs(row.dataset, [pack]) and pack_map is not None:
                 changes = mapped.find_changes(pack_key(pack.sha256)) or ()
                 changed.update(change.file.path for change in changes)
-        names = [_show(path) for path in sorted(changed)]
+        names = [show_path(path) for path in sorted(changed)]
         return {"changed": names[:_NAMED_FILES], "changed_files": len(names)}
 
     def _packs(self) -> QuerySet[Pack]:
@@ -391,9 +392,5 @@ def _list(row: InPlaceImport) -> Sequence[FoundFile]:
 
 
 def _explain_change(file: FoundFile) -> SourceChanged:
-    name = _show(file.path)
+    name = show_path(file.path)
     return SourceChanged(f"'{name}' changed while it was read.", path=name)
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

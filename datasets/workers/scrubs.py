@@ -31,7 +31,7 @@ from datasets.services.cache_events import record
 from datasets.workers import evictions
 from datasets.workers.evictions import HEALING
 from nearline.content.manifest import Entry
-from nearline.content.paths import to_text
+from nearline.content.paths import show_path, to_text
 
 log = structlog.get_logger(__name__)
 
@@ -254,7 +254,7 @@ def _tell(
     for kind, places in findings:
         for row, path in places:
             others = sorted({caches.label_of(other) for other, _ in places if other.pk != row.pk})
-            files[row.pk].append({"path": _show(path), "kind": str(kind), "shared_with": others})
+            files[row.pk].append({"path": show_path(path), "kind": str(kind), "shared_with": others})
             rows[row.pk] = row
     damages = sorted(rows.values(), key=lambda row: row.location)
     for row in damages:
@@ -285,7 +285,3 @@ def _note(rows: Sequence[CachedCommit], kind: CachedCommitEventKind, message: st
             error=error.message if error else "",
             error_hint=error.hint if error else "",
         )
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

@@ -13,7 +13,7 @@ from datasets.adapters.s3_signing import S3Keys
 from datasets.errors import SourceFileChanged, SourceFileMissing, SourceUnreachable
 from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, show_path
 from nearline.content.retry import RetryPolicy
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class SourceBucket:
                 if code in MISSING:
                     raise self._missing(path) from error
                 if code in _CHANGED:
-                    name = path.decode("utf-8", "backslashreplace")
+                    name = show_path(path)
                     raise SourceFileChanged(
                         f"'{name}' in the source '{self._name}' changed while it was read.",
                         path=name,
@@ -104,7 +104,7 @@ class SourceBucket:
         return self._policy.repeat(attempt)
 
     def _missing(self, path: bytes) -> SourceFileMissing:
-        name = path.decode("utf-8", "backslashreplace")
+        name = show_path(path)
         return SourceFileMissing(
             f"'{name}' is not in the source '{self._name}' any more.", path=name, source=self._name
         )

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from datasets.errors import SourceFileChanged, SourceFileMissing, SourceUnreachable
 from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, show_path
 from nearline.content.symlinks import check_target
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -77,13 +77,13 @@ class SourceFolder:
             return _step(last, flags, descriptor)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise SourceFileMissing(
-                f"'{_show(path)}' is not in the source '{self._name}'.", path=_show(path), source=self._name
+                f"'{show_path(path)}' is not in the source '{self._name}'.", path=show_path(path), source=self._name
             ) from error
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise SourceFileMissing(
-                    f"'{_show(path)}' in the source '{self._name}' is a link now, which is not followed.",
-                    path=_show(path),
+                    f"'{show_path(path)}' in the source '{self._name}' is a link now, which is not followed.",
+                    path=show_path(path),
                     source=self._name,
                 ) from error
             raise self._unreachable(error, path) from error
@@ -92,8 +92,8 @@ class SourceFolder:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode) or _version(status) != file.version or status.st_size != file.size_bytes:
             raise SourceFileChanged(
-                f"'{_show(file.path)}' in the source '{self._name}' changed while it was read.",
-                path=_show(file.path),
+                f"'{show_path(file.path)}' in the source '{self._name}' changed while it was read.",
+                path=show_path(file.path),
                 source=self._name,
             )
 
@@ -101,7 +101,7 @@ class SourceFolder:
         raise self._unreachable(error) from error
 
     def _unreachable(self, error: OSError, path: bytes = b"") -> SourceUnreachable:
-        what = f"'{_show(path)}' in the source" if path else "The source"
+        what = f"'{show_path(path)}' in the source" if path else "The source"
         return SourceUnreachable(f"{what} '{self._name}' cannot be read: {error.strerror}.", source=self._name)
 
 
@@ -138,7 +138,3 @@ def _describe(path: bytes, name: bytes, folder: int, inner: bytes) -> FoundFile:
 
 def _version(status: os.stat_result) -> str:
     return str(status.st_mtime_ns)
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

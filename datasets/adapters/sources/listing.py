@@ -19,7 +19,7 @@ from datasets.engine.ports import SourceFiles
 from datasets.errors import SourceFileMissing
 from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, show_path
 
 _REPOSITORY = re.compile(rb"(?:(?P<root>.+)/)?\.dvc")
 _LISTING = re.compile(rb"(?:(?P<cache>.+)/)?(?P<first>[0-9a-f]{2})/(?P<rest>[0-9a-f]{30})\.dir")
@@ -72,7 +72,7 @@ class _Cache:
             file = self._by_path.get(_join(folder, md5[:2].encode(), md5[2:].encode()))
             if file is not None and not file.why and not file.target:
                 return file
-        shown = _show(path) or md5
+        shown = show_path(path) or md5
         raise SourceFileMissing(
             f"'{shown}' is not in the cache of DVC: run `dvc fetch`, then import again.", path=shown
         )
@@ -82,11 +82,11 @@ class _Cache:
         place = self.find(folder, md5).path
         data = self._files.read(place, 0, _MOST_LISTING_BYTES)
         if hashlib.md5(data, usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
-            raise InvalidInput(f"'{_show(place)}' is damaged: it is not what its name says.")
+            raise InvalidInput(f"'{show_path(place)}' is damaged: it is not what its name says.")
         try:
             listed = _read_listing(data)
         except (BadPath, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InvalidInput(f"'{_show(place)}' is no list of files as DVC writes it: {error}") from error
+            raise InvalidInput(f"'{show_path(place)}' is no list of files as DVC writes it: {error}") from error
         for path, content in listed:
             yield _join(folder, path), self.find(path, content)
 
@@ -125,21 +125,23 @@ def _read_outputs(
             try:
                 check_path(path.encode())
             except (BadPath, UnicodeEncodeError) as error:
-                raise InvalidInput(f"'{_show(file.path)}' tracks '{out['path']}', which is no path in it.") from error
+                raise InvalidInput(
+                    f"'{show_path(file.path)}' tracks '{out['path']}', which is no path in it."
+                ) from error
             if not isinstance(md5, str) or not _HASH.fullmatch(md5):
                 raise InvalidInput(
-                    f"'{_show(file.path)}' says no MD5 of '{path}': run `dvc commit`, then import again."
+                    f"'{show_path(file.path)}' says no MD5 of '{path}': run `dvc commit`, then import again."
                 )
             yield path.encode(), md5, out.get("cache") is not False
 
 
 def _read_yaml(files: SourceFiles, file: FoundFile) -> dict[str, Any]:
     if file.why or file.target or file.size_bytes > _MOST_YAML_BYTES:
-        raise InvalidInput(f"'{_show(file.path)}' is no file, or one of more than {_MOST_YAML_BYTES:,} bytes.")
+        raise InvalidInput(f"'{show_path(file.path)}' is no file, or one of more than {_MOST_YAML_BYTES:,} bytes.")
     try:
         document = YAML(typ="safe", pure=True).load(files.read(file.path, 0, file.size_bytes).decode())
     except (YAMLError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"'{_show(file.path)}' is no file of DVC: it is not YAML.") from error
+        raise InvalidInput(f"'{show_path(file.path)}' is no file of DVC: it is not YAML.") from error
     return document if isinstance(document, dict) else {}
 
 
@@ -154,7 +156,3 @@ def _read_listing(data: bytes) -> list[tuple[bytes, str]]:
 
 def _join(*parts: bytes) -> bytes:
     return b"/".join(filter(None, parts))
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

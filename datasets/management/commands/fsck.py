@@ -11,6 +11,7 @@ from datasets.models import Store
 from datasets.workers import rebuilds, store_checks
 from datasets.workers.rebuilds import Rebuilt
 from datasets.workers.store_checks import Damage, DatasetReport, Level
+from nearline.content.paths import show_path
 
 _SHOWN = 5
 
@@ -92,7 +93,7 @@ class Command(PlatformCommand):
         if damage.trees[_SHOWN:]:
             self.stdout.write(f"    and {len(damage.trees) - _SHOWN} more trees")
         for path in damage.files[:_SHOWN]:
-            self.stdout.write(f"      {path.decode('utf-8', 'backslashreplace')}")
+            self.stdout.write(f"      {show_path(path)}")
         if damage.file_count > len(damage.files[:_SHOWN]):
             self.stdout.write(f"      {damage.file_count:,} files in all")
 

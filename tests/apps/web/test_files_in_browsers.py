@@ -4,7 +4,8 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
-from datasets.web.paths import link_path, read_path, show_path
+from datasets.web.paths import link_path, read_path
+from nearline.content.paths import show_path
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 pytestmark = pytest.mark.django_db

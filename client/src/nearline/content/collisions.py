@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Sequence
 
-from nearline.content.paths import Collision
+from nearline.content.paths import Collision, show_path
 
 MAX_GROUPS = 20
 MAX_NAMES = 20
@@ -43,7 +43,7 @@ def _join(names: Sequence[bytes]) -> str:
 
 
 def _show_names(names: Sequence[bytes]) -> list[str]:
-    texts = [name.decode("utf-8", "backslashreplace") for name in names[:MAX_NAMES]]
+    texts = [show_path(name) for name in names[:MAX_NAMES]]
     looks = {unicodedata.normalize("NFKC", text) for text in texts}
     if len(looks) == len(texts) and all(text.isprintable() for text in texts):
         return texts

@@ -10,6 +10,7 @@ from nearline.content import paths
 from nearline.content.errors import BadManifest
 from nearline.content.hashing import EMPTY_ID, ID_BYTES, file_id
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
+from nearline.content.paths import show_path
 from nearline.content.symlinks import check_target
 
 MAX_MODE = 0o777
@@ -67,11 +68,11 @@ def check_names(names: Sequence[bytes]) -> None:
     paths.check_paths(names)
     if any(map(ge, names, islice(names, 1, None))):
         unsorted = next(after for before, after in pairwise(names) if before >= after)
-        raise BadManifest(f"The entries are not sorted at '{_show(unsorted)}'.")
+        raise BadManifest(f"The entries are not sorted at '{show_path(unsorted)}'.")
     # Looked for only when there is one: finding the pair takes far longer than seeing that there is none.
     for clash in paths.find_clashes(names) if paths.has_clash(names) else ():
         file, path = clash.names
-        raise BadManifest(f"'{_show(file)}' is both a file and a folder of '{_show(path)}'.")
+        raise BadManifest(f"'{show_path(file)}' is both a file and a folder of '{show_path(path)}'.")
 
 
 def _are_sound(entries: Sequence[Entry]) -> bool:
@@ -108,7 +109,7 @@ def _are_sound(entries: Sequence[Entry]) -> bool:
 
 
 def _check_entry(entry: Entry) -> None:
-    shown = _show(entry.path)
+    shown = show_path(entry.path)
     if not 0 <= entry.mode <= MAX_MODE or not -(1 << 63) <= entry.mtime_ns < 1 << 63:
         raise BadManifest(f"The entry '{shown}' has an impossible mode or time.")
     if len(entry.content_id) != ID_BYTES:
@@ -122,7 +123,7 @@ def _check_entry(entry: Entry) -> None:
 
 
 def _check_file(entry: Entry) -> None:
-    shown = _show(entry.path)
+    shown = show_path(entry.path)
     if entry.target:
         raise BadManifest(f"The file '{shown}' has a link target.")
     if sum(blob.size for blob in entry.blobs) != entry.size:
@@ -135,7 +136,3 @@ def _check_file(entry: Entry) -> None:
         is_placed = 0 < blob.size <= MAX_BLOB_BYTES and 0 <= blob.offset <= MAX_PACK_BYTES - blob.size
         if not is_placed or len(blob.pack) != ID_BYTES or len(blob.content_id) != ID_BYTES:
             raise BadManifest(f"A blob of '{shown}' cannot lie where the manifest says.")
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

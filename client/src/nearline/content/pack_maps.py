@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from nearline.content.packs import BlobInPack, make_footer
+from nearline.content.paths import show_path
 
 _FORMAT: Final = 1
 _MOST_BYTES: Final = 256 << 20
@@ -27,7 +28,7 @@ class MappedFile:
     @property
     def name(self) -> str:
         """The path as text for people."""
-        return self.path.decode("utf-8", "backslashreplace")
+        return show_path(self.path)
 
 
 @dataclass(frozen=True)

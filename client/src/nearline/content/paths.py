@@ -23,6 +23,11 @@ class Collision(NamedTuple):
     kind: Literal["clash", "fold"]
 
 
+def show_path(path: bytes) -> str:
+    """Return a path for people; bytes that are no text appear as escapes."""
+    return path.decode("utf-8", "backslashreplace")
+
+
 def check_path(path: bytes) -> None:
     """Raise BadPath unless `path` may stand in a manifest."""
     if not path:

@@ -17,6 +17,7 @@ from nearline.content.entries import Entry
 from nearline.content.errors import BadManifest
 from nearline.content.hashing import ALGORITHM, ID_BYTES, new_hasher
 from nearline.content.path_columns import PathColumns
+from nearline.content.paths import show_path
 from nearline.content.range_entries import KINDS, Columns, RangeEntries
 
 VERSION = 1
@@ -97,7 +98,7 @@ def _check_count(entries: Sequence[Entry]) -> None:
 def _check_size(columns: Columns) -> None:
     names = columns.names
     if names.size_bytes + len(columns.targets) > MAX_RANGE_NAME_BYTES or len(columns.offsets) > MAX_RANGE_BLOBS:
-        raise BadManifest(f"The range of '{names.paths[0].decode('utf-8', 'backslashreplace')}' has too much in it.")
+        raise BadManifest(f"The range of '{show_path(names.paths[0])}' has too much in it.")
 
 
 def read_columns(entries: Sequence[Entry]) -> Columns:

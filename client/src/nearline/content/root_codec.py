@@ -8,7 +8,7 @@ from typing import NamedTuple
 from nearline.content.entries import Entry
 from nearline.content.errors import BadManifest
 from nearline.content.hashing import ALGORITHM, ID_BYTES, file_id
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, show_path
 from nearline.content.range_codec import MAX_RANGE_ENTRIES
 from nearline.content.range_entries import RangeEntries
 
@@ -84,7 +84,7 @@ def _check_ranges(ranges: Sequence[RootRange]) -> None:
     for first, last, files, size_bytes, range_id in ranges:
         check_path(first)
         check_path(last)
-        shown = first.decode("utf-8", "backslashreplace")
+        shown = show_path(first)
         if first <= previous or last < first or (files == 1) != (first == last):
             raise BadManifest(f"The ranges of this root overlap or are out of order at '{shown}'.")
         if not 0 < files <= MAX_RANGE_ENTRIES or not 0 <= size_bytes <= MAX_SIZE_BYTES:

@@ -1,7 +1,7 @@
 """Symbolic links are carried when relative and provably inside the tree, and refused with the name otherwise."""
 
 from nearline.content.errors import BadPath
-from nearline.content.paths import MAX_PATH_BYTES
+from nearline.content.paths import MAX_PATH_BYTES, show_path
 
 
 def check_target(path: bytes, target: bytes) -> None:
@@ -12,7 +12,7 @@ def check_target(path: bytes, target: bytes) -> None:
     """
     if not target or len(target) > MAX_PATH_BYTES or b"\0" in target:
         raise BadPath(path, "is a symbolic link whose target is no legal path")
-    shown = target.decode("utf-8", "backslashreplace")
+    shown = show_path(target)
     if target.startswith(b"/"):
         raise BadPath(path, f"is a symbolic link to the absolute path '{shown}'")
     depth = path.count(b"/")

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from nearline.content.entries import Entry, EntryKind
 from nearline.content.hashing import Buffer
-from nearline.content.paths import check_paths
+from nearline.content.paths import check_paths, show_path
 from nearline.content.symlinks import check_target
 from nearline.hydrate.hidden_files import HiddenFiles, hash_open_file, hidden_name, write_at
 
@@ -235,7 +235,7 @@ class FolderTarget:
             yield
         except OSError as error:
             full = os.path.join(self._root, path) if path else self._root
-            error.filename, error.filename2 = full.decode("utf-8", "backslashreplace"), None
+            error.filename, error.filename2 = show_path(full), None
             raise
 
 

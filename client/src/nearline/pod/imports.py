@@ -21,7 +21,7 @@ from nearline.content.hashing import file_id, sha256_hex
 from nearline.content.manifest import build_range
 from nearline.content.mapping import FoundFile, MapWriter
 from nearline.content.pack_maps import PackMap
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, show_path
 from nearline.content.symlinks import check_target
 from nearline.errors import Conflict
 from nearline.pod.existing_files import list_files
@@ -130,7 +130,7 @@ def import_folder(folder: Path, routes: ImportRoutes) -> dict[str, int]:
     files = VolumeFiles(folder)
     listing = sorted(files.list(), key=lambda file: file.path)
     # The folder is the commit, so nothing in it can be left out.
-    if refused := [f"'{_show(file.path)}' {file.why}" for file in listing if file.why]:
+    if refused := [f"'{show_path(file.path)}' {file.why}" for file in listing if file.why]:
         more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
         raise Conflict(f"No dataset can carry this: {', '.join(refused[:_NAMED])}{more}.")
     if not listing:
@@ -190,15 +190,11 @@ def _compare(file: FoundFile, stream: BinaryIO) -> None:
 
 
 def _changed(file: FoundFile) -> FileChanged:
-    return FileChanged(f"'{_show(file.path)}' changed while it was read.")
+    return FileChanged(f"'{show_path(file.path)}' changed while it was read.")
 
 
 def _version(status: os.stat_result) -> str:
     return str(status.st_mtime_ns)
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")
 
 
 def _encode(data: bytes) -> str:

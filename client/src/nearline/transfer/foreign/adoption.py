@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearline.content.paths import show_path
 from nearline.errors import Failed, InvalidRequest
 from nearline.transfer.progress import Meter, OnProgress, ignore_progress
 
@@ -90,7 +91,7 @@ def read_small(path: Path, most: int) -> bytes:
 
 def name_some(paths: Iterable[bytes]) -> str:
     """Return the first of many paths as text."""
-    named = [path.decode("utf-8", "backslashreplace") for path in paths]
+    named = [show_path(path) for path in paths]
     rest = f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""
     return ", ".join(named[:_NAMED]) + rest
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from nearline.content import chunking
 from nearline.content.hashing import file_id, new_hasher
+from nearline.content.paths import show_path
 from nearline.errors import Failed
 from nearline.transfer.local.walk import LocalFile, cannot, describe
 
@@ -154,7 +155,7 @@ def _group(rows: Iterable[tuple[_T, LocalFile | None]]) -> Iterator[tuple[_Rows[
 
 
 def _restless(file: LocalFile) -> Failed:
-    name = file.path.decode("utf-8", "backslashreplace")
+    name = show_path(file.path)
     return Failed(
         f"'{name}' keeps changing while it is read.",
         code="client.local_file",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from nearline.content.entries import Entry
 from nearline.content.hashing import Buffer
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, show_path
 from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.hydrate.hidden_files import HiddenFiles, hidden_name, write_at
@@ -189,7 +189,7 @@ def _remove_empty_folders(full: bytes) -> None:
 
 
 def _in_the_way(path: bytes) -> Conflict:
-    name = path.decode("utf-8", "backslashreplace")
+    name = show_path(path)
     return Conflict(
         f"'{name}' is in the way: the dataset needs a file or folder of that name there.",
         code="client.in_the_way",

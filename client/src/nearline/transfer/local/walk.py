@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from nearline.content.entries import EntryKind
 from nearline.content.errors import BadPath
-from nearline.content.paths import check_path, check_paths
+from nearline.content.paths import check_path, check_paths, show_path
 from nearline.content.symlinks import check_target
 from nearline.errors import Failed
 from nearline.transfer.local.ignore import IgnoreRules
@@ -181,5 +181,5 @@ def _describe_link(base: bytes, path: bytes, status: os.stat_result) -> LocalFil
 
 def cannot(what: str, path: bytes, error: OSError) -> Failed:
     """Return the error that says that something could not be done to a local file."""
-    name = path.decode("utf-8", "backslashreplace")
+    name = show_path(path)
     return Failed(f"Cannot {what} '{name}': {error.strerror}.", code="client.local_file", details={"path": name})

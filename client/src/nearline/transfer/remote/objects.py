@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from nearline.content.errors import ContentError
 from nearline.content.manifest import RangeEntries, load_range
+from nearline.content.paths import show_path
 from nearline.content.range_deltas import FindEntries, KeepEntries
 from nearline.content.retry import RetryPolicy
 from nearline.errors import Failed, NearlineError, NotFound
@@ -135,7 +136,7 @@ class SignedPacks:
 
     def damage_error(self, path: bytes, pack: str | None) -> Failed:
         """Return the error for a file whose content stays damaged."""
-        name = path.decode("utf-8", "backslashreplace")
+        name = show_path(path)
         if pack is None:
             return Failed(
                 f"'{name}' is damaged: its pieces are right, but do not make the file.", code="client.damaged"

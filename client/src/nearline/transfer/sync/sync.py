@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from nearline.content.diff import Change, diff_roots, merge_changes
 from nearline.content.manifest import RootRange
+from nearline.content.paths import show_path
 from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
 from nearline.transfer.local.applying import Applied
@@ -194,7 +195,7 @@ class _Sync:
 
 
 def _overtaken(path: bytes, head: Head) -> Conflict:
-    name = path.decode("utf-8", "backslashreplace")
+    name = show_path(path)
     return Conflict(
         f"Others committed meanwhile and changed '{name}', which you changed too.",
         code="datasets.stale_parent",
