@@ -8,11 +8,10 @@ from datetime import datetime
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -108,19 +107,9 @@ def states_of_jobs(jobs: Collection[Job]) -> Mapping[str, JobStatus]:
     return _states_of(rows)
 
 
-def is_in(states: Collection[JobState], *, column: str = "job") -> Exists:
-    """Return the condition, for rows of an app above, that the job whose id is in `column` is in one of the states."""
-    return Exists(Job.objects.filter(pk=OuterRef(column), state__in=sorted(states)))
-
-
-def started_at(*, column: str = "job") -> Subquery:
-    """Return the expression, for rows of an app above, of when the job whose id is in `column` started."""
-    return Subquery(Job.objects.filter(pk=OuterRef(column)).values("started_at"))
-
-
-def finished_at(*, column: str = "job") -> Subquery:
-    """Return the expression, for rows of an app above, of when the job whose id is in `column` ended."""
-    return Subquery(Job.objects.filter(pk=OuterRef(column)).values("finished_at"))
+def is_in(states: Collection[JobState]) -> Exists:
+    """Return the condition, for rows of an app above, that the job whose id is in `job` is in one of the states."""
+    return Exists(Job.objects.filter(pk=OuterRef("job"), state__in=sorted(states)))
 
 
 def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> JobStatus:
@@ -361,16 +350,14 @@ def find_output_folder(job: Job) -> HostFolder | None:
     return source if source is not None and Path(source.path).is_dir() else None
 
 
-def open_outputs(job_ids: Collection[str], known: Mapping[str, Job] = MappingProxyType({})) -> dict[str, OutputReader]:
-    """Return the readers of many jobs by id; rows in `known` are not read again. For the platform itself."""
-    jobs = {job_id: known[job_id] for job_id in job_ids if job_id in known}
-    ids = sorted(set(job_ids) - set(jobs))
-    for batch in orm.in_batches(ids):
+def open_outputs(job_ids: Collection[str]) -> dict[str, OutputReader]:
+    """Return the readers of many jobs by id. For the platform itself."""
+    readers: dict[str, OutputReader] = {}
+    for batch in orm.in_batches(sorted(set(job_ids))):
         rows = Job.objects.filter(pk__in=batch).select_related("resource")
-        jobs |= {
-            job.pk: job for job in rows.only("name", "evictions", "resource__name", "resource__kind", "resource__host")
-        }
-    return {job_id: open_output(job) for job_id, job in jobs.items()}
+        rows = rows.only("name", "evictions", "resource__name", "resource__kind", "resource__host")
+        readers |= {job.pk: open_output(job) for job in rows}
+    return readers
 
 
 def find_tree_folder(tree: Tree) -> SealedFolder | None:

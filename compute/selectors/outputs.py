@@ -11,13 +11,11 @@ from compute import permissions
 from compute.engine.mounts import Tree
 from compute.models import Job
 from core import orm
-from core.pagination import Page
 from datasets.errors import FileNotInCommit
 from datasets.selectors import files, trees
 from nearline.content.paths import to_bytes, to_text
 
 _SYSTEM = Actor.system("outputs of jobs")
-_EVERYTHING = b"**"
 
 
 def holder_of(job_id: str) -> str:
@@ -32,16 +30,6 @@ class StoredFile:
     path: str
     size_bytes: int
     content_hash: str
-
-
-def list_files(*, actor: Actor, job: Job, cursor: str | None = None, limit: int = 1000) -> Page[StoredFile]:
-    """Return a page of the files that the store holds of a job's output, by path."""
-    require(actor, permissions.VIEW_JOBS, job.project_id)
-    if not job.output_root:
-        return Page([], None)
-    tree = trees.get_tree_of(actor, job.project_id, job.output_root)
-    page = files.list_matching(actor, tree, glob=_EVERYTHING, cursor=cursor, limit=limit)
-    return Page([_stored(entry) for entry in page.items], page.next_cursor)
 
 
 def list_first_files(*, actor: Actor, jobs: Sequence[Job], limit: int) -> Mapping[str, Sequence[StoredFile]]:

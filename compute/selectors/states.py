@@ -3,7 +3,4 @@
 from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
 from compute.models import OutputState
 
-__all__ = ["ENDED", "HOLDING", "JOB_STATES", "JobState", "OutputState", "ReasonCode"]
-
-ENDED = JOB_STATES.final
-"""The states in which a job has ended."""
+__all__ = ["HOLDING", "JOB_STATES", "JobState", "OutputState", "ReasonCode"]

@@ -7,7 +7,6 @@ that are not allowed fall out, equal changes share one UPDATE, and the events ar
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
 
 from django.db import transaction
 from django.db.models import F, QuerySet
@@ -21,8 +20,6 @@ from core.orm import MomentById
 from core.prepared import insert, prepared
 from core.signals import send_on_commit
 from scheduler.services.workloads import release_many, requeue_many
-
-T = TypeVar("T")
 
 # SQLite allows some ten thousand values in one statement; shorter ones also plan faster everywhere.
 _STOPPED = JOB_STATES.final | IDLE

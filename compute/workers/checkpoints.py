@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import structlog
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 
 from accounts.actor import Actor
@@ -17,8 +16,6 @@ from compute.workers import outputs
 from core import clock, hosts, isolation, tasks
 from core.models import Failure
 from datasets.services import trees
-
-log = structlog.get_logger(__name__)
 
 KEEP = timedelta(days=7)
 """So long a folder stays after the last of its jobs has ended without success."""

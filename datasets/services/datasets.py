@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
@@ -19,8 +18,6 @@ from datasets.errors import DatasetExists, DeletedDatasetNotFound, RestoreNameTa
 from datasets.models import Branch, Dataset, UploadSession, UploadState
 from datasets.selectors.datasets import get_default_store
 from datasets.services import records
-
-log = structlog.get_logger(__name__)
 
 MAIN = "main"
 _LONGEST_DESCRIPTION = 2000

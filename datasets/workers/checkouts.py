@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from datasets.adapters.hydration import hydrate
@@ -17,9 +16,6 @@ def write_tree(
     commit_id: str,
     target: Path,
     on_progress: OnProgress = ignore_progress,
-    *,
-    should_stop: Callable[[], bool] = lambda: False,
-    threads: int = 4,
 ) -> HydrationProgress:
     """Write the whole tree of a commit as the folder `target`, every file verified; return what it took.
 
@@ -44,10 +40,8 @@ def write_tree(
             open_dataset_store(commit.dataset),
             TreeReader(commit.dataset).list_entries(commit.root),
             growing,
-            threads=threads,
             read_only=False,
             on_progress=on_progress,
-            should_stop=should_stop,
         )
         growing.rename(target)
     except BaseException:

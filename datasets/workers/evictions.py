@@ -6,7 +6,6 @@ behind the scenes, however long that takes. Dying in between costs nothing: the 
 
 from collections.abc import Iterable, Sequence
 
-import structlog
 from django.db import transaction
 from django.db.models import F, QuerySet
 
@@ -22,8 +21,6 @@ from datasets.services import cache_space
 from datasets.services.cache_events import change_state
 from datasets.workers import cache_leases
 from datasets.workers.cache_leases import Heartbeat
-
-log = structlog.get_logger(__name__)
 
 
 def find_current() -> list[QuerySet[CachedCommit]]:

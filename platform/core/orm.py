@@ -118,14 +118,14 @@ def _columns_of(model: type[models.Model]) -> _Columns:
     return _Columns(constants, defaults, relations, frozenset([*constants, *defaults, *relations]))
 
 
-def live_field(states: Collection[str], *, column: str = "state") -> models.GeneratedField:
+def live_field(states: Collection[str]) -> models.GeneratedField:
     """Return a truth value, kept by the database, that says whether a row is in one of these states.
 
     Look for `is_live=True` with an index under that condition, and finding live rows costs the same however many have
     ended. With a condition on the states themselves SQLite reads the whole table: it does not know their values while
     it chooses an index.
     """
-    is_one = models.Q(**{f"{column}__in": sorted(str(state) for state in states)})
+    is_one = models.Q(state__in=sorted(str(state) for state in states))
     expression = models.ExpressionWrapper(is_one, output_field=models.BooleanField())
     return models.GeneratedField(expression=expression, output_field=models.BooleanField(), db_persist=True)
 

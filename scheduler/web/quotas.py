@@ -64,22 +64,22 @@ class Row:
     @property
     def training_hours(self) -> str:
         """How long training may run."""
-        return _in(self.queue.training_run_at_most_s, 3600)
+        return _in_hours(self.queue.training_run_at_most_s)
 
     @property
     def interactive_hours(self) -> str:
         """How long interactive work may run."""
-        return _in(self.queue.interactive_run_at_most_s, 3600)
+        return _in_hours(self.queue.interactive_run_at_most_s)
 
     @property
     def training_idle_hours(self) -> str:
         """How long training may be idle."""
-        return _in(self.queue.training_idle_at_most_s, 3600)
+        return _in_hours(self.queue.training_idle_at_most_s)
 
     @property
     def interactive_idle_hours(self) -> str:
         """How long interactive work may be idle."""
-        return _in(self.queue.interactive_idle_at_most_s, 3600)
+        return _in_hours(self.queue.interactive_idle_at_most_s)
 
     @property
     def is_department(self) -> bool:
@@ -378,8 +378,8 @@ def _chart_of(rows: Sequence[Row], only: str | None) -> Chart | None:
     return Chart("GPUs per project", minutes, "minutes from now", "", lines) if lines else None
 
 
-def _in(seconds: float | None, unit_s: int) -> str:
-    return "" if seconds is None else f"{seconds / unit_s:g}"
+def _in_hours(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds / 3600:g}"
 
 
 def _errors_of(form: forms.Form) -> str:

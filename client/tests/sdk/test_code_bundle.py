@@ -35,15 +35,15 @@ def names_in(data: bytes) -> list[str]:
 
 
 def test_code_is_what_lies_beside_the_flow_without_it_and_without_what_is_no_code(folder):
-    assert names_in(pack_code(folder, without=folder / "flow.yaml")) == ["lib/model.py", "train.py"]
+    assert find_code(folder, without=folder / "flow.yaml").names == ["lib/model.py", "train.py"]
 
 
 def test_the_same_files_are_the_same_bytes_whoever_packs_them_and_when(folder):
-    first = pack_code(folder)
+    first = pack_code(find_code(folder))
     (folder / "train.py").touch()
     (folder / "train.py").chmod(0o600)
 
-    assert pack_code(folder) == first
+    assert pack_code(find_code(folder)) == first
 
 
 def test_in_a_repository_git_says_what_is_code(folder):
@@ -51,26 +51,26 @@ def test_in_a_repository_git_says_what_is_code(folder):
     (folder / ".gitignore").write_text("venv\n__pycache__\n.env\n*.weights\n")
     (folder / "big.weights").write_text("x")
 
-    assert names_in(pack_code(folder)) == [".gitignore", "flow.yaml", "lib/model.py", "train.py"]
+    assert find_code(folder).names == [".gitignore", "flow.yaml", "lib/model.py", "train.py"]
 
 
 def test_an_ignore_file_keeps_files_out(folder):
     (folder / ".nearlineignore").write_text("lib/\n")
 
-    assert names_in(pack_code(folder, without=folder / "flow.yaml")) == ["train.py"]
+    assert find_code(folder, without=folder / "flow.yaml").names == ["train.py"]
 
 
 def test_a_dataset_beside_the_flow_is_no_code(folder):
     (folder / "digits" / ".nearline").mkdir(parents=True)
     (folder / "digits" / "0.png").write_text("png")
 
-    assert "digits/0.png" not in names_in(pack_code(folder))
+    assert "digits/0.png" not in find_code(folder).names
 
 
 def test_a_flow_inside_a_dataset_brings_no_code(folder):
     (folder / ".nearline").mkdir()
 
-    assert pack_code(folder) is None
+    assert find_code(folder) is None
 
 
 @pytest.mark.parametrize("is_repository", [False, True])
@@ -81,19 +81,19 @@ def test_links_stay_behind_and_are_told(folder, is_repository):
     (folder / "broken").symlink_to("nowhere")
     if is_repository:
         subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
-    links: list[str] = []
 
-    packed = names_in(pack_code(folder, links=links))
+    code = find_code(folder)
 
-    assert {"lib/model.py", "train.py"} <= set(packed)
-    assert not {"secrets", "same.py", "library", "library/model.py", "broken"} & set(packed)
+    assert {"lib/model.py", "train.py"} <= set(code.names)
+    assert not {"secrets", "same.py", "library", "library/model.py", "broken"} & set(code.names)
+    (links,) = code.left_out.values()
     assert links == ["broken", "library", "same.py", "secrets"]
 
 
 def test_files_with_two_names_are_packed_as_files(folder):
     (folder / "same.py").hardlink_to(folder / "train.py")
 
-    with tarfile.open(fileobj=io.BytesIO(pack_code(folder)), mode="r:gz") as archive:
+    with tarfile.open(fileobj=io.BytesIO(pack_code(find_code(folder))), mode="r:gz") as archive:
         assert all(member.isreg() for member in archive)
         assert archive.extractfile("same.py").read() == archive.extractfile("train.py").read() == b"train.py"
 
@@ -101,7 +101,7 @@ def test_files_with_two_names_are_packed_as_files(folder):
 def test_a_file_alone_brings_no_code(tmp_path):
     (tmp_path / "flow.yaml").write_text("flow: x")
 
-    assert pack_code(tmp_path, without=tmp_path / "flow.yaml") is None
+    assert find_code(tmp_path, without=tmp_path / "flow.yaml") is None
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_FILES", 1), ("MAX_UNPACKED_BYTES", 10), ("MAX_BYTES", 10)])
@@ -109,7 +109,7 @@ def test_too_much_is_refused_with_the_way_out(folder, monkeypatch, limit, value)
     monkeypatch.setattr(code_bundle, limit, value)
 
     with pytest.raises(InvalidRequest) as raised:
-        pack_code(folder)
+        pack_code(find_code(folder))
 
     assert "--no-code" in raised.value.hint
 
@@ -117,7 +117,7 @@ def test_too_much_is_refused_with_the_way_out(folder, monkeypatch, limit, value)
 def test_names_that_are_no_text_are_packed(folder):
     (folder / os.fsdecode(b"\xff.py")).write_text("x")
 
-    assert len(names_in(pack_code(folder))) == 4
+    assert len(names_in(pack_code(find_code(folder)))) == 4
 
 
 @pytest.mark.parametrize("has_git", [True, False])

@@ -31,6 +31,7 @@ MARK = "NEARLINE_JOB_NAME"
 ORDER_END = "end of order"
 # Session 0 is real: that of every process whose session began outside of this container.
 NO_SESSION = -1
+_KILL_ROUNDS = 20
 _LOOK_EVERY_S = 0.2
 _SAMPLE_EVERY_S = 1.0
 _DRAIN_S = 0.5
@@ -196,9 +197,9 @@ def list_processes(name: str, *, session: int, since_ticks: int) -> list[Process
     return processes
 
 
-def kill_all(name: str, *, session: int, since_ticks: int, rounds: int = 20) -> None:
+def kill_all(name: str, *, session: int, since_ticks: int) -> None:
     """Kill every process of a job, again while new ones appear."""
-    for _ in range(rounds):
+    for _ in range(_KILL_ROUNDS):
         processes = list_processes(name, session=session, since_ticks=since_ticks)
         if not processes:
             return

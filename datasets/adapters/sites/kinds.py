@@ -1,14 +1,12 @@
 """What a kind of cache site consists of. Each kind is a package beside this module that offers one `KIND`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django import forms
 
 from datasets.engine.cache_ports import CacheSiteDriver
 from datasets.models import CacheSite
-
-Config = Mapping[str, object]
 
 
 @dataclass(frozen=True)

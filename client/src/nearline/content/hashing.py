@@ -40,11 +40,6 @@ def new_hasher() -> Hasher:
     return hasher
 
 
-def sha256(data: Buffer) -> bytes:
-    """Return the SHA-256 of `data` as 32 bytes."""
-    return hashlib.sha256(data).digest()
-
-
 def new_sha256() -> Hasher:
     """Return a hasher for SHA-256."""
     return hashlib.sha256()

@@ -92,28 +92,18 @@ def send_code(http: Http, project: str, code: Code, on_progress: "OnProgress | N
         answer = send_tree(CodeRoutes(http, project), files, mtime_ns=FILE_TIME_NS, skipped=skipped, options=options)
     except NotFound:
         # A server of the release before takes archives only; to a project that is not there this says so.
-        archive: dict[str, Any] = http.post_bytes("/flows/bundles", _pack(code), project=project)
+        archive: dict[str, Any] = http.post_bytes("/flows/bundles", pack_code(code), project=project)
         return archive
     for skip in skipped:
         code.left_out.setdefault(f"as the name {skip.why}", []).append(os.fsdecode(skip.path))
     return answer
 
 
-def pack_code(folder: Path, *, without: Path | None = None, links: list[str] | None = None) -> bytes | None:
-    """Return the code of a folder as a tar.gz, the same bytes for the same files; None where there is none.
+def pack_code(code: Code) -> bytes:
+    """Return code as a tar.gz, the same bytes for the same files.
 
-    The names of links, which stay behind, are added to `links`. Raises InvalidRequest when it is more than a server
-    takes as an archive.
+    Raises InvalidRequest when it is more than a server takes as an archive.
     """
-    code = find_code(folder, without=without)
-    if code is None:
-        return None
-    if links is not None:
-        links.extend(name for names in code.left_out.values() for name in names if (folder / name).is_symlink())
-    return _pack(code)
-
-
-def _pack(code: Code) -> bytes:
     _check_size(code, MAX_UNPACKED_BYTES, MAX_FILES)
     buffer = io.BytesIO()
     with (
