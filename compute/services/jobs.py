@@ -16,7 +16,6 @@ from compute import permissions, signals
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, source_from_json, source_to_json
 from compute.engine.placing import Placing
-from compute.engine.ports import OutputReader
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, JobVolume, Template
@@ -36,7 +35,6 @@ __all__ = [
     "JobRequest",
     "JobSpec",
     "Mount",
-    "OutputReader",
     "Placing",
     "SourceKind",
     "Tree",

@@ -29,7 +29,6 @@ __all__ = [
     "Stored",
     "find_fault",
     "give_up_output",
-    "note_output",
     "store_files",
     "store_folder",
     "store_output",
@@ -76,7 +75,7 @@ def store_output(job: Job, *, patterns: Sequence[str], find_changed: FindChanged
             except SourceChanged as error:
                 changes = changed | {str(error.details["path"])}
             if changes == changed:
-                return note_output(job.pk, tree, selection.describe_left_out())
+                return _note_output(job.pk, tree, selection.describe_left_out())
             changed = changes
         fault = f"{_show(sorted(changed))} kept changing."
     except (OSError, ResourceUnreachable) as error:
@@ -91,7 +90,7 @@ def give_up_output(job_id: str, fault: str) -> Stored:
     return Stored(0, fault)
 
 
-def note_output(job_id: str, tree: trees.StoredTree | None, left_out: str) -> Stored:
+def _note_output(job_id: str, tree: trees.StoredTree | None, left_out: str) -> Stored:
     """Note what the store holds of the output of a job; None: no file."""
     files, size_bytes = (tree.files, tree.size_bytes) if tree is not None else (0, 0)
     Job.objects.filter(pk=job_id).update(
@@ -106,7 +105,7 @@ def note_output(job_id: str, tree: trees.StoredTree | None, left_out: str) -> St
 
 def store_files(job: Job, files: Iterable[SourceFile], *, left_out: str) -> Stored:
     """Store files that lie elsewhere as the output of a job, in the order of their paths."""
-    return note_output(job.pk, _store(job, files), left_out)
+    return _note_output(job.pk, _store(job, files), left_out)
 
 
 def store_folder(project: Project, folder: OutputReader, *, holder: str) -> tuple[trees.StoredTree | None, str]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core import orm
-from experiments.engine.log_tags import Problem, Problems
+from experiments.engine.log_tags import Problems
 from experiments.models import Experiment
 
-__all__ = ["LogRecord", "Problem", "Problems", "find_read", "records_of_run"]
+__all__ = ["LogRecord", "Problems", "find_read", "records_of_run"]
 
 
 @dataclass(frozen=True)

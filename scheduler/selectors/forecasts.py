@@ -21,7 +21,7 @@ from scheduler.engine.calibration import Correction, Levels, Score, Started
 from scheduler.engine.forward import FEWEST_PASSES, GRAIN, NEVER, PASSES, Arrival, Forward, StartForecast
 from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.queues import GPU, UNITS
-from scheduler.engine.run_times import UNKNOWN, Lengths, Run, RunTimes, each_once, learn
+from scheduler.engine.run_times import Lengths, Run, RunTimes, each_once, learn
 from scheduler.engine.snapshot import NEARLINE, JobView, PodState, QueueView, Quota, Snapshot
 from scheduler.engine.standing import Share, WaitClass, classify, free_milli, resource_of, share_of
 from scheduler.engine.states import WorkloadState
@@ -33,7 +33,6 @@ from scheduler.selectors.snapshots import SnapshotReader
 __all__ = [
     "FEWEST_PASSES",
     "PASSES",
-    "UNKNOWN",
     "Lengths",
     "Run",
     "RunTimes",

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from accounts.actor import Actor
 from core import clock, isolation
-from core.units import ONE_GPU
+from core.units import ONE_GPU, format_gpus
 from scheduler.engine.cycle import decide
 from scheduler.engine.decisions import Decision, Start, Stop
 from scheduler.engine.proof import Resource
@@ -71,10 +71,10 @@ class QuotaTrial:
     def sum_text(self) -> str:
         """The sum of the projects' quotas against the GPUs of the pool, for people."""
         quota, total = self.quota_after_milli, self.gpu_milli
-        text = f"The quotas add up to {_number(quota)} of {write(Resource.GPU, total)}"
+        text = f"The quotas add up to {format_gpus(quota)} of {write(Resource.GPU, total)}"
         if quota > total:
-            return f"{text}: over by {_number(quota - total)}."
-        return f"{text}: {_number(total - quota)} left." if quota < total else f"{text}."
+            return f"{text}: over by {format_gpus(quota - total)}."
+        return f"{text}: {format_gpus(total - quota)} left." if quota < total else f"{text}."
 
 
 class _Share(NamedTuple):
@@ -159,7 +159,3 @@ def _gpu_milli(job: JobView) -> int:
 
 def _job(job: JobView, names: Mapping[str, str], reason: str = "", *, is_anyway: bool) -> JobTrial:
     return JobTrial(job.id, job.label, names[job.queue_id], _gpu_milli(job), reason, is_anyway)
-
-
-def _number(milli: int) -> str:
-    return f"{milli / ONE_GPU:g}"

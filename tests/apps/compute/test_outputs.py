@@ -140,7 +140,7 @@ def test_strangers_read_no_output(driver, job, make_actor):
     store(job)
     stranger = Actor(user_id=None, name="stranger")
 
-    for read in (output_reads.list_files, lambda **who: output_reads.open_file(path="model.bin", **who)):
-        with pytest.raises(NotFound):
-            read(actor=stranger, job=job)
+    with pytest.raises(NotFound):
+        output_reads.open_file(actor=stranger, job=job, path="model.bin")
+    assert paths_of(stranger, job) == []
     assert paths_of(make_actor(Role.VIEWER), job) == ["model.bin"]

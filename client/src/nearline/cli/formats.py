@@ -62,6 +62,11 @@ def ago(moment: datetime | None, *, now_s: float | None = None) -> str:
     return "just now"
 
 
+def moment(at: datetime | None) -> str:
+    """Write a moment to the minute: `2026-03-01 09:30 UTC`."""
+    return f"{at:%Y-%m-%d %H:%M} UTC" if at else "-"
+
+
 def gpus(milli: int | None) -> str:
     """Write an amount of GPU given in thousandths of one: `2`, `0.5`."""
     return "-" if not milli else f"{milli / 1000:g}"

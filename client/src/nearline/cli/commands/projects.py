@@ -17,8 +17,6 @@ from nearline.errors import NotFound
 from nearline.settings import read_profile, write_profile
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from nearline.models import DeletedProject, DeletionEffect
 
 app = CommandGroup(help="Teams and what they own.")
@@ -110,7 +108,13 @@ def list_deleted(context: typer.Context) -> None:
     session = session_of(context)
     projects = list(session.client().projects.list_deleted())
     rows = [
-        (item.name, formats.ago(item.deleted_at), item.deleted_by or "-", _moment(item.restore_ends_at), item.waits_for)
+        (
+            item.name,
+            formats.ago(item.deleted_at),
+            item.deleted_by or "-",
+            formats.moment(item.restore_ends_at),
+            item.waits_for,
+        )
         for item in projects
     ]
     headings = ("PROJECT", "DELETED", "BY", "RESTORABLE UNTIL", "REMOVAL")
@@ -141,14 +145,11 @@ def _describe(effect: "DeletionEffect") -> Iterator[str]:
 def _show_deleted(session: Session, deleted: "DeletedProject") -> None:
     until = deleted.restore_ends_at
     session.out.record(
-        deleted, [("Deleted", deleted.name), ("Restorable until", _moment(until)) if until else ("Restorable", "no")]
+        deleted,
+        [("Deleted", deleted.name), ("Restorable until", formats.moment(until)) if until else ("Restorable", "no")],
     )
     if until:
         session.out.note(f"`nearline project restore {deleted.name}` brings it back.")
-
-
-def _moment(moment: "datetime | None") -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-"
 
 
 @app.command("storage")

@@ -15,8 +15,6 @@ from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from nearline.models import Dataset, DeletedDataset
 
 _COUNTED = 1000
@@ -87,7 +85,7 @@ def list_deleted(context: typer.Context, project: Project = None) -> None:
             formats.size(item.stored_bytes),
             formats.ago(item.deleted_at),
             item.deleted_by or "-",
-            _moment(item.restore_ends_at),
+            formats.moment(item.restore_ends_at),
         )
         for item in datasets
     ]
@@ -107,15 +105,11 @@ def _delete_for_good(session: Session, deleted: "DeletedDataset", *, yes: bool) 
 
 def _show_deleted(session: Session, deleted: "DeletedDataset") -> None:
     until = deleted.restore_ends_at
-    rest = ("Restorable until", _moment(until)) if until else ("Restorable", "no")
+    rest = ("Restorable until", formats.moment(until)) if until else ("Restorable", "no")
     facts = {"deleted": deleted.reference, "id": deleted.id, "restore_ends_at": until.isoformat() if until else None}
     session.out.record(facts, [("Deleted", deleted.reference), rest])
     if until:
         session.out.note(f"`nearline data restore {deleted.reference}` brings it back.")
-
-
-def _moment(moment: "datetime | None") -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-"
 
 
 def _describe_content(session: Session, dataset: "Dataset") -> str:
