@@ -7,14 +7,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from compute.adapters import drivers
 from compute.models import Job, Resource
 from compute.workers import launches, observe, watch
 from core import clock
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 from tests.kubernetes.attached import CONFIG, attached
 from tests.kubernetes.conftest import running_control_plane
 from tests.kubernetes.programs import missing_for_control_plane
@@ -95,8 +94,7 @@ def test_jobs_of_a_cluster_that_is_killed_and_comes_back_are_neither_lost_nor_do
 
 
 def test_a_cluster_that_never_answers_and_one_that_refuses_slow_no_other(control_plane, home, project, site_admin):
-    browser = Client()
-    browser.force_login(User.objects.get(pk=site_admin.user_id))
+    browser = browser_of(site_admin)
     with ExitStack() as opened:
         black_hole = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         declare("hole", f"https://127.0.0.1:{black_hole.getsockname()[1]}")

@@ -14,6 +14,7 @@ from compute.models import Job
 from compute.services import submissions
 from flows.models import Run
 from tests.factories.api import bearer, call
+from tests.factories.browsers import browser_of
 from tests.factories.compute import make_resource, make_template
 from tests.factories.flows import World
 
@@ -21,12 +22,6 @@ pytestmark = pytest.mark.django_db
 
 FLOW = "flow: digits\nsteps: [{name: train, command: 'true'}]\n"
 PASSWORD = "a long enough password"
-
-
-def browser_of(actor) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id))
-    return client
 
 
 def is_signed_in(client: Client) -> bool:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from django.test import Client
 
 from accounts.errors import PermissionDenied
-from accounts.models import Membership, Project, User
+from accounts.models import Membership, Project
 from accounts.services import projects
 from config.env import ProjectCreators
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
 
@@ -19,8 +19,7 @@ def _everyone_may(settings):
 
 
 def page_of(actor, path: str) -> str:
-    browser = Client()
-    browser.force_login(User.objects.get(pk=actor.user_id))
+    browser = browser_of(actor)
     return browser.get(path).content.decode()
 
 

@@ -9,16 +9,11 @@ from django.test import Client
 from accounts.models import AuditEntry, Membership, User
 from accounts.services import projects
 from config.env import ProjectCreators
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
 
 NEW = "a new and long password"
-
-
-def browser_of(actor) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id))
-    return client
 
 
 def test_a_person_changes_what_they_are_called(member):

@@ -6,10 +6,10 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from accounts.models import User
 from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit
 from datasets.services import caches
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
 
@@ -18,9 +18,7 @@ PAGE = "/datasets/team-a/xrays/commits/"
 
 @pytest.fixture
 def browser(member) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=member.user_id))
-    return client
+    return browser_of(member)
 
 
 def asks_again(page: str) -> bool:

@@ -10,10 +10,8 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.test import Client
 
 from accounts.actor import Actor
-from accounts.models import User
 from client.tests.loopback import Answer, Request, serve, write_certificate
 from core import clock
 from datasets.errors import ArrayUnreadable, InvalidCacheSite
@@ -21,6 +19,7 @@ from datasets.models import SiteArray
 from datasets.services import site_arrays
 from datasets.workers import site_arrays as workers
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -112,8 +111,7 @@ SVM = [
 
 def show(actor: Actor) -> Callable[[str], str]:
     """Return what gives the pages that an actor sees."""
-    browser = Client()
-    browser.force_login(User.objects.get(pk=actor.user_id))
+    browser = browser_of(actor)
     return lambda path: browser.get(path).content.decode()
 
 

@@ -3,9 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from accounts.services import projects
 from compute.models import Job, Template
 from core import clock
@@ -13,6 +11,7 @@ from scheduler.models import Eviction, Queue, Workload
 from scheduler.services import pool_members, queues
 from scheduler.workers import cycle, node_spans, usage
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
@@ -23,12 +22,6 @@ def move():
     """Let the clock stand at noon, and return what sets it."""
     with clock.frozen_at(NOON) as set_clock:
         yield set_clock
-
-
-def browser_of(actor) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id))
-    return client
 
 
 def shown(actor, address: str) -> str:

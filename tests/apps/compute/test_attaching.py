@@ -8,7 +8,7 @@ from django import forms
 from django.test import Client
 
 from accounts.actor import Actor
-from accounts.models import AuditEntry, User
+from accounts.models import AuditEntry
 from compute.adapters import drivers
 from compute.adapters.form_fields import SecretField
 from compute.adapters.kinds import ConfigForm, ResourceKind
@@ -19,6 +19,7 @@ from compute.models import Resource, ResourceSite
 from compute.services import resources
 from datasets.services import cache_sites
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -67,9 +68,7 @@ def vault(monkeypatch, home):
 
 @pytest.fixture
 def browser(site_admin) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
-    return client
+    return browser_of(site_admin)
 
 
 @pytest.fixture

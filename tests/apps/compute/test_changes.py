@@ -3,10 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.test import Client
 
 from accounts.errors import PermissionDenied
-from accounts.models import Project, User
+from accounts.models import Project
 from compute.models import Job
 from compute.services import changes, jobs
 from compute.workers import forecasts
@@ -15,6 +14,7 @@ from scheduler.models import Queue
 from scheduler.services import pool_members
 from tests.apps.compute.test_trials import SYSTEM, attach, facts, submit, turn
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 PRIORITY = "Give it the priority {} in place of 50"
@@ -85,8 +85,7 @@ def test_what_is_told_is_worked_out_anew_after_a_while_and_not_for_a_job_that_do
 @pytest.mark.django_db
 def test_api_and_page_say_what_helps_first(labs, member):
     forecasts.forecast_all()
-    page = Client()
-    page.force_login(User.objects.get(pk=member.user_id))
+    page = browser_of(member)
 
     answer = call(member, "GET", "/compute/jobs/train/changes").body
 

@@ -3,9 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuReading, NodeFacts, UsageSample
@@ -15,6 +13,7 @@ from compute.selectors import jobs as job_selectors
 from compute.workers import probes
 from core import clock
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 from tests.factories.scheduler import NOON
 
 pytestmark = pytest.mark.django_db
@@ -86,8 +85,7 @@ def test_gpus_that_are_not_used_are_listed_those_that_nobody_measures_last(meter
         ("dark", 1000, None, "not measured"),
     ]
 
-    browser = Client()
-    browser.force_login(User.objects.get(pk=viewer.user_id))
+    browser = browser_of(viewer)
     page = browser.get("/analytics/").content.decode()
     assert page.count("not measured</td>") == 1
     assert "The use of its GPUs is not measured." in browser.get("/jobs/dark/").content.decode()

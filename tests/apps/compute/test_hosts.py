@@ -7,11 +7,9 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.test import Client
 
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
-from accounts.models import User
 from compute.adapters import drivers
 from compute.engine.ports import EndCause
 from compute.errors import PortRefused, ResourceExists, ResourceUnreachable
@@ -25,6 +23,7 @@ from datasets.models import CacheSite
 from scheduler.models import Node, Placement
 from tests.factories import compute as make
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 
 
 @pytest.fixture
@@ -186,8 +185,7 @@ def test_a_machine_is_attached_on_the_host_that_is_named_where_there_are_several
 
 
 def test_the_page_and_the_api_say_on_which_host_a_machine_is(machine, site_admin):
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
+    client = browser_of(site_admin)
 
     page = client.get("/compute/").content.decode()
     listed = call(site_admin, "GET", "/compute/resources").body
@@ -197,8 +195,7 @@ def test_the_page_and_the_api_say_on_which_host_a_machine_is(machine, site_admin
 
 
 def test_the_form_asks_for_a_host_where_there_are_several(machine, site_admin, on_host):
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
+    client = browser_of(site_admin)
     one = client.get("/compute/attach/").content.decode()
     with on_host("a"):
         hosts.take(holder="ant:1")

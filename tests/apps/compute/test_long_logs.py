@@ -10,6 +10,7 @@ from accounts.permissions import Role
 from compute.selectors import jobs, logs
 from core.errors import InvalidInput
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 
 LINES = [f"line {number}: \N{LATIN SMALL LETTER U WITH DIAERESIS}ber\n" for number in range(1000)]
 WHOLE = "".join(LINES).encode()
@@ -127,8 +128,7 @@ OWN = '::nearline {"kind": "metric", "key": "secret-word", "value": 1}\n'
 def test_the_platforms_own_lines_are_neither_shown_nor_found_but_are_in_the_download(viewer, job, driver):
     driver.print("train", OWN + "the end, secret-word\n" + OWN)
     log = WHOLE.decode() + OWN + "the end, secret-word\n" + OWN
-    client = Client()
-    client.force_login(User.objects.get(pk=viewer.user_id))
+    client = browser_of(viewer)
 
     def get(path: str):
         response = client.get(path)

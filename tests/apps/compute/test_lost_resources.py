@@ -3,14 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from compute.models import Resource
 from compute.workers import observe
 from core import clock
 from tests.factories import compute as make
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -20,9 +19,7 @@ CONTACT_AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def browser(site_admin):
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
-    return client
+    return browser_of(site_admin)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from accounts.models import Project, User
+from accounts.models import Project
 from compute.engine.ports import UsageSample
 from compute.models import Job, Resource, Template
 from compute.selectors import forecasts, utilisation
@@ -15,6 +15,7 @@ from scheduler.models import Node
 from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 from tests.factories.scheduler import enqueue, report, report_nodes
 from tests.markup import flat
 
@@ -24,12 +25,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def browser(site_admin) -> Client:
     return browser_of(site_admin)
-
-
-def browser_of(actor) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id))
-    return client
 
 
 def shown(client: Client, address: str) -> str:

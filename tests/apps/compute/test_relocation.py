@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from django.test import Client
 
 from accounts.actor import Actor
-from accounts.models import User
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuFacts, NodeFacts
@@ -20,6 +18,7 @@ from scheduler.models import Pool, Queue, Workload
 from scheduler.services import pool_members, queues
 from scheduler.workers import cycle
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -293,8 +292,7 @@ def test_a_trial_looks_where_the_job_would_go(member, site_admin, project, sites
     ],
 )
 def test_pools_are_chosen_in_the_form_and_shown_with_the_job(site_admin, project, said, pools):
-    browser = Client()
-    browser.force_login(User.objects.get(pk=site_admin.user_id))
+    browser = browser_of(site_admin)
 
     browser.post("/jobs/new/", {"project": project.name, "command": "true", "gpus": "1", "name": "mine", **said})
 

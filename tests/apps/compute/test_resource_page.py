@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from django.test import Client
 
 from accounts.models import User
 from compute.engine.ports import BackendFacts, ClusterFacts, ForeignUse, GpuFacts, NodeFacts, StorageFacts
@@ -12,6 +11,7 @@ from compute.services import node_reports
 from core import clock
 from scheduler.models import Node
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -44,8 +44,7 @@ def cluster(resource):
 
 
 def page_of(actor):
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id))
+    client = browser_of(actor)
     with clock.frozen_at(REPORTED_AT.replace(minute=5)):
         return flat(client.get("/compute/scripted/").content.decode())
 
@@ -102,8 +101,7 @@ def test_detaching_says_first_what_is_lost(cluster, project, template, site_admi
 
 def test_a_whole_resource_is_drained_and_opened_again(cluster, site_admin):
     node_reports.write(cluster, [NODE, replace(NODE, name="node-2")])
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
+    client = browser_of(site_admin)
 
     client.post("/compute/scripted/drain/", {"drained": "1"})
     assert set(Node.objects.values_list("is_drained", flat=True)) == {True}

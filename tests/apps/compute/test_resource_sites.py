@@ -4,11 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
-from accounts.models import User
 from compute.errors import InvalidJobSpec, InvalidResource
 from compute.models import Resource
 from compute.selectors import resources as reads
@@ -20,6 +18,7 @@ from datasets.errors import CacheFull, CacheInUse, CacheSiteNotFound
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.services import cache_sites, caches
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 pytestmark = pytest.mark.django_db
@@ -209,8 +208,7 @@ def test_a_request_goes_to_the_first_site_with_the_capacity(member, site_admin, 
 
 
 def test_the_pages_show_both_directions(site_admin, resource, sites):
-    browser = Client()
-    browser.force_login(User.objects.get(pk=site_admin.user_id))
+    browser = browser_of(site_admin)
 
     browser.post(f"/compute/{resource.name}/sites/", {"sites": "far, near"})
 
@@ -222,8 +220,7 @@ def test_the_pages_show_both_directions(site_admin, resource, sites):
 
 
 def test_a_site_on_a_host_that_does_not_answer_is_shown_as_lost_with_the_reason(site_admin, resource, sites):
-    browser = Client()
-    browser.force_login(User.objects.get(pk=site_admin.user_id))
+    browser = browser_of(site_admin)
     host = Resource.objects.create(name="gpu-7", kind="ssh", state="unreachable", error="It is switched off.")
     CacheSite.objects.create(
         name="on-host", kind="ssh", root="/data/cache", config={"resource": host.pk}, capacity_bytes=10**9

@@ -3,9 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from compute.errors import ResourceUnreachable
 from compute.models import Job, StoredLogChunk
 from compute.selectors import jobs, logs, stored_logs
@@ -15,6 +13,7 @@ from core import clock, isolation
 from datasets.models import TreeHold
 from datasets.selectors import trees
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import make_store
 
 LONG_AGO = timedelta(minutes=6)
@@ -123,8 +122,7 @@ def test_a_resource_that_does_not_answer_withholds_only_what_is_not_stored(job, 
 
 
 def test_the_page_says_until_when_the_log_of_a_resource_that_does_not_answer_is_there(job, driver, member):
-    client = Client()
-    client.force_login(User.objects.get(pk=member.user_id))
+    client = browser_of(member)
     before = client.get("/jobs/train/log/").json()
     driver.print("train", "one\n")
     with clock.frozen_at(clock.now() + LONG_AGO):

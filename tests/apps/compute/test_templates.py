@@ -5,18 +5,17 @@ from django.db import connection
 from django.db.models import Value
 from django.test import Client
 
-from accounts.models import AuditEntry, User
+from accounts.models import AuditEntry
 from compute.models import Resource, Template
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 
 SHAPE = {"resource": "scripted", "name": "more", "cpu_millicores": 1000, "memory_bytes": 2**30}
 
 
 @pytest.fixture
 def browser(site_admin) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
-    return client
+    return browser_of(site_admin)
 
 
 @pytest.mark.parametrize("price", [1e50, 1_000_000, "1e50", "NaN", -1, 0.00001])

@@ -6,10 +6,11 @@ import pytest
 from django.db import OperationalError, connection
 from django.test import Client
 
-from accounts.models import ApiToken, AuditEntry, User
+from accounts.models import ApiToken, AuditEntry
 from accounts.services import tokens
 from core import clock
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -21,9 +22,7 @@ SENTENCE = "The server&#x27;s disk is full, so nothing can be saved."
 
 @pytest.fixture
 def browser(member) -> Client:
-    browser = Client()
-    browser.force_login(User.objects.get(pk=member.user_id))
-    return browser
+    return browser_of(member)
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """What the usage tab of a dataset shows of flows."""
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from compute.services import submissions
 from compute.services.submissions import Submission
 from datasets.models import CachedCommit, CacheSite
@@ -11,6 +9,7 @@ from datasets.selectors import usage
 from datasets.services import caches
 from experiments.engine.columns import Kind
 from experiments.models import Experiment, Fact
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.factories.flows import World
 
@@ -71,8 +70,7 @@ def test_the_tab_shows_uses_copies_and_damage(world: World, member, project, dat
     site = CacheSite.objects.create(name="near", root=str(folder), capacity_bytes=10**9)
     copy = caches.request_cache(actor=member, commit=commit, site=site)
     CachedCommit.objects.filter(pk=copy.pk).update(state="ready", error="Not healed: the store is away.")
-    client = Client()
-    client.force_login(User.objects.get(pk=member.user_id))
+    client = browser_of(member)
 
     tab = client.get("/datasets/team-a/digits/usage/").content.decode()
     commits = client.get("/datasets/team-a/digits/commits/").content.decode()

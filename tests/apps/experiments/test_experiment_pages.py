@@ -9,23 +9,17 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts.models import User
 from experiments.models import Artifact, Experiment, SavedView
 from experiments.services import annotations
 from flows.models import Run
+from tests.factories.browsers import browser_of
 from tests.factories.experiments import describe_training, keep_in_old_folder, make_experiments, make_run
 from tests.markup import flat
 
 
-def ask(actor) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id))
-    return client
-
-
 @pytest.fixture
 def client(member) -> Client:
-    return ask(member)
+    return browser_of(member)
 
 
 def train(project, count: int, **options) -> list[Experiment]:
@@ -158,7 +152,8 @@ def test_a_viewer_is_offered_nothing_to_change(viewer, project):
     (row,) = train(project, 1)
 
     pages = [
-        ask(viewer).get(path).content.decode() for path in ("/experiments/?project=team-a", f"/experiments/{row.pk}/")
+        browser_of(viewer).get(path).content.decode()
+        for path in ("/experiments/?project=team-a", f"/experiments/{row.pk}/")
     ]
 
     assert not any(word in page for page in pages for word in ("Save view", "New tag", "Save the note"))

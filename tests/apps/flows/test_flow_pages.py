@@ -6,11 +6,11 @@ import re
 import pytest
 from django.test import Client
 
-from accounts.models import User
 from accounts.permissions import Role
 from flows.models import Flow, FlowDraft, FlowVersion, Run
 from flows.services import drafts, flows
 from flows.services.drafts import Writing
+from tests.factories.browsers import browser_of
 from tests.factories.flows import World
 from tests.markup import flat
 
@@ -26,12 +26,6 @@ steps:
 """
 EDIT = "/flows/team-a/digits/edit/"
 RUN = "/flows/team-a/digits/run/"
-
-
-def browser_of(actor) -> Client:
-    browser = Client()
-    browser.force_login(User.objects.get(pk=actor.user_id))
-    return browser
 
 
 @pytest.fixture

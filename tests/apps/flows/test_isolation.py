@@ -4,10 +4,9 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 
 from accounts.errors import PermissionDenied, ProjectNotFound
-from accounts.models import Membership, Project, User
+from accounts.models import Membership, Project
 from accounts.permissions import Role
 from compute.engine.states import JobState
 from compute.models import Job
@@ -20,6 +19,7 @@ from flows.models import Run, Step
 from flows.selectors import failures
 from flows.services import runs
 from flows.workers import advance
+from tests.factories.browsers import browser_of
 from tests.factories.flows import World, newest_attempt, state_of, states
 from tests.markup import flat
 
@@ -53,8 +53,7 @@ def other(make_actor):
 @pytest.fixture
 def ask(make_actor):
     def ask(actor, path: str) -> str:
-        client = Client()
-        client.force_login(User.objects.get(pk=actor.user_id))
+        client = browser_of(actor)
         response = client.get(path)
         assert response.status_code == 200, response.content
         return response.content.decode()

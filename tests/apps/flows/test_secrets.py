@@ -1,10 +1,9 @@
 """Who may start what uses a project's secrets, what the audit log says of it, and where values are masked."""
 
 import pytest
-from django.test import Client
 
 from accounts.errors import PermissionDenied
-from accounts.models import AuditEntry, User
+from accounts.models import AuditEntry
 from accounts.permissions import Role
 from accounts.services import secrets
 from compute.models import Job
@@ -12,6 +11,7 @@ from compute.services import jobs
 from experiments.models import Experiment
 from flows.models import Run
 from flows.services import flows, runs
+from tests.factories.browsers import browser_of
 from tests.factories.compute import make_request
 from tests.factories.flows import World, newest_attempt, state_of
 
@@ -120,8 +120,7 @@ def test_a_secret_in_a_file_that_a_step_left_is_masked_in_its_preview(world, mem
     world.finish(run, "train")
     world.turn()
     experiment = Experiment.objects.get(run_id=run.pk)
-    browser = Client()
-    browser.force_login(User.objects.get(pk=member.user_id))
+    browser = browser_of(member)
 
     for file in ("config.txt", "table.csv"):
         page = browser.get(f"/experiments/{experiment.pk}/?artifact={file}").content.decode()

@@ -5,15 +5,14 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from core import clock
 from scheduler.engine.snapshot import NEARLINE, CapacityPrices, Fill
 from scheduler.models import Packing, Placement, Workload
 from scheduler.selectors.packing import with_prices
 from scheduler.services import pool_members, workloads
 from scheduler.workers import cycle, packing
+from tests.factories.browsers import browser_of
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
@@ -184,8 +183,7 @@ def test_a_share_joins_a_device_in_shared_use_whatever_the_prices(project, price
 
 
 def test_the_page_of_quotas_says_which_packing_is_in_use(site_admin, project):
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
+    client = browser_of(site_admin)
     pool_members.ensure_queue(project_id=project.pk)
     assert "Packing: the fullest node first. After 50 GPU requests" in client.get("/quotas/").content.decode()
 

@@ -4,13 +4,13 @@ import pytest
 from django.test import Client
 
 from accounts.actor import Actor
-from accounts.models import User
 from accounts.services import projects
 from scheduler.engine.sharing import STEADY
 from scheduler.models import Pool, Queue
 from scheduler.selectors.snapshots import view_rules
 from scheduler.services import pool_members, queues
 from scheduler.workers import cycle
+from tests.factories.browsers import browser_of
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
@@ -18,9 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def browser(site_admin) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
-    return client
+    return browser_of(site_admin)
 
 
 @pytest.fixture
@@ -83,8 +81,7 @@ def test_what_is_held_beyond_the_quota_is_borrowed(browser, two_projects):
 
 
 def test_a_member_sees_their_own_projects_and_no_way_to_change_them(member, project, two_projects):
-    client = Client()
-    client.force_login(User.objects.get(pk=member.user_id))
+    client = browser_of(member)
     pool_members.ensure_queue(project_id=project.pk)
 
     page = client.get("/quotas/").content.decode()

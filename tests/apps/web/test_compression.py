@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 from django.http import HttpResponse, StreamingHttpResponse
-from django.test import Client, RequestFactory
+from django.test import RequestFactory
 
-from accounts.models import User
+from tests.factories.browsers import browser_of
 from web.compression import CompressPages
 
 pytestmark = pytest.mark.django_db
@@ -19,8 +19,7 @@ def send(method: str, response: HttpResponse) -> HttpResponse:
 
 
 def test_a_page_is_compressed_for_a_browser_that_takes_it(site_admin):
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
+    client = browser_of(site_admin)
 
     answer = client.get("/jobs/", headers=GZIP)
 

@@ -4,15 +4,14 @@ import pytest
 from django.test import Client
 
 from accounts.models import Project, User
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def browser(member) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=member.user_id))
-    return client
+    return browser_of(member)
 
 
 def test_who_is_not_signed_in_is_sent_to_the_sign_in_and_back():

@@ -3,9 +3,9 @@
 import pytest
 from django.test import Client
 
-from accounts.models import User
 from datasets.web.paths import link_path, read_path
 from nearline.content.paths import show_path
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 pytestmark = pytest.mark.django_db
@@ -23,9 +23,7 @@ FILES = {
 def browser(member, project, tmp_path) -> Client:
     make_store(tmp_path / "store")
     commit_files(member, make_dataset(member, project, "digits"), FILES)
-    client = Client()
-    client.force_login(User.objects.get(pk=member.user_id))
-    return client
+    return browser_of(member)
 
 
 def fetch(browser: Client, path: str, *, show: bool = False, **headers: str):

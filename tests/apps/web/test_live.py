@@ -11,12 +11,12 @@ from asgiref.sync import SyncToAsync, async_to_sync
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
 from django.db import connections
-from django.test import Client
 
-from accounts.models import Membership, User
+from accounts.models import Membership
 from config.asgi import application
 from core import tasks
 from flows.models import Run, RunEvent
+from tests.factories.browsers import browser_of
 from tests.factories.flows import World
 from web import live, live_stream
 
@@ -34,8 +34,7 @@ def run(project, member, tmp_path) -> Run:
 
 
 def cookie_of(actor) -> str:
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id), backend=settings.AUTHENTICATION_BACKENDS[0])
+    client = browser_of(actor)
     return client.cookies[settings.SESSION_COOKIE_NAME].value
 
 

@@ -3,8 +3,9 @@
 import pytest
 from django.test import Client
 
-from accounts.models import Project, User
+from accounts.models import Project
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
 
@@ -12,9 +13,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def browser(site_admin, project) -> Client:
     Project.objects.create(name="team-b")
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
-    return client
+    return browser_of(site_admin)
 
 
 @pytest.fixture

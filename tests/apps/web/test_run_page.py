@@ -4,16 +4,16 @@ import json
 import re
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts.models import Project, User
+from accounts.models import Project
 from core import clock, tasks
 from flows.models import Run
 from scheduler.models import Node
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 from tests.factories.flows import World
 from tests.markup import flat
 
@@ -49,18 +49,6 @@ def begun(world: World, run) -> Run:
     return run
 
 
-@pytest.fixture
-def browse():
-    """Return a function that signs somebody in and returns their browser."""
-
-    def sign_in(actor) -> Client:
-        client = Client()
-        client.force_login(User.objects.get(pk=actor.user_id), backend=settings.AUTHENTICATION_BACKENDS[0])
-        return client
-
-    return sign_in
-
-
 def parts_in(html: str) -> dict[str, str]:
     """Return the version of each part of the page."""
     return dict(re.findall(r'data-part="(\w+)"\s+data-version="(\w+)"', html))
@@ -73,8 +61,8 @@ def ask_for_parts(client: Client, run: Run, known: dict[str, str], query: str = 
     return answer.content.decode()
 
 
-def test_a_page_that_has_everything_gets_nothing_and_after_a_change_what_differs(world: World, run, member, browse):
-    client = browse(member)
+def test_a_page_that_has_everything_gets_nothing_and_after_a_change_what_differs(world: World, run, member):
+    client = browser_of(member)
     with clock.frozen_at(run.created_at):
         known = parts_in(client.get(f"/runs/{run.pk}/?step=judge").content.decode())
         assert parts_in(ask_for_parts(client, run, known, "step=judge")) == {}
@@ -87,8 +75,8 @@ def test_a_page_that_has_everything_gets_nothing_and_after_a_change_what_differs
     assert "step_head" not in changed
 
 
-def test_the_whole_page_and_its_parts_agree(run, member, browse):
-    client = browse(member)
+def test_the_whole_page_and_its_parts_agree(run, member):
+    client = browser_of(member)
 
     with clock.frozen_at(run.created_at):
         whole = parts_in(client.get(f"/runs/{run.pk}/?view=table&step=train&index=1&tab=spec").content.decode())
@@ -98,8 +86,8 @@ def test_the_whole_page_and_its_parts_agree(run, member, browse):
     assert asked == whole
 
 
-def test_the_data_of_the_graph_are_those_of_the_run(run, member, browse):
-    page = browse(member).get(f"/runs/{run.pk}/").content.decode()
+def test_the_data_of_the_graph_are_those_of_the_run(run, member):
+    page = browser_of(member).get(f"/runs/{run.pk}/").content.decode()
 
     data = json.loads(re.search(r'<script id="run-graph-json" type="application/json">(.*?)</script>', page)[1])
 
@@ -114,38 +102,38 @@ def test_the_data_of_the_graph_are_those_of_the_run(run, member, browse):
 
 @pytest.mark.parametrize("view", ["graph", "timeline", "table"])
 @pytest.mark.parametrize("tab", ["why", "log", "inputs", "outputs", "metrics", "events", "spec"])
-def test_every_tab_stands_in_every_view(begun, member, browse, view, tab):
-    page = browse(member).get(f"/runs/{begun.pk}/?view={view}&step=prepare&tab={tab}")
+def test_every_tab_stands_in_every_view(begun, member, view, tab):
+    page = browser_of(member).get(f"/runs/{begun.pk}/?view={view}&step=prepare&tab={tab}")
 
     assert page.status_code == 200
     assert f'id="tab-{tab}"' in page.content.decode()
 
 
-def test_a_command_is_text(run, member, browse):
-    page = browse(member).get(f"/runs/{run.pk}/?step=prepare&tab=spec").content.decode()
+def test_a_command_is_text(run, member):
+    page = browser_of(member).get(f"/runs/{run.pk}/?step=prepare&tab=spec").content.decode()
 
     assert "echo &lt;b&gt;" in page
 
 
 @pytest.mark.parametrize("query", ["view=pie", "step=prepare&tab=none", "step=prepare&index=x", "view=table&sort=luck"])
-def test_an_address_that_makes_no_sense_is_refused_in_words(run, member, browse, query):
-    assert browse(member).get(f"/runs/{run.pk}/?{query}").status_code == 400
+def test_an_address_that_makes_no_sense_is_refused_in_words(run, member, query):
+    assert browser_of(member).get(f"/runs/{run.pk}/?{query}").status_code == 400
 
 
-def test_why_a_step_waits_names_what_it_waits_for(world: World, run, member, browse):
+def test_why_a_step_waits_names_what_it_waits_for(world: World, run, member):
     world.turn()
 
-    page = browse(member).get(f"/runs/{run.pk}/?step=judge&tab=why").content.decode()
+    page = browser_of(member).get(f"/runs/{run.pk}/?step=judge&tab=why").content.decode()
 
     assert "Waits for 2 steps" in page
 
 
-def test_a_step_that_waits_for_room_says_what_would_help_and_what_is_missing(world: World, run, member, browse):
+def test_a_step_that_waits_for_room_says_what_would_help_and_what_is_missing(world: World, run, member):
     Node.objects.update(is_drained=True)
     world.turn()
     world.turn()
 
-    page = browse(member).get(f"/runs/{run.pk}/?step=prepare&tab=why").content.decode()
+    page = browser_of(member).get(f"/runs/{run.pk}/?step=prepare&tab=why").content.decode()
     [step, *_] = call(member, "GET", f"/runs/{run.pk}").body["steps"]
 
     assert "What would help: open node-1." in page
@@ -153,21 +141,21 @@ def test_a_step_that_waits_for_room_says_what_would_help_and_what_is_missing(wor
     assert (step["key"], step["advice"]) == ("prepare", "open node-1")
 
 
-def test_a_failed_step_says_what_went_wrong_above_every_tab(world: World, run, member, browse):
+def test_a_failed_step_says_what_went_wrong_above_every_tab(world: World, run, member):
     world.turn()
     world.turn()
     world.finish(run, "prepare", exit_code=3)
 
     for tab in ("log", "spec"):
-        page = browse(member).get(f"/runs/{run.pk}/?step=prepare&tab={tab}").content.decode()
+        page = browser_of(member).get(f"/runs/{run.pk}/?step=prepare&tab={tab}").content.decode()
         assert "The command exited with code 3." in page
 
 
-def test_the_table_is_sorted_and_filtered_by_its_address(world: World, run, member, browse):
+def test_the_table_is_sorted_and_filtered_by_its_address(world: World, run, member):
     world.turn()
     world.turn()
     world.finish(run, "prepare")
-    client = browse(member)
+    client = browser_of(member)
 
     def rows(query: str) -> list[str]:
         page = client.get(f"/runs/{run.pk}/?view=table&{query}").content.decode()
@@ -180,20 +168,20 @@ def test_the_table_is_sorted_and_filtered_by_its_address(world: World, run, memb
     assert rows("find=nothing") == []
 
 
-def test_a_group_lists_its_members_the_worst_first(world: World, member, project, browse):
+def test_a_group_lists_its_members_the_worst_first(world: World, member, project):
     text = FLOW.replace("[0.1, 0.01]", str(list(range(13))))
     run = world.start(member, project, text)
     world.finish_all(run)
 
-    page = browse(member).get(f"/runs/{run.pk}/?group=train").content.decode()
+    page = browser_of(member).get(f"/runs/{run.pk}/?group=train").content.decode()
 
     assert "train, 13 times" in page
     assert page.count('id="member-train-') == 13
 
 
-def test_retry_from_a_step_through_the_page(world: World, run, member, browse):
+def test_retry_from_a_step_through_the_page(world: World, run, member):
     world.finish_all(run)
-    client = browse(member)
+    client = browser_of(member)
     page = flat(client.get(f"/runs/{run.pk}/?step=train&index=1").content.decode())
     assert 'name="from" value="train:1"' in page
     assert "what comes after it (judge) run again" in page
@@ -204,9 +192,9 @@ def test_retry_from_a_step_through_the_page(world: World, run, member, browse):
     assert Run.objects.values_list("state", "retry_key", "retry_index").get() == ("running", "train", 1)
 
 
-def test_who_may_only_look_sees_no_buttons_and_may_not_retry(world: World, run, viewer, browse):
+def test_who_may_only_look_sees_no_buttons_and_may_not_retry(world: World, run, viewer):
     world.finish_all(run)
-    client = browse(viewer)
+    client = browser_of(viewer)
 
     page = client.get(f"/runs/{run.pk}/").content.decode()
 
@@ -216,16 +204,16 @@ def test_who_may_only_look_sees_no_buttons_and_may_not_retry(world: World, run, 
     assert Run.objects.get().state == "succeeded"
 
 
-def test_a_stranger_is_told_of_nothing(run, make_actor, browse):
-    stranger = browse(make_actor(None))
+def test_a_stranger_is_told_of_nothing(run, make_actor):
+    stranger = browser_of(make_actor(None))
 
     assert stranger.get(f"/runs/{run.pk}/").status_code == 404
     assert stranger.get(f"/runs/{run.pk}/", headers={"HX-Request": "true"}).status_code == 404
 
 
 @pytest.mark.parametrize(("query", "most"), [("", 29), ("view=timeline", 28), ("view=table&step=train&tab=inputs", 30)])
-def test_the_queries_of_a_page_do_not_grow_with_the_run(world: World, member, browse, query, most):
-    client, project = browse(member), Project.objects.get()
+def test_the_queries_of_a_page_do_not_grow_with_the_run(world: World, member, query, most):
+    client, project = browser_of(member), Project.objects.get()
     counts = []
     for size in (2, 40):
         run = world.start(member, project, FLOW.replace("[0.1, 0.01]", str(list(range(size)))))

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts.models import User
 from compute.models import Job
 from datasets.models import Commit, Dataset
 from datasets.selectors import trees
@@ -17,16 +15,11 @@ from experiments.models import Experiment
 from flows.models import Run
 from scheduler.models import Node
 from tests.factories import compute as make
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset
 from web import search
 
 pytestmark = pytest.mark.django_db
-
-
-def browser_of(actor) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id))
-    return client
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import json
 import pytest
 from django.test import Client
 
-from accounts.models import User
 from datasets.api import part_schemas
 from datasets.services import upload_parts, uploads
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
 
@@ -25,9 +25,7 @@ def upload(member, dataset):
 
 @pytest.fixture
 def browser(member) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=member.user_id))
-    return client
+    return browser_of(member)
 
 
 def test_what_arrived_is_told_page_by_page(browser, member, upload, monkeypatch):

@@ -1,26 +1,14 @@
-"""A browser of somebody in each role."""
+"""A browser of a member, and what a page asks of the database."""
 
 import pytest
 from django.test import Client
 
-from accounts.models import User
+from tests.factories.browsers import browser_of
 
 
 @pytest.fixture
-def sign_in():
-    """Return a function that makes a browser in which a person is signed in."""
-
-    def make(actor) -> Client:
-        client = Client()
-        client.force_login(User.objects.get(pk=actor.user_id))
-        return client
-
-    return make
-
-
-@pytest.fixture
-def browser(sign_in, member) -> Client:
-    return sign_in(member)
+def browser(member) -> Client:
+    return browser_of(member)
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from django.test import Client
 
-from accounts.models import Project, User
+from accounts.models import Project
 from core import tasks
 from datasets.models import CacheSite
 from datasets.services import cache_sites, caches
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 pytestmark = pytest.mark.django_db
@@ -25,12 +25,6 @@ def silent():
     before = tasks.install(tasks.NullQueue())
     yield
     tasks.install(before)
-
-
-def browser_of(actor) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=actor.user_id))
-    return client
 
 
 def cache_commits(actor, project, site, count: int, *, dataset: str = "digits") -> None:

@@ -4,16 +4,15 @@ import pytest
 
 from accounts.permissions import Role
 from datasets.models import Dataset
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import make_dataset
 
 pytestmark = pytest.mark.django_db
 SETTINGS = "/datasets/team-a/xrays/settings/"
 
 
-def test_an_admin_deletes_restores_under_another_name_and_deletes_for_good(
-    sign_in, make_actor, member, project, store_row
-):
-    admin = sign_in(make_actor(Role.ADMIN, name="ada"))
+def test_an_admin_deletes_restores_under_another_name_and_deletes_for_good(make_actor, member, project, store_row):
+    admin = browser_of(make_actor(Role.ADMIN, name="ada"))
     dataset = make_dataset(member, project, "xrays")
     assert "/datasets/deleted/" not in admin.get("/datasets/?project=").content.decode()
     assert "restore it within 7 days" in admin.get(SETTINGS).content.decode()
@@ -24,7 +23,7 @@ def test_an_admin_deletes_restores_under_another_name_and_deletes_for_good(
     assert 'href="/datasets/deleted/"' in told
     page = admin.get("/datasets/deleted/").content.decode()
     assert ("by ada" in page, f"/datasets/deleted/{dataset.pk}/restore/" in page) == (True, True)
-    assert "No deleted datasets" in sign_in(member).get("/datasets/deleted/").content.decode()
+    assert "No deleted datasets" in browser_of(member).get("/datasets/deleted/").content.decode()
 
     make_dataset(member, project, "xrays")
     taken = admin.post(f"/datasets/deleted/{dataset.pk}/restore/", {"name": "xrays"})
@@ -36,8 +35,8 @@ def test_an_admin_deletes_restores_under_another_name_and_deletes_for_good(
     assert Dataset.objects.get(pk=dataset.pk).restore_ends_at is None
 
 
-def test_for_good_leaves_nothing_to_restore(sign_in, make_actor, member, project, store_row):
-    admin = sign_in(make_actor(Role.ADMIN))
+def test_for_good_leaves_nothing_to_restore(make_actor, member, project, store_row):
+    admin = browser_of(make_actor(Role.ADMIN))
     dataset = make_dataset(member, project, "xrays")
 
     admin.post("/datasets/team-a/xrays/delete/", {"confirmed": "xrays", "for_good": "on"})

@@ -14,6 +14,7 @@ from datasets.engine.layout import pack_key
 from datasets.models import Branch, Commit
 from datasets.services import damage
 from tests.engine.datasets.test_parquet_footer import FILE as PARQUET
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files
 from tests.markup import flat
 
@@ -179,8 +180,8 @@ def test_an_edit_on_an_old_page_changes_nothing_and_says_so(browser, member, dat
     assert "has moved on" in answer.content.decode()
 
 
-def test_a_viewer_is_offered_no_change(sign_in, viewer, first):
-    page = page_of(sign_in(viewer), "?file=README.md")
+def test_a_viewer_is_offered_no_change(viewer, first):
+    page = page_of(browser_of(viewer), "?file=README.md")
 
     assert "Rename or delete" not in page
     assert "upload-panel" not in page

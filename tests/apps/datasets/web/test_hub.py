@@ -6,6 +6,7 @@ import pytest
 
 from datasets.models import Dataset
 from datasets.services import datasets
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset
 
 pytestmark = pytest.mark.django_db
@@ -83,8 +84,8 @@ def test_a_dataset_is_made_by_the_form(browser, project, store_row):
     assert (answer.headers["Location"], made.name, made.kind) == ("/datasets/team-a/scans/", "scans", "images")
 
 
-def test_an_empty_hub_says_how_to_begin(sign_in, viewer):
-    page = sign_in(viewer).get("/datasets/?project=").content.decode()
+def test_an_empty_hub_says_how_to_begin(viewer):
+    page = browser_of(viewer).get("/datasets/?project=").content.decode()
 
     assert "No datasets yet" in page
     assert "nearline data init" in page

@@ -3,6 +3,7 @@
 import pytest
 
 from datasets.models import Commit, Query
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files
 from tests.markup import flat
 
@@ -56,10 +57,10 @@ def test_what_is_selected_becomes_a_commit_that_the_page_links(browser, commit):
     assert 'Commits<span class="n">1</span>' in page
 
 
-def test_who_may_only_read_sees_queries_and_no_way_to_change_them(browser, sign_in, viewer, commit):
+def test_who_may_only_read_sees_queries_and_no_way_to_change_them(browser, viewer, commit):
     browser.post(PAGE, {"name": "pictures", "types": "png"})
 
-    page = sign_in(viewer).get(PAGE).content.decode()
+    page = browser_of(viewer).get(PAGE).content.decode()
 
     assert ">pictures</a>" in page
     assert "New query" not in page

@@ -9,6 +9,7 @@ from core import clock
 from datasets.models import FileSource, InPlaceImport
 from datasets.services import in_place, sources
 from datasets.workers import in_place as worker
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset
 
 pytestmark = pytest.mark.django_db
@@ -27,8 +28,8 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def admin(sign_in, site_admin):
-    return sign_in(site_admin)
+def admin(site_admin):
+    return browser_of(site_admin)
 
 
 @pytest.fixture
@@ -194,8 +195,8 @@ def test_only_commits_that_read_from_a_source_are_marked(browser, member, import
     assert mark not in words(browser.get("/datasets/team-a/xrays/commits/"))
 
 
-def test_a_viewer_sees_imports_and_no_form(sign_in, make_actor, imported):
-    page = words(sign_in(make_actor("viewer", name="watcher")).get(IMPORTS))
+def test_a_viewer_sees_imports_and_no_form(make_actor, imported):
+    page = words(browser_of(make_actor("viewer", name="watcher")).get(IMPORTS))
 
     assert "2 files, 6.0 kB." in page
     assert "Promote" not in page

@@ -4,6 +4,7 @@ import pytest
 
 from datasets.models import StorageLimit
 from datasets.services import storage_limits
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset
 
 pytestmark = pytest.mark.django_db
@@ -24,8 +25,8 @@ def test_members_see_what_their_projects_store_and_no_form(browser, stored):
     assert 'action="/settings/storage/' not in page
 
 
-def test_strangers_see_nothing_of_it(sign_in, make_actor, stored):
-    assert "team-a" not in sign_in(make_actor(None, name="stranger")).get("/settings/storage/").content.decode()
+def test_strangers_see_nothing_of_it(make_actor, stored):
+    assert "team-a" not in browser_of(make_actor(None, name="stranger")).get("/settings/storage/").content.decode()
 
 
 @pytest.mark.usefixtures("stored")
@@ -33,8 +34,8 @@ def test_strangers_see_nothing_of_it(sign_in, make_actor, stored):
     ("written", "limit", "shown"),
     [("10 TB", 10**13, "10.0 TB"), ("1.5g", 1_500_000_000, "1.5 GB"), ("1000001", 1_000_001, "1000001")],
 )
-def test_a_site_admin_limits_a_project_and_finds_the_limit_as_it_is(written, limit, shown, sign_in, site_admin):
-    browser = sign_in(site_admin)
+def test_a_site_admin_limits_a_project_and_finds_the_limit_as_it_is(written, limit, shown, site_admin):
+    browser = browser_of(site_admin)
 
     page = browser.post("/settings/storage/team-a/", {"limit": written}, follow=True).content.decode()
 
@@ -42,9 +43,9 @@ def test_a_site_admin_limits_a_project_and_finds_the_limit_as_it_is(written, lim
     assert f'value="{shown}"' in page
 
 
-def test_an_empty_limit_lifts_it_and_nonsense_changes_nothing(sign_in, site_admin, project, stored):
+def test_an_empty_limit_lifts_it_and_nonsense_changes_nothing(site_admin, project, stored):
     storage_limits.set_limit(actor=site_admin, project=project, limit_bytes=10**6)
-    browser = sign_in(site_admin)
+    browser = browser_of(site_admin)
 
     page = browser.post("/settings/storage/team-a/", {"limit": "much"}, follow=True).content.decode()
 

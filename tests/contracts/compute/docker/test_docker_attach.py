@@ -1,9 +1,7 @@
 """A Docker daemon is attached: what is asked, what is checked, what is kept."""
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from compute.adapters import drivers
 from compute.engine.mounts import SourceKind
 from compute.errors import InvalidResource, ResourceExists, ResourceUnreachable
@@ -11,6 +9,7 @@ from compute.models import Resource
 from compute.selectors import resources as selectors
 from compute.services import resources
 from scheduler.models import Node
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
 
@@ -88,8 +87,7 @@ def test_a_socket_on_which_nobody_answers_is_told(site_admin, tmp_path):
 
 
 def test_the_page_attaches_a_daemon_and_shows_no_key(site_admin, daemon):
-    browser = Client()
-    browser.force_login(User.objects.get(pk=site_admin.user_id))
+    browser = browser_of(site_admin)
 
     answer = browser.post("/compute/attach/", {"name": "box", "kind": "docker", **https_fields(daemon)}, follow=True)
 

@@ -3,9 +3,7 @@
 import subprocess
 
 import pytest
-from django.test import Client
 
-from accounts.models import User
 from compute.adapters import drivers
 from compute.errors import InvalidResource, ResourceUnreachable, UnknownHostKey
 from compute.models import Resource
@@ -14,6 +12,7 @@ from core.errors import InvalidInput
 from datasets.selectors import caches
 from scheduler.models import Node
 from tests.contracts.compute.ssh.sshd import USER
+from tests.factories.browsers import browser_of
 from tests.kubernetes.stand_in_platform import StandInPlatform
 from tests.ports import reserve_port
 
@@ -35,9 +34,7 @@ def fields(sshd, tmp_path):
 
 @pytest.fixture
 def browser(site_admin):
-    client = Client()
-    client.force_login(User.objects.get(pk=site_admin.user_id))
-    return client
+    return browser_of(site_admin)
 
 
 def attach(actor, fields):
