@@ -11,10 +11,11 @@ from accounts.actor import Actor
 from accounts.models import Membership, Project, User
 from accounts.permissions import Role
 from accounts.selectors import actor_of
-from core import tasks
+from core import clock, tasks
 from datasets.workers.cache_leases import Heartbeat
 from tests.architecture import world
 from tests.architecture.world import World
+from tests.factories.scheduler import NOON
 from tests.transactions import watching_questions
 
 
@@ -93,10 +94,23 @@ def site_admin(make_actor) -> Actor:
 
 
 @pytest.fixture
-def everything(db, tmp_path) -> Iterator[World]:
-    """One or two of each thing that routes and pages are about, and nobody who works on it in the background."""
+def move():
+    """Let the clock stand at noon, and return what sets it."""
+    with clock.frozen_at(NOON) as set_clock:
+        yield set_clock
+
+
+@pytest.fixture
+def null_queue() -> Iterator[None]:
+    """Nobody works in the background, also where a test runs with a queue of messages."""
     before = tasks.install(tasks.NullQueue())
+    yield
+    tasks.install(before)
+
+
+@pytest.fixture
+def everything(db, tmp_path, null_queue) -> Iterator[World]:
+    """One or two of each thing that routes and pages are about, and nobody who works on it in the background."""
     cache.clear()
     yield world.build(tmp_path)
     cache.clear()
-    tasks.install(before)

@@ -10,7 +10,6 @@ import pytest
 from django.db import OperationalError, connection
 
 from accounts.actor import Actor
-from core import tasks
 from datasets.adapters.hydration import StorePacks
 from datasets.adapters.sites.folder import driver
 from datasets.errors import StagingLost
@@ -55,9 +54,8 @@ def reads(monkeypatch):
 
 
 @pytest.fixture
-def copies(tmp_path, member, project):
+def copies(tmp_path, member, project, null_queue):
     """Cached commits of one commit that were asked for on all sites, none of them begun."""
-    before = tasks.install(tasks.NullQueue())
     make_store(tmp_path / "store")
     commit = commit_files(member, make_dataset(member, project, "xrays"), FILES)
     system = Actor.system("test")
@@ -65,8 +63,7 @@ def copies(tmp_path, member, project):
     sites = [
         cache_sites.create_site(actor=system, name=name, root=tmp_path / name, capacity_bytes=10**8) for name in names
     ]
-    yield [caches.request_cache(actor=member, commit=commit, site=site) for site in sites]
-    tasks.install(before)
+    return [caches.request_cache(actor=member, commit=commit, site=site) for site in sites]
 
 
 def fill(copy) -> None:

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from compute import signals
+from compute.models import Job
 from tests.factories import compute as make
 
 
@@ -31,6 +32,15 @@ def driver(scripted):
 @pytest.fixture
 def template(resource):
     return make.make_template(resource)
+
+
+@pytest.fixture
+def running(project, template) -> Job:
+    """Return a job that runs."""
+    [job] = make.submit(project, template, "train")
+    make.start([job])
+    job.refresh_from_db()
+    return job
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 
 from accounts.services import projects
 from compute.models import Job, Template
-from core import clock
 from scheduler.models import Eviction, Queue, Workload
 from scheduler.services import pool_members, queues
 from scheduler.workers import cycle, node_spans, usage
@@ -15,13 +14,6 @@ from tests.factories.browsers import browser_of
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def move():
-    """Let the clock stand at noon, and return what sets it."""
-    with clock.frozen_at(NOON) as set_clock:
-        yield set_clock
 
 
 def shown(actor, address: str) -> str:

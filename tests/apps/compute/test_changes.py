@@ -9,7 +9,7 @@ from accounts.models import Project
 from compute.models import Job
 from compute.services import changes, jobs
 from compute.workers import forecasts
-from core import clock, tasks
+from core import clock
 from scheduler.models import Queue
 from scheduler.services import pool_members
 from tests.apps.compute.test_trials import SYSTEM, attach, facts, submit, turn
@@ -21,9 +21,8 @@ PRIORITY = "Give it the priority {} in place of 50"
 
 
 @pytest.fixture
-def labs(project):
+def labs(project, null_queue):
     """Return two pools: of the four GPUs of `lab` each team has a quota of one; team-b holds two, team-a waits for two."""
-    before = tasks.install(tasks.NullQueue())
     with clock.frozen_at(NOON):
         labs = attach("lab", 4), attach("cloud", 2)
         other = Project.objects.create(name="team-b")
@@ -36,7 +35,6 @@ def labs(project):
         submit(project, "lab.g2", "train", 600)
         turn(*labs)
         yield labs
-    tasks.install(before)
 
 
 def told(actor) -> dict[str, tuple[float, str, str] | None]:

@@ -18,21 +18,12 @@ from tests.factories import compute as make
 NODE = {"name": "n-1", "cpu_millicores": 8000, "memory_bytes": 2**34, "gpus": 0}
 
 
-@pytest.fixture
-def job(project, template) -> Job:
-    """Return a job that runs."""
-    [job] = make.submit(project, template, "train")
-    make.start([job])
-    job.refresh_from_db()
-    return job
-
-
 def noted() -> list[tuple[str, str, dict]]:
     entries = AuditEntry.objects.filter(action="compute.run_command")
     return list(entries.values_list("actor_name", "target_name", "facts"))
 
 
-def test_a_member_runs_a_command_in_a_job_and_it_is_noted(job, member, client):
+def test_a_member_runs_a_command_in_a_job_and_it_is_noted(running, member, client):
     client.force_login(User.objects.get(pk=member.user_id))
     body = {"command": ["ls", "-l"], "stdin": base64.b64encode(b"given").decode()}
 
@@ -46,38 +37,38 @@ def test_a_member_runs_a_command_in_a_job_and_it_is_noted(job, member, client):
     assert noted() == [(member.name, "train", {"command": "ls -l", "replica": 0})]
 
 
-def test_a_viewer_runs_no_command(job, viewer):
+def test_a_viewer_runs_no_command(running, viewer):
     with pytest.raises(PermissionDenied):
-        commands.run_command(actor=viewer, job=job, command=["ls"])
+        commands.run_command(actor=viewer, job=running, command=["ls"])
 
     assert noted() == []
 
 
-def test_who_may_not_use_the_secrets_of_a_job_runs_no_command_in_it(job, project, member, make_actor):
+def test_who_may_not_use_the_secrets_of_a_job_runs_no_command_in_it(running, project, member, make_actor):
     Project.objects.filter(pk=project.pk).update(secret_users=Role.ADMIN)
-    Job.objects.filter(pk=job.pk).update(spec={**job.spec, "secret_names": ["KEY"]})
-    job.refresh_from_db()
+    Job.objects.filter(pk=running.pk).update(spec={**running.spec, "secret_names": ["KEY"]})
+    running.refresh_from_db()
 
     with pytest.raises(PermissionDenied):
-        commands.run_command(actor=member, job=job, command=["env"])
+        commands.run_command(actor=member, job=running, command=["env"])
 
     assert noted() == []
 
 
-def test_a_replica_that_there_is_not_is_refused(job, member):
+def test_a_replica_that_there_is_not_is_refused(running, member):
     with pytest.raises(InvalidInput):
-        commands.run_command(actor=member, job=job, command=["ls"], replica=1)
+        commands.run_command(actor=member, job=running, command=["ls"], replica=1)
 
     assert noted() == []
 
 
-def test_a_job_that_has_ended_takes_no_command(job, member, driver):
+def test_a_job_that_has_ended_takes_no_command(running, member, driver):
     driver.finish("train")
-    observe.observe_resource(resource_id=job.resource_id)
-    job.refresh_from_db()
+    observe.observe_resource(resource_id=running.resource_id)
+    running.refresh_from_db()
 
     with pytest.raises(JobNotRunning, match="train does not run: it is succeeded"):
-        commands.run_command(actor=member, job=job, command=["ls"])
+        commands.run_command(actor=member, job=running, command=["ls"])
 
     assert noted() == []
 

@@ -19,21 +19,12 @@ from tests.factories import compute as make
 NODE = {"name": "n-1", "cpu_millicores": 8000, "memory_bytes": 2**34, "gpus": 0}
 
 
-@pytest.fixture
-def job(project, template) -> Job:
-    """Return a job that runs."""
-    [job] = make.submit(project, template, "train")
-    make.start([job])
-    job.refresh_from_db()
-    return job
-
-
 def noted() -> list[tuple[str, str, dict]]:
     entries = AuditEntry.objects.filter(action="compute.open_port")
     return list(entries.values_list("actor_name", "target_name", "facts"))
 
 
-def test_a_member_gets_a_ticket_and_it_is_noted_once_for_all_its_connections(job, member, client):
+def test_a_member_gets_a_ticket_and_it_is_noted_once_for_all_its_connections(running, member, client):
     client.force_login(User.objects.get(pk=member.user_id))
 
     answer = client.post("/api/v1/compute/jobs/train/ports", {"port": 8888}, content_type="application/json")
@@ -41,38 +32,38 @@ def test_a_member_gets_a_ticket_and_it_is_noted_once_for_all_its_connections(job
 
     assert answer.status_code == 201
     assert (answer.json()["url"], answer.json()["expires_in_s"]) == ("/connections", 600)
-    assert claims == [Claims(member.user_id, job.pk, "train", 0, port=8888)] * 2
+    assert claims == [Claims(member.user_id, running.pk, "train", 0, port=8888)] * 2
     assert noted() == [(member.name, "train", {"port": 8888, "replica": 0})]
 
 
-def test_a_viewer_gets_no_ticket(job, viewer):
+def test_a_viewer_gets_no_ticket(running, viewer):
     with pytest.raises(PermissionDenied):
-        connections.offer_port(actor=viewer, job=job, port=8888)
+        connections.offer_port(actor=viewer, job=running, port=8888)
 
     assert noted() == []
 
 
-def test_who_may_not_use_the_secrets_of_a_job_gets_no_ticket(job, project, member):
+def test_who_may_not_use_the_secrets_of_a_job_gets_no_ticket(running, project, member):
     Project.objects.filter(pk=project.pk).update(secret_users=Role.ADMIN)
-    Job.objects.filter(pk=job.pk).update(spec={**job.spec, "secret_names": ["KEY"]})
-    job.refresh_from_db()
+    Job.objects.filter(pk=running.pk).update(spec={**running.spec, "secret_names": ["KEY"]})
+    running.refresh_from_db()
 
     with pytest.raises(PermissionDenied):
-        connections.offer_port(actor=member, job=job, port=8888)
+        connections.offer_port(actor=member, job=running, port=8888)
 
 
-def test_a_replica_that_there_is_not_is_refused(job, member):
+def test_a_replica_that_there_is_not_is_refused(running, member):
     with pytest.raises(InvalidInput):
-        connections.offer_port(actor=member, job=job, port=8888, replica=1)
+        connections.offer_port(actor=member, job=running, port=8888, replica=1)
 
 
-def test_a_job_that_has_ended_has_no_port(job, member, driver):
+def test_a_job_that_has_ended_has_no_port(running, member, driver):
     driver.finish("train")
-    observe.observe_resource(resource_id=job.resource_id)
-    job.refresh_from_db()
+    observe.observe_resource(resource_id=running.resource_id)
+    running.refresh_from_db()
 
     with pytest.raises(JobNotRunning, match="train does not run: it is succeeded"):
-        connections.offer_port(actor=member, job=job, port=8888)
+        connections.offer_port(actor=member, job=running, port=8888)
 
 
 def test_a_resource_whose_jobs_have_no_ports_says_so(db, home, project, member, site_admin):
@@ -91,7 +82,7 @@ def test_a_resource_whose_jobs_have_no_ports_says_so(db, home, project, member, 
     assert noted() == []
 
 
-def test_a_terminal_is_offered_and_its_command_noted(job, member, client):
+def test_a_terminal_is_offered_and_its_command_noted(running, member, client):
     client.force_login(User.objects.get(pk=member.user_id))
     body = {"command": ["ls", "-l"], "columns": 100, "rows": 30, "kind": "vt100"}
 
@@ -99,21 +90,21 @@ def test_a_terminal_is_offered_and_its_command_noted(job, member, client):
 
     request = TerminalRequest(("ls", "-l"), columns=100, rows=30, kind="vt100")
     claims = connection_tickets.read(answer.json()["ticket"])
-    assert claims == Claims(member.user_id, job.pk, "train", 0, terminal=request)
+    assert claims == Claims(member.user_id, running.pk, "train", 0, terminal=request)
     entry = AuditEntry.objects.get(action="compute.open_terminal")
     assert (entry.actor_name, entry.facts) == (member.name, {"command": "ls -l", "replica": 0})
 
 
-def test_a_command_that_no_header_can_hold_is_refused(job, member):
+def test_a_command_that_no_header_can_hold_is_refused(running, member):
     request = TerminalRequest(("x" * 3001,), columns=80, rows=24)
 
     with pytest.raises(InvalidInput, match="at most 3,000 bytes"):
-        connections.offer_terminal(actor=member, job=job, request=request)
+        connections.offer_terminal(actor=member, job=running, request=request)
 
 
-def test_a_viewer_opens_no_terminal(job, viewer):
+def test_a_viewer_opens_no_terminal(running, viewer):
     with pytest.raises(PermissionDenied):
-        connections.offer_terminal(actor=viewer, job=job, request=TerminalRequest(("ls",), columns=80, rows=24))
+        connections.offer_terminal(actor=viewer, job=running, request=TerminalRequest(("ls",), columns=80, rows=24))
 
     assert not AuditEntry.objects.filter(action="compute.open_terminal").exists()
 
@@ -124,8 +115,8 @@ def test_a_ticket_that_was_not_issued_is_refused(ticket):
         connection_tickets.read(ticket)
 
 
-def test_a_ticket_is_worthless_once_its_owner_may_not_run_commands_in_the_job(job, member):
-    claims = claims_of(member, job)
+def test_a_ticket_is_worthless_once_its_owner_may_not_run_commands_in_the_job(running, member):
+    claims = claims_of(member, running)
     connections.redeem(actor=member, claims=claims)
 
     Membership.objects.filter(user_id=member.user_id).update(role=Role.VIEWER)
@@ -134,10 +125,10 @@ def test_a_ticket_is_worthless_once_its_owner_may_not_run_commands_in_the_job(jo
         connections.redeem(actor=find_actor(member.user_id), claims=claims)
 
 
-def test_a_ticket_is_for_one_run_of_a_job(job, member):
-    claims = claims_of(member, job)
+def test_a_ticket_is_for_one_run_of_a_job(running, member):
+    claims = claims_of(member, running)
 
-    Job.objects.filter(pk=job.pk).update(evictions=1)
+    Job.objects.filter(pk=running.pk).update(evictions=1)
 
     with pytest.raises(JobNotRunning, match="train was stopped, and runs anew"):
         connections.redeem(actor=member, claims=claims)
@@ -184,6 +175,6 @@ def test_how_to_reach_a_jupyter_is_shown_to_those_who_may(jupyter, request, clie
     assert ("nearline job port-forward lab 9999" in page) is may
 
 
-def test_a_job_without_a_jupyter_has_no_token(job, member, driver):
-    assert connections.find_jupyter_token(actor=member, job=job) == ""
+def test_a_job_without_a_jupyter_has_no_token(running, member, driver):
+    assert connections.find_jupyter_token(actor=member, job=running) == ""
     assert driver.jobs.launches["train"].secrets == {}

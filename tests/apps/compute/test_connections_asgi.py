@@ -14,7 +14,6 @@ from compute.engine.ports import TerminalRequest
 from compute.models import Job, JobUse
 from compute.services import connections
 from config.asgi import application
-from tests.factories import compute as make
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -24,17 +23,8 @@ RESIZE = '{"type": "resize", "columns": %d, "rows": %d}'
 
 
 @pytest.fixture
-def job(project, template) -> Job:
-    """Return a job that runs."""
-    [job] = make.submit(project, template, "train")
-    make.start([job])
-    job.refresh_from_db()
-    return job
-
-
-@pytest.fixture
-def ticket(job, member) -> str:
-    return connections.offer_port(actor=member, job=job, port=8888).text
+def ticket(running, member) -> str:
+    return connections.offer_port(actor=member, job=running, port=8888).text
 
 
 @asynccontextmanager
@@ -104,9 +94,9 @@ def test_a_disabled_person_opens_nothing(ticket, member):
     assert async_to_sync(talk)() == ("compute.invalid_ticket", 401)
 
 
-def test_a_terminal_tells_how_its_command_ended(job, member):
+def test_a_terminal_tells_how_its_command_ended(running, member):
     request = TerminalRequest(("ls",), columns=80, rows=24)
-    ticket = connections.offer_terminal(actor=member, job=job, request=request).text
+    ticket = connections.offer_terminal(actor=member, job=running, request=request).text
 
     async def talk():
         async with connect(ticket) as socket:
@@ -135,8 +125,8 @@ def test_a_message_that_means_nothing_ends_the_connection(ticket, text):
     assert async_to_sync(talk)() == ("core.invalid_input", 400)
 
 
-def test_a_port_on_which_nothing_listens_is_told(job, member):
-    ticket = connections.offer_port(actor=member, job=job, port=1).text
+def test_a_port_on_which_nothing_listens_is_told(running, member):
+    ticket = connections.offer_port(actor=member, job=running, port=1).text
 
     async def talk():
         async with connect(ticket) as socket:
@@ -145,15 +135,15 @@ def test_a_port_on_which_nothing_listens_is_told(job, member):
     assert async_to_sync(talk)() == ("compute.port_not_open", 409)
 
 
-def test_an_open_connection_ends_with_its_job_and_what_it_carried_is_use_of_it(job, ticket):
+def test_an_open_connection_ends_with_its_job_and_what_it_carried_is_use_of_it(running, ticket):
     old = {"limit_s": 3600, "used_at": NOON, "used_by": "watch", "looked_at": NOON, "look_at": NOON}
-    JobUse.objects.create(job=job, token=job.token, sampled_at=NOON, **old)
+    JobUse.objects.create(job=running, token=running.token, sampled_at=NOON, **old)
 
     async def talk():
         async with connect(ticket) as socket:
             await send(socket, b"one")
             assert await receive(socket) == b"one"
-            await asyncio.to_thread(lambda: Job.objects.filter(pk=job.pk).update(state="succeeded"))
+            await asyncio.to_thread(lambda: Job.objects.filter(pk=running.pk).update(state="succeeded"))
             return await receive_refusal(socket)
 
     assert async_to_sync(talk)() == ("compute.job_not_running", 409)

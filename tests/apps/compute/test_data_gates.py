@@ -20,9 +20,8 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def at():
+def at(null_queue):
     """Move the clock to so many seconds after noon, and let everything that ticks tick."""
-    before = tasks.install(tasks.NullQueue())
     with clock.frozen_at(NOON) as move:
 
         def at(seconds: float) -> None:
@@ -35,7 +34,6 @@ def at():
             observe.observe_all()
 
         yield at
-    tasks.install(before)
 
 
 @pytest.fixture

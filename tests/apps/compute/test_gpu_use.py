@@ -11,7 +11,6 @@ from compute.models import Job, Resource
 from compute.selectors import idle_gpus
 from compute.selectors import jobs as job_selectors
 from compute.workers import probes
-from core import clock
 from tests.factories import compute as make
 from tests.factories.browsers import browser_of
 from tests.factories.scheduler import NOON
@@ -27,12 +26,6 @@ class MeteredDriver(ScriptedDriver):
     def measure_gpus(self):
         self._answer()
         return self.readings
-
-
-@pytest.fixture
-def move():
-    with clock.frozen_at(NOON) as set_clock:
-        yield set_clock
 
 
 @pytest.fixture

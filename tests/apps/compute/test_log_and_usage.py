@@ -17,14 +17,6 @@ from tests.factories import compute as make
 from tests.factories.datasets import make_store
 
 
-@pytest.fixture
-def running(project, template):
-    [job] = make.submit(project, template, "train")
-    make.start([job])
-    job.refresh_from_db()
-    return job
-
-
 def test_a_log_is_read_from_an_offset(running, driver, viewer):
     driver.print("train", "one\ntwo\n")
 

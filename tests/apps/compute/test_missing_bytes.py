@@ -11,7 +11,7 @@ from accounts.actor import Actor
 from compute.engine.mounts import Mount, Tree
 from compute.models import Resource, ResourceSite
 from compute.workers import locality
-from core import clock, tasks
+from core import clock
 from datasets.models import CachedCommit, CacheSite, Commit, SharedContent
 from datasets.selectors.locality import read_locality
 from datasets.services import cache_sites, caches
@@ -20,16 +20,9 @@ from scheduler.models import Workload
 from tests.factories import compute as make
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("null_queue")]
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 SITES_OF = {"here": ["near", "shared"], "there": ["far", "shared"]}
-
-
-@pytest.fixture(autouse=True)
-def _null_queue():
-    before = tasks.install(tasks.NullQueue())
-    yield
-    tasks.install(before)
 
 
 @pytest.fixture

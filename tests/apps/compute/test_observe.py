@@ -19,14 +19,6 @@ from scheduler.models import Node, Workload
 from tests.factories import compute as make
 
 
-@pytest.fixture
-def running(project, template):
-    [job] = make.submit(project, template, "train")
-    make.start([job])
-    job.refresh_from_db()
-    return job
-
-
 def look(resource):
     observe.observe_resource(resource_id=resource.pk)
 

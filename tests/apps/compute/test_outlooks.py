@@ -1,6 +1,6 @@
 """What a waiting job is told: why, until when, by whose right, and where else it would be done; in one sentence."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -23,20 +23,16 @@ from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.factories.scheduler import NOON
 
-NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+pytestmark = pytest.mark.usefixtures("null_queue")
+
 HOUR_S = 3600
 
 
 @pytest.fixture
 def whole(resource):
     return make.make_template(resource, "whole", cpu_millicores=8000)
-
-
-@pytest.fixture
-def at_noon():
-    with clock.frozen_at(NOON) as move_to:
-        yield move_to
 
 
 def outlook_of(actor, name: str):
@@ -61,7 +57,7 @@ def hold_and_wait(project, template, *, of=None, **spec) -> None:
     forecasts.forecast_all()
 
 
-def test_a_waiting_job_is_told_who_holds_what_it_needs_and_when_it_starts(member, project, whole, at_noon):
+def test_a_waiting_job_is_told_who_holds_what_it_needs_and_when_it_starts(member, project, whole, move):
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
 
     told = outlook_of(member, "waits")
@@ -72,9 +68,9 @@ def test_a_waiting_job_is_told_who_holds_what_it_needs_and_when_it_starts(member
     )
 
 
-def test_after_35_minutes_the_end_of_the_holder_is_still_what_is_told(member, project, whole, at_noon):
+def test_after_35_minutes_the_end_of_the_holder_is_still_what_is_told(member, project, whole, move):
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
-    at_noon(NOON + timedelta(minutes=35))
+    move(NOON + timedelta(minutes=35))
     forecasts.forecast_all()
 
     assert outlook_of(member, "waits").likely_at == NOON + timedelta(hours=2)
@@ -87,7 +83,7 @@ def test_after_35_minutes_the_end_of_the_holder_is_still_what_is_told(member, pr
     assert "scripted.whole</span>: CPU" in page.get("/jobs/waits/").content.decode()  # a row of the axis
 
 
-def test_api_and_pages_say_the_same_sentence(member, project, whole, at_noon):
+def test_api_and_pages_say_the_same_sentence(member, project, whole, move):
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
 
     answer = call(member, "GET", "/compute/jobs/waits").body["outlook"]
@@ -99,7 +95,7 @@ def test_api_and_pages_say_the_same_sentence(member, project, whole, at_noon):
     assert place["finishes_at"] == "2026-11-01T14:10:00.000Z"
 
 
-def test_what_strangers_hold_is_told_without_their_names(member, site_admin, project, whole, at_noon):
+def test_what_strangers_hold_is_told_without_their_names(member, site_admin, project, whole, move):
     other = projects.create_project(actor=site_admin, name="team-z")
     pool_members.ensure_queue(project_id=other.pk)
     hold_and_wait(project, whole, of=other, simulated_duration_s=HOUR_S)
@@ -116,7 +112,7 @@ def test_what_strangers_hold_is_told_without_their_names(member, site_admin, pro
     assert "team-z" not in str(call(member, "GET", "/compute/jobs/waits").body)
 
 
-def test_without_history_of_the_holder_it_says_so(member, project, whole, resource, at_noon):
+def test_without_history_of_the_holder_it_says_so(member, project, whole, resource, move):
     resource.is_simulated = False
     resource.save()
     hold_and_wait(project, whole)
@@ -127,7 +123,7 @@ def test_without_history_of_the_holder_it_says_so(member, project, whole, resour
     assert "when it starts is not known, as there is no history of how long those before it run" in told.text
 
 
-def test_a_job_is_predicted_by_the_runs_like_it_given_how_long_it_has_run(member, project, whole, resource, at_noon):
+def test_a_job_is_predicted_by_the_runs_like_it_given_how_long_it_has_run(member, project, whole, resource, move):
     resource.is_simulated = False
     resource.save()
     for number, minutes in enumerate([10, 20, 60, 80, 100]):
@@ -139,7 +135,7 @@ def test_a_job_is_predicted_by_the_runs_like_it_given_how_long_it_has_run(member
     run_cycle()
     make.submit(project, whole, "waits", command="python train.py --lr 5")
     run_cycle()
-    at_noon(NOON + timedelta(minutes=30))
+    move(NOON + timedelta(minutes=30))
 
     forecasts.forecast_all()
 
@@ -148,7 +144,7 @@ def test_a_job_is_predicted_by_the_runs_like_it_given_how_long_it_has_run(member
     assert "in nine of ten cases by 13:40 UTC" in told.text
 
 
-def test_the_other_resource_where_it_would_be_done_sooner_is_told(member, project, whole, home, at_noon):
+def test_the_other_resource_where_it_would_be_done_sooner_is_told(member, project, whole, home, move):
     free, _ = make.make_resource("cloud", root=home / "cloud")
     make.make_template(free, "big", cpu_millicores=8000, price_per_hour=Decimal("3.6"))
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
@@ -171,9 +167,8 @@ def hydrate() -> None:
 
 
 @pytest.fixture
-def far_data(member, site_admin, home, resource, at_noon):
+def far_data(member, site_admin, home, resource, move):
     """A commit of 1,000 bytes on no site, and two resources that each read a simulated site, at 1 and at 10 bytes/s."""
-    before = tasks.install(tasks.NullQueue())
     make_store(home / "store")
     cloud, _ = make.make_resource("cloud", root=home / "cloud")
     make.make_template(cloud, "big", cpu_millicores=8000)
@@ -181,17 +176,16 @@ def far_data(member, site_admin, home, resource, at_noon):
         config = {"size_bytes": 10**6, "rate_bytes_s": rate}
         cache_sites.create_site(actor=site_admin, name=site, kind="simulated", config=config)
         ResourceSite.objects.create(resource=place, site=site, position=0)
-    yield commit_files(member, make_dataset(member, Project.objects.get(), "digits"), {"a.txt": b"x" * 1000})
-    tasks.install(before)
+    return commit_files(member, make_dataset(member, Project.objects.get(), "digits"), {"a.txt": b"x" * 1000})
 
 
-def test_data_that_still_moves_and_the_end_of_the_holder_are_told_together(member, project, whole, far_data, at_noon):
+def test_data_that_still_moves_and_the_end_of_the_holder_are_told_together(member, project, whole, far_data, move):
     make.submit(project, whole, "holder", simulated_duration_s=HOUR_S)
     run_cycle()
     wanted = Submission("scripted.whole", "true", "waits", data=["team-a/digits"], simulated_duration_s=600)
     submissions.submit_job(actor=member, project=project, submission=wanted)
     hydrate()
-    at_noon(NOON + timedelta(seconds=400))
+    move(NOON + timedelta(seconds=400))
     hydrate()
     forecasts.forecast_all()
 
@@ -219,9 +213,9 @@ def test_a_resource_without_a_site_is_no_place_for_a_job_that_reads_a_dataset(me
     assert places == ["scripted.whole", "cloud.big"]
 
 
-def test_a_forecast_is_scored_when_the_job_starts_and_what_was_told_first_counts(project, whole, resource, at_noon):
+def test_a_forecast_is_scored_when_the_job_starts_and_what_was_told_first_counts(project, whole, resource, move):
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
-    at_noon(NOON + timedelta(hours=1))
+    move(NOON + timedelta(hours=1))
     forecasts.forecast_all()
     workloads.release_many([Job.objects.get(name="holder").workload_id])
     Job.objects.filter(name="holder").update(state="succeeded", finished_at=clock.now())
@@ -253,7 +247,7 @@ def add_past(count: int, *, said_s: float, waited_s: float | None) -> None:
     )
 
 
-@pytest.mark.usefixtures("at_noon")
+@pytest.mark.usefixtures("move")
 def test_a_forecast_is_corrected_by_waits_that_go_on_too(project):
     pool_members.ensure_queue(project_id=project.pk)
     add_past(14, said_s=2 * HOUR_S, waited_s=HOUR_S)
@@ -266,7 +260,7 @@ def test_a_forecast_is_corrected_by_waits_that_go_on_too(project):
     assert (ended_alone, with_waiting) == ((HOUR_S, 3 * HOUR_S), (3 * HOUR_S, 3 * HOUR_S))
 
 
-def test_a_forecast_is_corrected_by_those_of_the_past_and_what_the_engine_said_is_kept(member, project, whole, at_noon):
+def test_a_forecast_is_corrected_by_those_of_the_past_and_what_the_engine_said_is_kept(member, project, whole, move):
     add_past(10, said_s=2 * HOUR_S, waited_s=3 * HOUR_S)
 
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
@@ -285,7 +279,7 @@ def test_a_forecast_is_corrected_by_those_of_the_past_and_what_the_engine_said_i
         (10, "These times are corrected by what came of the last 10 forecasts in this pool."),
     ],
 )
-@pytest.mark.usefixtures("member", "at_noon")
+@pytest.mark.usefixtures("member", "move")
 def test_the_page_of_a_job_says_whether_its_times_are_corrected(project, whole, past, words):
     add_past(past, said_s=2 * HOUR_S, waited_s=3 * HOUR_S)
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
@@ -295,9 +289,9 @@ def test_the_page_of_a_job_says_whether_its_times_are_corrected(project, whole, 
     assert words in " ".join(page.get("/jobs/waits/").content.decode().split())
 
 
-def test_what_was_told_and_did_not_hold_raises_what_is_aimed_at(project, whole, at_noon):
+def test_what_was_told_and_did_not_hold_raises_what_is_aimed_at(project, whole, move):
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
-    at_noon(NOON + timedelta(hours=3))
+    move(NOON + timedelta(hours=3))
     workloads.release_many([Job.objects.get(name="holder").workload_id])
     Job.objects.filter(name="holder").update(state="succeeded", finished_at=clock.now())
     cycle.run_once()
@@ -309,7 +303,7 @@ def test_what_was_told_and_did_not_hold_raises_what_is_aimed_at(project, whole, 
     assert (pool.likely_level, pool.late_level) == (0.525, pytest.approx(0.918))
 
 
-def test_a_job_is_forecast_once_a_cycle_has_left_it_without_a_place(project, whole, at_noon):
+def test_a_job_is_forecast_once_a_cycle_has_left_it_without_a_place(project, whole, move):
     make.submit(project, whole, "holder", simulated_duration_s=HOUR_S)
     make.submit(project, whole, "waits", simulated_duration_s=600)
     forecasts.forecast_all()
@@ -321,7 +315,7 @@ def test_a_job_is_forecast_once_a_cycle_has_left_it_without_a_place(project, who
     assert [row.name for row in Forecast.objects.all()] == ["waits"]
 
 
-def test_only_some_of_the_jobs_that_wait_can_be_forecast(project, whole, at_noon):
+def test_only_some_of_the_jobs_that_wait_can_be_forecast(project, whole, move):
     make.submit(project, whole, "holder", simulated_duration_s=HOUR_S)
     run_cycle()
     make.submit(project, whole, "first", simulated_duration_s=600)
@@ -334,7 +328,7 @@ def test_only_some_of_the_jobs_that_wait_can_be_forecast(project, whole, at_noon
     assert (row.name, row.likely_at) == ("second", NOON + timedelta(hours=1, minutes=10))
 
 
-def test_the_forecast_of_a_cancelled_job_is_dropped(project, whole, at_noon):
+def test_the_forecast_of_a_cancelled_job_is_dropped(project, whole, move):
     hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
     Job.objects.filter(name="waits").update(state="cancelled", finished_at=NOON)
     workloads.withdraw_many([Job.objects.get(name="waits").workload_id])
@@ -344,7 +338,7 @@ def test_the_forecast_of_a_cancelled_job_is_dropped(project, whole, at_noon):
     assert not Forecast.objects.exists()
 
 
-def test_a_job_with_parts_is_told_the_wait_of_the_first_part_that_waits(member, project, whole, at_noon):
+def test_a_job_with_parts_is_told_the_wait_of_the_first_part_that_waits(member, project, whole, move):
     make.submit(project, whole, "holder", simulated_duration_s=2 * HOUR_S)
     run_cycle()
     wanted = Submission(template="scripted.whole", command="true", name="hpo", completions=2)

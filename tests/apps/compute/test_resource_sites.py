@@ -21,16 +21,9 @@ from tests.factories import compute as make
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("null_queue")]
 SYSTEM = Actor.system("test")
 WANTED = Submission(template="scripted.small", command="python train.py", name="train", data=["team-a/digits"])
-
-
-@pytest.fixture(autouse=True)
-def silent():
-    before = tasks.install(tasks.NullQueue())
-    yield
-    tasks.install(before)
 
 
 @pytest.fixture

@@ -185,9 +185,8 @@ START = datetime(2026, 11, 21, 14, 5, tzinfo=UTC)
 
 
 @pytest.fixture
-def at():
+def at(null_queue):
     """Move the clock to so many seconds after the start, and let everything that ticks tick once."""
-    before = tasks.install(tasks.NullQueue())
     with clock.frozen_at(START) as move:
 
         def at(seconds: float) -> None:
@@ -198,7 +197,6 @@ def at():
             tasks.run("compute.update_missing_bytes", {})
 
         yield at
-    tasks.install(before)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import os
 import random
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 
 import pytest
@@ -18,7 +18,7 @@ from compute.models import Job, ResourceSite
 from compute.services import resources, submissions, trials
 from compute.services.submissions import Submission
 from compute.workers import data_waits, launches, observe, resizes, stops
-from core import clock, tasks
+from core import tasks
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
 from scheduler.models import CycleDump, Forecast, Pool, Queue, Reservation, Workload
@@ -28,9 +28,11 @@ from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.factories.scheduler import NOON
 from tests.transactions import undone
 
-NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+pytestmark = pytest.mark.usefixtures("null_queue")
+
 CASES = int(os.environ.get("NEARLINE_TEST_TRIALS", "8"))
 """1,000 in all by hand: `NEARLINE_TEST_TRIALS=364`, so many, half as many, and a quarter as many states of clusters."""
 
@@ -40,19 +42,6 @@ FIRST = int(os.environ.get("NEARLINE_TEST_FIRST_TRIAL", "0"))
 TRIALS_OF_STATE = 5
 _SECOND = timedelta(seconds=1)
 SYSTEM = Actor.system("trials")
-
-
-@pytest.fixture(autouse=True)
-def _null_queue():
-    before = tasks.install(tasks.NullQueue())
-    yield
-    tasks.install(before)
-
-
-@pytest.fixture
-def at_noon():
-    with clock.frozen_at(NOON) as move_to:
-        yield move_to
 
 
 def node(name: str, gpus: int) -> dict[str, object]:
@@ -117,7 +106,7 @@ def submit(project, template: str, name: str, seconds: float, **more) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
-def test_what_a_trial_tells_is_what_then_happens(seed, at_noon):
+def test_what_a_trial_tells_is_what_then_happens(seed, move):
     dice = random.Random(seed)
     lab = attach("lab", *(dice.choice((2, 4, 8)) for _ in range(dice.randint(1, 3))))
     teams = [Project.objects.create(name=f"team-{letter}") for letter in "abc"[: dice.randint(1, 3)]]
@@ -127,12 +116,12 @@ def test_what_a_trial_tells_is_what_then_happens(seed, at_noon):
     now = NOON
     for number in range(dice.randint(2, 12)):
         now += timedelta(seconds=dice.randint(1, 100))
-        at_noon(now)
+        move(now)
         seconds = dice.randint(100, 5000) + number / 16
         submit(dice.choice(teams), f"lab.g{dice.choice((1, 2, 4))}", f"job-{number}", seconds)
         turn(lab)
     now += timedelta(seconds=dice.randint(1, 60))
-    at_noon(now)
+    move(now)
     turn(lab)
     team, template, seconds = dice.choice(teams), f"lab.g{dice.choice((1, 2, 4))}", dice.randint(60, 600)
     is_preemptible = dice.random() < 0.7
@@ -149,7 +138,7 @@ def test_what_a_trial_tells_is_what_then_happens(seed, at_noon):
     told = {stop.job for stop in trial.outlook.stops if stop.at == now}
     assert told == (stopped if Job.objects.get(name="tried").state == "running" else set())
     while (job := Job.objects.get(name="tried")).state == "pending" and ends():
-        at_noon(ends()[0])
+        move(ends()[0])
         turn(lab)
     assert trial.outlook.likely_at == job.started_at
     assert list(trial.outlook.nodes) == ([job.node_name] if job.node_name else [])
@@ -172,7 +161,7 @@ def any_ask(dice: random.Random) -> dict[str, object]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES // 2))
-def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, at_noon):
+def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, move):
     dice = random.Random(seed)
     shape = {"cpu_millicores": 10**6, "memory_bytes": 2**40, "gpu_model": "A100", "gpu_memory_bytes": 40 * 2**30}
     nodes = [
@@ -193,7 +182,7 @@ def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, at_noo
     now = NOON
     for number in range(dice.randint(2, 8)):
         now += timedelta(seconds=dice.randint(1, 100))
-        at_noon(now)
+        move(now)
         seconds = dice.randint(100, 5000) + number / 16
         submit(dice.choice(teams), "", f"job-{number}", seconds, resource="lab", **any_ask(dice))
         turn(lab)
@@ -207,7 +196,7 @@ def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, at_noo
     submit(team, "", "tried", 60, resource="lab", **ask)
     turn(lab)
     while (job := Job.objects.get(name="tried")).state == "pending" and ends():
-        at_noon(ends()[0])
+        move(ends()[0])
         turn(lab)
     assert trial.outlook.likely_at == job.started_at
     assert set(trial.outlook.nodes) <= {name for name, _ in job.places} | {""}
@@ -387,14 +376,14 @@ def _disagreement(world: Clusters, team: Project, wanted: Submission) -> str:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES // 4))
-def test_a_trial_knows_pools_departments_limits_rules_priorities_and_data(db, seed, at_noon, home, record_property):
+def test_a_trial_knows_pools_departments_limits_rules_priorities_and_data(db, seed, move, home, record_property):
     make_store(home / "store")
 
-    assert find_disagreements(random.Random(seed), at_noon) == []
+    assert find_disagreements(random.Random(seed), move) == []
     record_property("replayed", CycleDump.objects.count())
 
 
-def test_a_trial_names_whom_it_would_stop_and_changes_nothing(db, at_noon):
+def test_a_trial_names_whom_it_would_stop_and_changes_nothing(db, move):
     lab = attach("lab", 2)
     lends, owns = Project.objects.create(name="lends"), Project.objects.create(name="owns")
     pool_members.ensure_queues([lends.pk, owns.pk])
@@ -411,7 +400,7 @@ def test_a_trial_names_whom_it_would_stop_and_changes_nothing(db, at_noon):
     assert (Job.objects.count(), Workload.objects.count(), Forecast.objects.count()) == (1, 1, 0)
 
 
-def test_a_trial_says_of_an_elastic_job_that_it_gives_back_replicas_and_goes_on(db, at_noon):
+def test_a_trial_says_of_an_elastic_job_that_it_gives_back_replicas_and_goes_on(db, move):
     lab = attach("lab", 2)
     lends, owns = Project.objects.create(name="lends"), Project.objects.create(name="owns")
     pool_members.ensure_queues([lends.pk, owns.pk])
@@ -424,7 +413,7 @@ def test_a_trial_says_of_an_elastic_job_that_it_gives_back_replicas_and_goes_on(
     assert trial.outlook.text == "It would start on lab-0 as soon as elastic (lends) has given back replicas."
 
 
-def test_a_trial_that_starts_now_and_one_that_waits_say_so(member, project, at_noon):
+def test_a_trial_that_starts_now_and_one_that_waits_say_so(member, project, move):
     lab = attach("lab", 2)
     pool_members.ensure_queues([project.pk])
     body = {"project": "team-a", "template": "lab.g2", "command": "true"}
@@ -441,7 +430,7 @@ def test_a_trial_that_starts_now_and_one_that_waits_say_so(member, project, at_n
     assert Job.objects.count() == 1
 
 
-def test_a_viewer_cannot_try_what_he_cannot_submit(viewer, project, at_noon):
+def test_a_viewer_cannot_try_what_he_cannot_submit(viewer, project, move):
     attach("lab", 2)
 
     with pytest.raises(PermissionDenied):

@@ -1,15 +1,12 @@
 import pytest
 from django.conf import settings
 
-from core import tasks
 from tests.factories.flows import World
 
 
 @pytest.fixture(autouse=True)
-def _null_queue():
-    before = tasks.install(tasks.NullQueue())
-    yield
-    tasks.install(before)
+def _null_queue(null_queue) -> None:
+    """Nobody works on runs in the background."""
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from django.db import connections
 
 from accounts.models import Membership
 from config.asgi import application
-from core import tasks
 from flows.models import Run, RunEvent
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World
@@ -26,11 +25,9 @@ LIMIT_S = 60
 
 
 @pytest.fixture
-def run(project, member, tmp_path) -> Run:
-    before = tasks.install(tasks.NullQueue())
+def run(project, member, tmp_path, null_queue) -> Run:
     text = "flow: one\nsteps:\n  - {name: only, command: 'true'}\n"
-    yield World(tmp_path).start(member, project, text)
-    tasks.install(before)
+    return World(tmp_path).start(member, project, text)
 
 
 def cookie_of(actor) -> str:

@@ -9,13 +9,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Project
-from core import clock, tasks
+from core import clock
 from flows.models import Run
 from scheduler.models import Node
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World
 from tests.markup import flat
+
+pytestmark = pytest.mark.usefixtures("null_queue")
 
 FLOW = """
 flow: four
@@ -24,13 +26,6 @@ steps:
   - {name: train, after: [prepare], command: "true", grid: {lr: [0.1, 0.01]}}
   - {name: judge, after: [train], command: "true"}
 """
-
-
-@pytest.fixture(autouse=True)
-def _null_queue():
-    before = tasks.install(tasks.NullQueue())
-    yield
-    tasks.install(before)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from accounts.models import Project
-from core import tasks
 from datasets.models import CacheSite
 from datasets.services import cache_sites, caches
 from tests.factories.browsers import browser_of
@@ -20,20 +19,13 @@ def site(tmp_path, site_admin) -> CacheSite:
     return cache_sites.create_site(actor=site_admin, name="near", root=tmp_path / "near", capacity_bytes=10**9)
 
 
-@pytest.fixture
-def silent():
-    before = tasks.install(tasks.NullQueue())
-    yield
-    tasks.install(before)
-
-
 def cache_commits(actor, project, site, count: int, *, dataset: str = "digits") -> None:
     made = make_dataset(actor, project, dataset)
     for number in range(count):
         caches.request_cache(actor=actor, commit=commit_files(actor, made, {"a.txt": b"%d" % number}), site=site)
 
 
-def test_many_copies_are_shown_in_parts_and_the_bar_holds_all(site_admin, project, site, silent):
+def test_many_copies_are_shown_in_parts_and_the_bar_holds_all(site_admin, project, site, null_queue):
     cache_commits(site_admin, project, site, 60)
     browser = browser_of(site_admin)
 
@@ -45,7 +37,7 @@ def test_many_copies_are_shown_in_parts_and_the_bar_holds_all(site_admin, projec
     assert len(second.context["views"][0].rows) == 10
 
 
-def test_the_cache_of_one_project_counts_the_others_as_others(site_admin, project, site, silent):
+def test_the_cache_of_one_project_counts_the_others_as_others(site_admin, project, site, null_queue):
     cache_commits(site_admin, project, site, 1)
     cache_commits(site_admin, Project.objects.create(name="team-b"), site, 2, dataset="maps")
 
