@@ -143,6 +143,13 @@ class ResourceUnreachable(PlatformError):
     hint = "Check its address, and that it is up. If it is attached, the compute page shows its last contact."
 
 
+class CredentialsRefused(ResourceUnreachable):
+    """A compute resource does not know the account of its credentials, or is another one than they name."""
+
+    code = "compute.credentials_refused"
+    hint = "Give new credentials. A resource that is attached already gets them by `nearline compute rotate`."
+
+
 class ResourceUnconfined(PlatformError):
     """Jobs of a resource can read the platform's files, and the caller is no site admin."""
 

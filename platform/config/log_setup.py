@@ -6,6 +6,7 @@
 import logging
 import sys
 from collections.abc import Mapping
+from http import HTTPStatus
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
@@ -80,7 +81,10 @@ class _Sentences(logging.Handler):
         self._terminal = terminal
         self._silent_until = 0.0
 
-    def emit(self, _record: logging.LogRecord) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
+        # Django logs every answer of 500 and more as an error: 503 is a cluster that is away, 507 a full disk.
+        if getattr(record, "status_code", HTTPStatus.INTERNAL_SERVER_ERROR) != HTTPStatus.INTERNAL_SERVER_ERROR:
+            return
         now = clock.monotonic()
         if now >= self._silent_until:
             self._silent_until = now + _SILENCE_S

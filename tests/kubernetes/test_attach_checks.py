@@ -15,7 +15,7 @@ from compute.adapters.kubernetes.checks import (
 )
 from compute.adapters.kubernetes.manifests import PodSettings
 from core.kubernetes import access, trident
-from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.errors import KubeconfigRefused
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
 from tests.kubernetes.rbac import manifests_for
@@ -91,19 +91,18 @@ def test_without_one_verb_the_check_names_that_verb(account, scope, group, resou
 def test_without_one_verb_a_namespace_that_would_share_volumes_names_that_verb(account, verb):
     account.apply(without(account.objects, "Role", "tridentvolumereferences", verb))
 
-    (missing,) = access.find_missing(account.gateway, trident.SHARE_PERMISSIONS, account.namespace)
-    assert missing == (
+    assert access.find_missing(account.gateway, trident.SHARE_PERMISSIONS, account.namespace) == (
         f"The account may not {verb} tridentvolumereferences in the namespace {account.namespace}. "
         "deploy/rbac/nearline.yaml holds all that is needed."
     )
 
 
-def test_a_namespace_that_does_not_exist_is_named(control_plane, account):
-    gateway = Gateway(read_kubeconfig(control_plane.kubeconfig.read_text()))
+def test_a_namespace_that_does_not_exist_is_named(account):
+    account.apply(account.objects)
 
-    problems = find_problems(gateway, replace(account.settings, namespace="nowhere"))
-
-    assert problems == ["The cluster has no namespace called nowhere. Create it: `kubectl create namespace nowhere`."]
+    assert account.problems(namespace="nowhere") == [
+        "The cluster has no namespace called nowhere. Create it: `kubectl create namespace nowhere`."
+    ]
 
 
 def test_a_quota_that_no_pod_fits_into_is_named(control_plane, account):
@@ -141,12 +140,12 @@ def test_the_strictest_level_of_pod_security_takes_our_pods(control_plane, accou
 def test_a_certificate_of_somebody_else_is_not_trusted(control_plane, account):
     config = read_kubeconfig(control_plane.kubeconfig.read_text())
 
-    with pytest.raises(ClusterUnreachable, match="certificate verify failed"):
+    with pytest.raises(KubeconfigRefused, match="a certificate that the kubeconfig does not trust"):
         find_problems(Gateway(replace(config, ca="")), account.settings)
 
 
 def test_a_token_that_is_not_known_is_told(control_plane, account):
     config = read_kubeconfig(control_plane.kubeconfig.read_text())
 
-    with pytest.raises(ClusterUnreachable, match="answered 401"):
+    with pytest.raises(KubeconfigRefused, match="answered 401: Unauthorized"):
         find_problems(Gateway(replace(config, token="wrong")), account.settings)

@@ -324,13 +324,13 @@ def test_jobs_of_another_namespace_read_a_copy_by_a_claim_that_shares_its_volume
     row, team = work(make_row(site, commit)), open_team(place)
     gateway, source = team.connection.gateway, place.path("persistentvolumeclaims", claim_name(row.pk))
     team.permit(without="tridentvolumereferences")
-    wait_until(lambda: list(access.find_missing(gateway, trident_objects.SHARE_PERMISSIONS, team.namespace)))
+    wait_until(lambda: access.find_missing(gateway, trident_objects.SHARE_PERMISSIONS, team.namespace))
     with pytest.raises(
-        InvalidCacheSite, match=f"may not create tridentvolumereferences in the namespace {team.namespace}"
+        InvalidCacheSite, match=f"may not create/delete tridentvolumereferences in the namespace {team.namespace}"
     ):
         share_with(site, team)
     team.permit()
-    wait_until(lambda: not list(access.find_missing(gateway, trident_objects.SHARE_PERMISSIONS, team.namespace)))
+    wait_until(lambda: not access.find_missing(gateway, trident_objects.SHARE_PERMISSIONS, team.namespace))
 
     share_with(site, team)
 
@@ -373,7 +373,7 @@ def test_without_the_right_to_take_snapshots_commits_are_fetched_whole_and_the_s
 ):
     base, gateway = work(make_row(site, commit)), place.connection.gateway
     place.permit(without="volumesnapshots")
-    wait_until(lambda: list(access.find_missing(gateway, SNAPSHOT_PERMISSIONS, place.namespace)))
+    wait_until(lambda: access.find_missing(gateway, SNAPSHOT_PERMISSIONS, place.namespace))
 
     row = work(make_row(site, commit_files(member, commit.dataset, {**FIRST, "b": b"new" * 1000})))
 
@@ -382,13 +382,13 @@ def test_without_the_right_to_take_snapshots_commits_are_fetched_whole_and_the_s
     site_checks.check_sites()
     site.refresh_from_db()
     assert site.warning.startswith(
-        "Commits may be fetched whole instead of cloned from a snapshot. The account may not get volumesnapshots in the "
-        f"namespace {place.namespace}."
+        "Commits may be fetched whole instead of cloned from a snapshot. The account may not "
+        f"get/list/create/patch/delete volumesnapshots in the namespace {place.namespace}."
     )
     assert [evict(each).state for each in (row, base)] == [CacheState.GONE] * 2
 
     place.permit()
-    wait_until(lambda: not list(access.find_missing(gateway, SNAPSHOT_PERMISSIONS, place.namespace)))
+    wait_until(lambda: not access.find_missing(gateway, SNAPSHOT_PERMISSIONS, place.namespace))
     site_checks.check_sites()
     site.refresh_from_db()
     assert site.warning == ""

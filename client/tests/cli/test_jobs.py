@@ -119,7 +119,7 @@ def test_what_would_help_is_a_table_below_with_whom_it_stops(cli, server):
 def test_why_of_a_job_without_a_forecast_is_its_reason(cli, server):
     server.on("GET", "/compute/jobs/train", job(state="pending", reason="needs 2 GPU", outlook=None))
 
-    assert cli("job", "why", "train").stdout == "needs 2 GPU There is no forecast of it yet.\n"
+    assert cli("job", "why", "train").stdout == "needs 2 GPU. There is no forecast of it yet.\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from compute.adapters.kubernetes import manifests
@@ -60,11 +61,12 @@ def find_problems(gateway: Gateway, settings: PodSettings, *, with_volumes: bool
         return [f"The cluster does not tell its version: {error.message}"]
     if problem := _check_version(version):
         return [problem]
-    # What follows would only repeat in other words what a missing permission causes.
-    return list(_missing_permissions(gateway, settings.namespace, with_volumes=with_volumes)) or [
-        *_check_namespace(gateway, settings),
-        *_check_gpus(gateway, settings),
-    ]
+    # Each of these would only repeat in other words what the one before it causes.
+    return (
+        list(_check_namespace(gateway, settings.namespace))
+        or list(_missing_permissions(gateway, settings.namespace, with_volumes=with_volumes))
+        or [*_check_pod(gateway, settings), *_check_gpus(gateway, settings)]
+    )
 
 
 def _check_version(version: Json) -> str:
@@ -78,19 +80,22 @@ def _check_version(version: Json) -> str:
     return f"The cluster runs Kubernetes {version.get('gitVersion')}; {oldest} is the oldest that works. Upgrade it."
 
 
+def _check_namespace(gateway: Gateway, name: str) -> Iterator[str]:
+    """Name a namespace that does not exist. Who may not ask for it, is told that with all else they may not."""
+    with suppress(Refusal):
+        if gateway.get(f"/api/v1/namespaces/{name}") is None:
+            yield f"The cluster has no namespace called {name}. Create it: `kubectl create namespace {name}`."
+
+
 def _missing_permissions(gateway: Gateway, namespace: str, *, with_volumes: bool) -> Iterator[str]:
     in_namespace = IN_NAMESPACE + (FOR_VOLUMES_IN_NAMESPACE if with_volumes else ())
     in_cluster = IN_CLUSTER + (FOR_VOLUMES_IN_CLUSTER if with_volumes else ())
-    yield from access.find_missing(gateway, in_namespace, namespace)
-    yield from access.find_missing(gateway, in_cluster)
+    missing = (access.find_missing(gateway, in_namespace, namespace), access.find_missing(gateway, in_cluster))
+    yield from filter(None, missing)
 
 
-def _check_namespace(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
+def _check_pod(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
     """Let the cluster check a pod like those of jobs without making it: security level, quota, limits, classes."""
-    if gateway.get(f"/api/v1/namespaces/{settings.namespace}") is None:
-        name = settings.namespace
-        yield f"The cluster has no namespace called {name}. Create it: `kubectl create namespace {name}`."
-        return
     spec = JobSpec(name="check", command="true", image=settings.default_image or settings.agent_image)
     launch = Launch(spec, "check", "check", "job", "check", "check", cpu_millicores=100, memory_bytes=64 * 2**20)
     pod = manifests.build_pod(launch, settings)

@@ -41,11 +41,19 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
-from compute.errors import CommandRefused, JobNotRunning, PortRefused, QuotaExceeded, ResourceUnreachable, StartRefused
+from compute.errors import (
+    CommandRefused,
+    CredentialsRefused,
+    JobNotRunning,
+    PortRefused,
+    QuotaExceeded,
+    ResourceUnreachable,
+    StartRefused,
+)
 from core import clock
 from core.kubernetes import commands, streams
 from core.kubernetes.connections import ClusterConnection
-from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.errors import ClusterUnreachable, KubeconfigRefused
 from core.kubernetes.gateway import Gateway, Json, Refusal
 
 if TYPE_CHECKING:
@@ -656,9 +664,11 @@ def _remember(memory: dict[str, T], name: str, value: T) -> None:
 
 @contextmanager
 def unreachable_as_ours() -> Iterator[None]:
-    """Raise ResourceUnreachable where the cluster does not answer."""
+    """Raise ResourceUnreachable where the cluster does not answer, CredentialsRefused where it refuses the account."""
     try:
         yield
+    except KubeconfigRefused as error:
+        raise CredentialsRefused(error.message) from error
     except ClusterUnreachable as error:
         raise ResourceUnreachable(error.message) from error
 

@@ -1,6 +1,6 @@
 """What an account may do in a cluster, asked of the cluster itself, by name."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from core.kubernetes.gateway import Gateway, Refusal
 
@@ -9,16 +9,17 @@ Rule = tuple[str, str, Sequence[str]]
 """The group, the resource (`pods/log`) and verbs."""
 
 
-def find_missing(gateway: Gateway, rules: Iterable[Rule], namespace: str = "") -> Iterator[str]:
-    """Yield a sentence for each verb that the account lacks in a namespace; an empty one is the whole cluster.
+def find_missing(gateway: Gateway, rules: Iterable[Rule], namespace: str = "") -> str:
+    """Say what the account may not do in a namespace, an empty one being the whole cluster; empty: it may all.
 
     Raises ClusterUnreachable.
     """
-    where = f"in the namespace {namespace}" if namespace else "in the whole cluster"
+    deeds = []
     for group, resource, verbs in rules:
-        for verb in verbs:
-            if not _is_allowed(gateway, group, resource, verb, namespace):
-                yield f"The account may not {verb} {resource} {where}. {_RBAC}"
+        if missing := [verb for verb in verbs if not _is_allowed(gateway, group, resource, verb, namespace)]:
+            deeds.append(f"{'/'.join(missing)} {resource}")
+    where = f"in the namespace {namespace}" if namespace else "in the whole cluster"
+    return f"The account may not {', '.join(deeds)} {where}. {_RBAC}" if deeds else ""
 
 
 def _is_allowed(gateway: Gateway, group: str, resource: str, verb: str, namespace: str) -> bool:

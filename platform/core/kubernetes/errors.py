@@ -16,3 +16,10 @@ class ClusterUnreachable(PlatformError):
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PROVIDER
     hint = "Check its address, and that it is up. If it is attached, the compute page shows its last contact."
+
+
+class KubeconfigRefused(ClusterUnreachable):
+    """A cluster does not know the account of a kubeconfig, or shows another certificate than it names."""
+
+    code = "core.kubeconfig_refused"
+    hint = "Make a new kubeconfig of this cluster. One that is attached already gets it by `nearline compute rotate`."

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from urllib3 import BaseHTTPResponse, PoolManager, Timeout
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError
 from urllib3.exceptions import TimeoutError as PoolTimeoutError
 
 from core.breaker import Breaker
-from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.errors import ClusterUnreachable, KubeconfigRefused
 from core.kubernetes.kubeconfig import Kubeconfig
 
 if TYPE_CHECKING:
@@ -363,8 +363,12 @@ class Gateway:
             raise self._unreachable(error) from error
         if response.status >= _FAULT or response.status in {_TOO_MANY, _UNAUTHORISED}:
             _, message = _explain(response)
-            message = f"{self._config.server} answered {response.status}: {message}"
-            raise ClusterUnreachable(message) if path.endswith(_BEHIND_A_NODE) else self._fail(message)
+            message = f"{self._config.server} answered {response.status}: {message}".rstrip(" .:") + "."
+            if path.endswith(_BEHIND_A_NODE):
+                raise ClusterUnreachable(message)
+            if response.status == _UNAUTHORISED:
+                raise self._fail(f"{message} The token or certificate is wrong or has expired.", KubeconfigRefused)
+            raise self._fail(message)
         self._breaker.succeed()
         if response.status >= 300:  # noqa: PLR2004 (all others are no success)
             reason, message = _explain(response)
@@ -396,14 +400,19 @@ class Gateway:
 
     def _unreachable(self, error: Exception) -> ClusterUnreachable:
         cause = getattr(error, "reason", None) or error
+        if isinstance(distrust := next(iter(cause.args), None), ssl.SSLCertVerificationError):
+            message = f"{self._config.server} shows a certificate that the kubeconfig does not trust"
+            return self._fail(f"{message}: {distrust.verify_message}.", KubeconfigRefused)
         is_slow = isinstance(cause, TimeoutError | PoolTimeoutError) and not isinstance(cause, NewConnectionError)
-        return self._fail(f"{self._config.server} does not answer: {_in_words(cause)}", is_slow=is_slow)
+        return self._fail(f"{self._config.server} does not answer: {_in_words(cause)}.", is_slow=is_slow)
 
-    def _fail(self, message: str, *, is_slow: bool = False) -> ClusterUnreachable:
+    def _fail(
+        self, message: str, error: type[ClusterUnreachable] = ClusterUnreachable, *, is_slow: bool = False
+    ) -> ClusterUnreachable:
         self._breaker.fail(message, is_slow=is_slow)
         if self._is_attended and self._breaker.is_open:
             self._attend()
-        return ClusterUnreachable(message)
+        return error(message)
 
     def _open(self) -> PoolManager:
         with self._guard:
@@ -420,7 +429,7 @@ class Gateway:
 
 def _in_words(error: object) -> str:
     """Return what went wrong, without the library's own objects."""
-    text = str(error)
+    text = str(error.args[-1] if isinstance(error, ProtocolError) else error)
     return re.sub(r"^[<\w.]+\(.*?\)>?: ", "", text) or type(error).__name__
 
 

@@ -13,6 +13,8 @@ log_setup.move_to_file(Path(sys.argv[1]), sys.stderr)
 log_setup.configure({"level": "INFO"})  # as the ASGI application does, which sets Django up once more
 log = structlog.get_logger("test")
 log.debug("too.little")
+logging.getLogger("django.request").error("Service Unavailable: %s", "/y", extra={"status_code": 503})
+print("then", file=sys.stderr)
 log.info("job.started", job=1)
 try:
     raise ValueError("secret reason")
@@ -29,11 +31,12 @@ def test_errors_are_one_sentence_in_the_terminal_and_whole_in_the_file(tmp_path)
     done = subprocess.run([sys.executable, "-c", SCRIPT, path], capture_output=True, text=True, check=True)
 
     assert done.stdout == ""
-    assert done.stderr == f"Internal error. The log says what: {path}\n"
+    assert done.stderr == f"then\nInternal error. The log says what: {path}\n"
     written = path.read_text()
     for part in ("INFO    job.started", "job=1", "ERROR   request.failed", "path='/x 100%'", "secret reason"):
         assert part in written
     assert "Traceback" in written
     assert "ERROR   Internal Server Error: /x" in written
+    assert "ERROR   Service Unavailable: /y" in written
     assert "WARNING careful" in written
     assert "too.little" not in written

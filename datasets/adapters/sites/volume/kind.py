@@ -130,7 +130,7 @@ def settle_snapshots(config: Mapping[str, Any], connection: ClusterConnection) -
     if not config.get("clones") or chosen == "":
         return settled
     try:
-        missing = list(access.find_missing(connection.gateway, SNAPSHOT_PERMISSIONS, connection.namespace))
+        missing = access.find_missing(connection.gateway, SNAPSHOT_PERMISSIONS, connection.namespace)
         if chosen is None and not missing:
             classes = connection.gateway.list(f"/apis/{SNAPSHOTS}/v1/volumesnapshotclasses").items
             names = [each["metadata"]["name"] for each in classes if each.get("driver") == config.get("provisioner")]
@@ -140,7 +140,7 @@ def settle_snapshots(config: Mapping[str, Any], connection: ClusterConnection) -
     except ClusterUnreachable as error:
         raise CacheSiteUnavailable(error.message) from error
     if chosen is not None and missing:
-        settled["warning"] = f"Commits may be fetched whole instead of cloned from a snapshot. {' '.join(missing)}"
+        settled["warning"] = f"Commits may be fetched whole instead of cloned from a snapshot. {missing}"
     return settled
 
 

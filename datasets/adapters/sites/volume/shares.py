@@ -28,8 +28,8 @@ def check(site: CacheSite, source: ClusterConnection | None, reader: ClusterConn
                 f"The cache site {site.name} is in another namespace, and its class {site.config['storage_class']} is "
                 f"of {provisioner}: only Trident shares volumes with other namespaces."
             )
-        if missing := list(access.find_missing(reader.gateway, trident.SHARE_PERMISSIONS, reader.namespace)):
-            raise InvalidCacheSite(f"The cache site {site.name} cannot be shared. {' '.join(missing)}")
+        if missing := access.find_missing(reader.gateway, trident.SHARE_PERMISSIONS, reader.namespace):
+            raise InvalidCacheSite(f"The cache site {site.name} cannot be shared. {missing}")
     except ClusterUnreachable as error:
         raise CacheSiteUnavailable(error.message) from error
     except Refusal as error:

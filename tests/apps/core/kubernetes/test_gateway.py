@@ -2,16 +2,18 @@
 
 import json
 import socket
+import ssl
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 
 import pytest
 
 from core.breaker import Breaker
-from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.errors import ClusterUnreachable, KubeconfigRefused
 from core.kubernetes.gateway import Expired, Gateway, Refusal
 from core.kubernetes.kubeconfig import Kubeconfig
+from tests.contracts.compute.docker.certificates import write_certificates
 from tests.ports import reserve_port
 
 PODS = "/api/v1/pods"
@@ -19,54 +21,6 @@ PODS = "/api/v1/pods"
 
 def make_breaker(now: list[float]) -> Breaker:
     return Breaker(ClusterUnreachable, longest_s=13, now=lambda: now[0])
-
-
-class Server:
-    """An API server that answers what a test says, and notes what it was asked."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, object]] = []
-        self.asked: list[tuple[str, str, dict, object]] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self) -> None:
-                size = int(self.headers.get("Content-Length") or 0)
-                body = json.loads(self.rfile.read(size)) if size else None
-                server.asked.append((self.command, self.path, dict(self.headers), body))
-                status, value = server.answers.pop(0)
-                text = value if isinstance(value, bytes) else json.dumps(value).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 (names of the base class)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-@pytest.fixture
-def server():
-    started = Server()
-    yield started
-    started.close()
-
-
-@pytest.fixture
-def gateway(server):
-    return Gateway(Kubeconfig(server.url, "lab", token="secret"))
 
 
 def status(code, reason, message=""):
@@ -185,7 +139,48 @@ def test_a_watch_from_a_forgotten_version_says_so(server, gateway, answer):
         list(gateway.watch(PODS, "7"))
 
 
-@pytest.mark.parametrize("code", [401, 429, 500, 503])
+def test_an_account_that_is_not_known_is_told_as_such(server, gateway):
+    server.answers = [status(401, "Unauthorized", "Unauthorized")]
+
+    with pytest.raises(KubeconfigRefused) as error:
+        gateway.get(PODS)
+
+    assert error.value.message == (
+        f"{server.url} answered 401: Unauthorized. The token or certificate is wrong or has expired."
+    )
+
+
+def test_a_certificate_of_somebody_else_is_told_as_such(tmp_path):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    write_certificates(tmp_path / "certificates")
+    context.load_cert_chain(*(tmp_path / "certificates" / name for name in ("daemon.pem", "daemon-key.pem")))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=refuse_one, args=(context, listener))
+        thread.start()
+        config = Kubeconfig(f"https://127.0.0.1:{listener.getsockname()[1]}", "lab", token="t")
+
+        with pytest.raises(KubeconfigRefused) as error:
+            Gateway(config).get(PODS)
+
+        thread.join()
+    assert error.value.message == (
+        f"{config.server} shows a certificate that the kubeconfig does not trust: "
+        "unable to get local issuer certificate."
+    )
+
+
+def close_one(listener):
+    connection, _ = listener.accept()
+    connection.close()
+
+
+def refuse_one(context, listener):
+    connection, _ = listener.accept()
+    with connection, suppress(ssl.SSLError):
+        context.wrap_socket(connection, server_side=True)
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
 def test_what_a_later_call_can_cure_is_no_refusal(server, gateway, code):
     server.answers = [status(code, "Some", "reason")]
 
@@ -294,8 +289,22 @@ def test_an_outage_is_told_without_the_objects_of_a_library():
         Gateway(config).get(PODS)
 
     assert error.value.message == (
-        f"{config.server} does not answer: Failed to establish a new connection: [Errno 111] Connection refused"
+        f"{config.server} does not answer: Failed to establish a new connection: [Errno 111] Connection refused."
     )
+
+
+def test_an_answer_that_is_none_of_http_is_told_without_the_objects_of_a_library():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = Kubeconfig(f"http://127.0.0.1:{listener.getsockname()[1]}", "lab", token="t")
+        thread = threading.Thread(target=close_one, args=(listener,))
+        thread.start()
+
+        with pytest.raises(ClusterUnreachable) as error:
+            Gateway(config).get("/version")
+
+        thread.join()
+    assert error.value.message.startswith(f"{config.server} does not answer: ")
+    assert "(" not in error.value.message.replace("[Errno", "")
 
 
 @pytest.mark.parametrize(

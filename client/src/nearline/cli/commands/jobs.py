@@ -384,8 +384,13 @@ def why(
     if session.out.is_json:
         session.out.json((outlook or {}) if tried is None else tried)
     elif outlook is None:
-        waits = "There is no forecast of it yet." if job.state == "pending" else f"It is {job.state} and waits no more."
-        session.out.line(" ".join(filter(None, [printable(job.reason), waits])))
+        reason = f"{printable(job.reason).rstrip('.')}. " if job.reason else ""
+        waits = (
+            "There is no forecast of it yet."
+            if job.state == "pending"
+            else f"It waits no more; its state is {job.state}."
+        )
+        session.out.line(f"{reason}{waits}")
     else:
         show_outlook(session.out, outlook)
     if tried is not None and not session.out.is_json:
