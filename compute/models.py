@@ -419,7 +419,7 @@ class JobUse(BaseModel):
 
     There is one for each running job that has a limit, its own or that of its queue: `limit_s` is the shorter one.
     `token` is that of the run. The job was used at `used_at`, by `used_by`. At `looked_at` its log had `log_bytes`,
-    and the last sample of its CPU was taken at `sampled_at`; the next look is at `look_at`. `unknown_reason` says why
+    and the last sample of its CPU was taken at `sampled_at`; the next check is at `look_at`. `unknown_reason` says why
     nobody can measure its use; empty: it is measured. Its owners were warned of its end at `warned_at`.
     """
 

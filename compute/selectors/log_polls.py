@@ -1,7 +1,7 @@
 """How often the platform itself reads on in logs that the API server of a cluster has to bring.
 
 Nothing tells it when a pod prints, so it asks: the longer a job is silent, the less often. Where hundreds have printed
-nothing yet, they share a number of looks. People who open a log read it at once, whatever is said here. Each process
+nothing yet, they share a number of polls. People who open a log read it at once, whatever is said here. Each process
 remembers for itself.
 """
 
@@ -17,7 +17,7 @@ _PART_OF_SILENCE, _LONGEST_S = 0.25, 300.0
 # So many jobs of a project that have printed nothing have a pace of their own. Each one more lengthens the pause of all
 # of them, so that they are asked for 20 times a minute together, however many they are. No project slows another down.
 _FREE, _PAUSE_OF_EACH_S = 100, 3.0
-# Where so many of a project have printed nothing, a new job is taken for one more, without a look.
+# Where so many of a project have printed nothing, a new job counts as one more, without a poll.
 _MANY = 1000
 _MOST = 100_000
 
@@ -52,7 +52,7 @@ def is_due(job: Job, purpose: str) -> bool:
 
 
 def list_due(job_ids: Iterable[str], purpose: str) -> list[str]:
-    """Return those of these running jobs that are due, without a look at their rows: they may be thousands."""
+    """Return those of these running jobs that are due, without reading their rows: they may be thousands."""
     return [job_id for job_id in job_ids if _is_due((job_id, False), purpose)]
 
 

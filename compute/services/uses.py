@@ -1,4 +1,4 @@
-"""What is known of the use of jobs with an idle limit, for those who connect to them and for the platform's looks.
+"""What is known of the use of jobs with an idle limit, for those who connect to them and for the platform's checks.
 
 Rows are changed while the caller holds them, or by one statement; whoever needs the job too locks it after its row.
 """

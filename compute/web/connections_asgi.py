@@ -6,8 +6,8 @@ sends no more, `{"type": "error", ...}` why the server ends the connection. Of a
 says how its command ended, and the client tells its size by `{"type": "resize", "columns": 80, "rows": 24}`.
 
 An open connection holds no thread and no database connection, and how many a person may have is limited: whoever
-forgets one slows nobody else. One task of the process looks every few seconds whether those that are open still may be,
-and notes the use of jobs whose connections have carried something.
+forgets one slows nobody else. One task of the process checks every few seconds whether those that are open still may
+be, and notes the use of jobs whose connections have carried something.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class _OpenConnections:
         del self._faults[fault]
 
     def note_traffic(self, job_id: str) -> None:
-        """Remember until the next look that bytes were carried to or from a job."""
+        """Remember until the next check that bytes were carried to or from a job."""
         self._used_ids.add(job_id)
 
     async def _look(self) -> None:

@@ -114,7 +114,7 @@ def _delete_idle_shares(driver: ComputeDriver, leaving: Collection[str] = ()) ->
 def delete_orphans() -> int:
     """Delete what resources of this host keep of runs whose job is gone or was cleaned before; return how many.
 
-    One that still runs is stopped by the next look at its resource, and deleted afterwards.
+    One that still runs is stopped by the next poll of its resource, and deleted afterwards.
     """
     attached = Resource.objects.filter(detached_at=None, host__in=hosts.here())
     return sum(isolation.for_each(failures.CLEAN, attached.order_by("pk"), _delete_orphans_of))

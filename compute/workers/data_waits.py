@@ -61,7 +61,7 @@ def _open_gate(job: Job) -> None:
         if (source := sources.get(id_)) is not None
     ]
     if len(mounts) < len(spec.commits):
-        return  # one has been lost since it was asked for; the next look says so
+        return  # one has been lost since it was asked for; the next run says so
     try:
         jobs.open_gates(actor=_SYSTEM, specs={job.pk: replace(spec, data=tuple(mounts))})
     except UnmountableSource as error:

@@ -1,8 +1,8 @@
-"""Looks at the jobs with an idle limit: whether there is use, a warning is due, or the limit is reached.
+"""Checks the jobs with an idle limit: whether there is use, a warning is due, or the limit is reached.
 
 The platform asks the job's resource for CPU, GPUs and output; connections and commands note their use themselves. A
-look asks for all that was measured since the last one, so looks may be late. Whose use nobody can measure is never
-stopped.
+check asks for all that was measured since the last one, so checks may be late. A job whose use nobody can measure is
+never stopped.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from scheduler.selectors import queues
 
 @dataclass(frozen=True)
 class _Measurement:
-    """What a look at a job has found; `used_by` None: no use."""
+    """What a check of a job has found; `used_by` None: no use."""
 
     used_by: Use | None
     log_bytes: int
@@ -42,7 +42,7 @@ def find_limited() -> list[QuerySet[Any]]:
 
 
 def watch_idle() -> None:
-    """Look at all jobs of this host that run under an idle limit, and whose look is due."""
+    """Check all jobs of this host that run under an idle limit, and whose check is due."""
     isolation.for_each(
         failures.WATCH_IDLE, list_to_watch(now=clock.now()), lambda pair: _look(*pair), key=lambda pair: pair[0].pk
     )
@@ -79,7 +79,7 @@ def _begin(job: Job, limit_s: float) -> None:
 
 
 def _measure(job: Job, before: JobUse) -> _Measurement:
-    """Ask the resource what the job did since the last look."""
+    """Ask the resource what the job did since the last check."""
     name, resource = job.run_name, job.resource.name
     try:
         driver = drivers.driver_of(job.resource)
@@ -95,7 +95,7 @@ def _measure(job: Job, before: JobUse) -> _Measurement:
 
 @transaction.atomic
 def _record(job: Job, limit_s: float, before: JobUse, measurement: _Measurement) -> None:
-    """Write down what a look has found, and warn or stop. Use that was noted meanwhile counts."""
+    """Write down what a check has found, and warn or stop. Use that was noted meanwhile counts."""
     use = uses.lock_use(job)
     if use is None or use.looked_at != before.looked_at:
         return  # another process has looked

@@ -1,7 +1,7 @@
 """What runs is compared with the database, and the difference repaired. The only writer of what drivers report.
 
-Level-triggered: one look tells everything, so a look may be missed, doubled, or made by several processes at once.
-After a restart of the platform the first look adopts whatever runs.
+Level-triggered: one poll tells everything, so a poll may be missed, doubled, or made by several processes at once.
+After a restart of the platform the first poll adopts whatever runs.
 """
 
 import os
@@ -37,7 +37,7 @@ from core.prepared import prepared
 
 log = structlog.get_logger(__name__)
 
-# A lease is renewed when a third of it is gone, not at each look.
+# A lease is renewed when a third of it is gone, not at each poll.
 _RENEW_BELOW = LEASE * 2 / 3
 _BOOKED = (
     *("pk", "name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s"),
@@ -46,7 +46,7 @@ _BOOKED = (
 _LOG_END_BYTES = 32 * 1024
 _FORGOTTEN_AT_ONCE = 8
 _MANY = 500
-"""Of so many reported jobs those are left out of a look that run and need nothing."""
+"""Of so many reported jobs those are left out of a poll that run and need nothing."""
 _RUN_OVER = JOB_STATES.final | IDLE
 _RUN_BROKEN = _RUN_OVER - {JobState.SUCCEEDED}
 _NO_RUN = {

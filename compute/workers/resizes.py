@@ -1,7 +1,7 @@
 """Elastic jobs that run get replicas and give some back, as the scheduler decides.
 
 Level-triggered: what runs is compared with the placements, so that a lost message, or a death in between, is repaired
-by the next look.
+by the next run.
 """
 
 from collections.abc import Sequence

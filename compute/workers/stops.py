@@ -1,4 +1,4 @@
-"""Jobs that are to end are told so. Told again at each look, until they have ended."""
+"""Jobs that are to end are told so. Told again at each poll, until they have ended."""
 
 from collections.abc import Mapping, Sequence
 

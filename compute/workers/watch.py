@@ -25,9 +25,9 @@ _PAUSE_S = 1.0
 _STEP_S = 1.0
 # That a job has begun can wait a moment: it may have ended by then.
 _BEGUN_AFTER_S = 0.1
-# So long news gathers for each job that runs, up to the most: a look costs about the same for one job as for fifty.
+# So long news gathers for each job that runs, up to the most: a poll costs about the same for one job as for fifty.
 _GATHER_S, _GATHER_MOST_S = 0.003, 0.03
-# A look at thousands takes about a tenth of a millisecond for each, which is to be a small part of the time.
+# A poll of thousands takes about a tenth of a millisecond for each, which is to be a small part of the time.
 _GATHER_OF_MANY_S = 0.0006
 
 _watchers: dict[str, threading.Thread] = {}

@@ -1,7 +1,7 @@
 """Which copies leave a cache site, and when: by idleness, and when space is needed.
 
 Copies of one dataset share files, so what a departure frees is not what the copy weighs. `freed_by` promises a lower
-bound without a look at the files: each copy knows from which other one it was made and how much they share.
+bound without reading the files: each copy knows from which other one it was made and how much they share.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -29,7 +29,7 @@ def lock_site(site_id: str) -> CacheSite:
 
 
 def lock_copies(site: CacheSite) -> None:
-    """Lock what lies on a site, so that nobody takes a hold between a look at the holds and the decision."""
+    """Lock what lies on a site, so that nobody takes a hold between reading the holds and the decision."""
     rows = CachedCommit.objects.select_for_update().filter(site=site, state__in=CURRENT)
     list(rows.order_by("pk").values_list("pk"))
 

@@ -195,7 +195,7 @@ def _commit_root(
         try:
             return _land(actor, _Draft(branch, branch.head_id, tree, row, upload))
         except RangesForgotten:
-            # What was found out about the tree is out of date: the next look names what is missing.
+            # What was found out about the tree is out of date: the next try names what is missing.
             log.info("commit.checked_again", dataset_id=dataset.pk)
     raise PackLeaving("Packs of this commit are being removed from the store.")
 

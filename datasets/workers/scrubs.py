@@ -157,7 +157,7 @@ class _Finding:
 
 
 class _Scrub:
-    """One look at one copy."""
+    """One check of one copy."""
 
     def __init__(self, row: CachedCommit, folder: CopyFolder, token: str) -> None:
         self._row = row

@@ -86,7 +86,7 @@ class _Packs:
 
 
 class _Check:
-    """Looks at one dataset."""
+    """Checks one dataset."""
 
     def __init__(self, stored: StoredDataset, packs: _Packs, level: Level) -> None:
         self._stored = stored

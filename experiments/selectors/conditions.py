@@ -52,7 +52,7 @@ def _condition(node: Filter) -> Q:
             column = columns.pop()
             if columns or column is None or column.kind is Kind.PLAIN:
                 return Q(*map(_condition, parts), _connector=Q.OR)
-            # One look at the one row that holds the value, instead of one for each.
+            # One read of the one row that holds the value, instead of one for each.
             return _recorded(column, Q(*(_of_row(part) for part in parts if isinstance(part, Is)), _connector=Q.OR))
         case Not(inner):
             return ~_condition(inner)

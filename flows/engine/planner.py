@@ -173,7 +173,7 @@ def within_reach(
     """Return the steps whose pending instances a plan can start or skip; all others need not be loaded for it.
 
     That takes parents of which nothing stays as it is: of their `live` instances all are `moving` (there is news about
-    them), or `pending` and themselves within reach. So one end among a thousand steps costs no look at the others.
+    them), or `pending` and themselves within reach. So one end among a thousand steps costs no check of the others.
     Without `pending`, those are left out that follow only if a step ends that never began: see `goes_further`.
     """
     reached: set[str] = set()

@@ -92,7 +92,7 @@ def number_in(request: PageRequest, name: str) -> int | None:
 
 
 def _chosen(request: PageRequest, steps: Sequence[StepView]) -> StepView | None:
-    """Return the step that the address names; without, the one that was shown before, or that is worth a look."""
+    """Return the step that the address names; without, the one that was shown before, or that needs attention first."""
     key, index = text(request, "step"), number_in(request, "index")
     if key is not None:
         named = [step for step in steps if step.key == key and (step.index is None or index in {None, step.index})]

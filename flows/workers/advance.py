@@ -55,7 +55,7 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
     """Make one plan and write it. Return behind which attempt to look next (empty: at all); the lease is kept for that.
 
     None: there is nothing left, and the lease is released. A plan follows all consequences by itself; only new inputs
-    to stage, news meanwhile, and news of many attempts need another look.
+    to stage, news meanwhile, and news of many attempts need another plan.
     """
     if run.has_ended:
         leases.release(Run.objects.filter(pk=run.pk), token)

@@ -260,7 +260,7 @@ class _Writer:
         self._event("step.queued", requeued.step_id, message, template=requeued.template)
 
     def _note_brought(self, bring: Bring) -> None:
-        """Note it once for an attempt and a template: each look asks for the datasets again, also after a failure."""
+        """Note it once for an attempt and a template: each plan asks for the datasets again, also after a failure."""
         step = self._loaded.steps[bring.step_id]
         data = self._loaded.snapshot.data[step.key, bring.template]
         facts: dict[str, Any] = {"attempt": step.attempt_count, "template": bring.template}

@@ -99,7 +99,7 @@ def restore_outputs(run_id: str, outputs: Mapping[str, HostFolder]) -> None:
 
 
 class _Inspection:
-    """One look at the inputs of several attempts. A folder that many of them read is looked at once."""
+    """Compares the inputs of several attempts with their records. A folder that many of them read is compared once."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -117,7 +117,7 @@ class _Inspection:
             sealed_at = sealed.sealed_at()
             if job.started_at is not None and sealed_at is not None and sealed_at > job.started_at:
                 return f"Its {name} was changed and put right while this step ran, so it may have read something else."
-        # Where jobs have a sandbox, cached commits are mounted read-only; a look at a million files is spared then.
+        # Where jobs have a sandbox, cached commits are mounted read-only; comparing a million files is spared then.
         return self._find_damage(attempt, job) if job.resource.unconfined_reason else ""
 
     def _find_damage(self, attempt: Attempt, job: Any) -> str:

@@ -1,6 +1,6 @@
 """Bringing datasets to where attempts run: cached commits are asked for and held, uncached ones copied for the attempt.
 
-Level-triggered like everything here: each look compares what an attempt needs with what is there. A hold keeps a
+Level-triggered like everything here: each run compares what an attempt needs with what is there. A hold keeps a
 cached commit from being evicted; it carries the attempt's id and is released when the attempt has ended.
 """
 

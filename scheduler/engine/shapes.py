@@ -103,7 +103,7 @@ class Shape:
     def _look_at_few(self, table: NodeTable, policy: Policy) -> dict[NodeLedger, int] | None:
         """Return the nodes with capacity and how good they are, for a request that is new where few have GPUs for it.
 
-        None where a ranking of all nodes is there or costs less: after so many looks.
+        None where a ranking of all nodes is there or costs less: after so many checks.
         """
         if self._keys is not None or not self.request.gpus:
             return None

@@ -1,4 +1,4 @@
-"""Notes what holds the GPUs of each node over time: one row for each change that a look once a minute sees."""
+"""Notes what holds the GPUs of each node over time: one row for each change that a check once a minute sees."""
 
 from collections import defaultdict
 from datetime import timedelta

@@ -350,7 +350,7 @@ class DockerDriver:
                 self._signal(run["Id"], "SIGKILL")
 
     def _end(self, record_id: str, run_id: str, cause: EndCause, grace_s: float) -> None:
-        """Write down why, then send SIGTERM, and SIGKILL after the grace. If we die, the next look sends that."""
+        """Write down why, then send SIGTERM, and SIGKILL after the grace. If we die, the next poll sends that."""
         self._judge(record_id, _Verdict(cause, "", _now(), kill_at=_now() + grace_s))
         self._signal(run_id, "SIGTERM" if grace_s > 0 else "SIGKILL")
         if grace_s > 0:

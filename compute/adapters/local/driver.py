@@ -247,7 +247,7 @@ class LocalDriver:
             return JobReport(name, launch["token"], ReportState.STARTING) if launch is not None else None
         if folder.is_locked():
             return _running(name, facts)
-        if (end := folder.read("exit.json")) is not None:  # it ended between the two looks
+        if (end := folder.read("exit.json")) is not None:  # it ended between the two reads
             return _ended(name, end)
         # The shim was killed. Its command may live on where nobody watches it: end that too, then say so.
         shim.kill_all(name, session=shim.NO_SESSION, since_ticks=0)

@@ -347,7 +347,7 @@ class Shim:
         self.since_ticks = facts.started_ticks if facts else 0
         try:
             self.ended = os.pidfd_open(self.pid)
-        except OSError:  # an old kernel: the end is then noticed within one look
+        except OSError:  # an old kernel: the end is then noticed by the next check
             self.ended = -1
 
     def _become_command(self, write_end: int, reporting: int, becoming: int, ids: tuple[int, int]) -> None:

@@ -25,19 +25,19 @@ class Worker:
     """A task queue that runs its messages when a test says so; what was enqueued twice is run twice."""
 
     def __init__(self) -> None:
-        self.rings: list[tuple[str, dict[str, str]]] = []
+        self.messages: list[tuple[str, dict[str, str]]] = []
 
     def enqueue(self, task, ids):
-        self.rings.append((task.name, ids))
+        self.messages.append((task.name, ids))
 
     def work(self, *, most=200):
-        """Run rings until none is left."""
+        """Run messages until none is left."""
         for _ in range(most):
-            if not self.rings:
+            if not self.messages:
                 return
-            name, ids = self.rings.pop(0)
+            name, ids = self.messages.pop(0)
             tasks.run(name, ids)
-        raise AssertionError(f"The rings never end: {self.rings[:3]}")
+        raise AssertionError(f"The messages never end: {self.messages[:3]}")
 
 
 @pytest.fixture

@@ -170,7 +170,7 @@ def test_a_commit_cleared_while_it_is_queued_is_never_filled(member, commit, sit
 
 def test_a_worker_that_fills_a_copy_which_was_cleared_cannot_publish_it(member, commit, site, worker):
     row = caches.request_cache(actor=member, commit=commit, site=site)
-    worker.rings.clear()
+    worker.messages.clear()
     filling = cache_hydration._claim(row.pk)
     staging = open_site(site).folder.stage(row.pk, filling.lease_token)
     caches.uncache(actor=member, cached_commit_id=row.pk)
@@ -198,7 +198,7 @@ def test_asked_for_again_while_it_leaves_it_comes_back_after_that(ready, member,
 
 def test_a_removal_that_was_cut_short_goes_on(ready, member, worker, time):
     caches.uncache(actor=member, cached_commit_id=ready.pk)
-    worker.rings.clear()
+    worker.messages.clear()
     # A worker took the lease and died.
     CachedCommit.objects.filter(pk=ready.pk).update(lease_token="dead", lease_expires_at=START + timedelta(seconds=15))
     evictions.remove_copy(cached_commit_id=ready.pk)

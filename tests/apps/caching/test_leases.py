@@ -30,7 +30,7 @@ def time():
 
 def test_a_ring_that_was_lost_is_found_by_the_tick(member, commit, site, worker):
     row = caches.request_cache(actor=member, commit=commit, site=site)
-    worker.rings.clear()
+    worker.messages.clear()
 
     tasks.run("datasets.reap", {})
     worker.work()
@@ -81,7 +81,7 @@ def test_while_one_worker_has_the_lease_another_does_nothing(member, commit, sit
 
 def test_what_a_dead_worker_left_is_taken_over_and_its_files_are_used(member, commit, site, worker, time):
     row = caches.request_cache(actor=member, commit=commit, site=site)
-    worker.rings.clear()
+    worker.messages.clear()
     lease = {"state": "hydrating", "lease_token": "dead", "lease_expires_at": START + timedelta(seconds=15)}
     CachedCommit.objects.filter(pk=row.pk).update(**lease)
     left = open_site(site).folder.stage(row.pk, "dead").folder
@@ -103,7 +103,7 @@ def test_what_a_dead_worker_left_is_taken_over_and_its_files_are_used(member, co
 
 def test_a_worker_that_slept_through_its_lease_can_no_longer_change_anything(member, commit, site, worker, time):
     row = caches.request_cache(actor=member, commit=commit, site=site)
-    worker.rings.clear()
+    worker.messages.clear()
     sleeper = cache_hydration._claim(row.pk)
     staging = open_site(site).folder.stage(row.pk, sleeper.lease_token)
     time(START + timedelta(seconds=16))
@@ -139,7 +139,7 @@ def test_a_file_in_staging_that_is_not_of_the_commit_never_becomes_visible(membe
 
 def test_workers_that_die_without_getting_on_are_given_up_on(member, commit, site, worker, time):
     row = caches.request_cache(actor=member, commit=commit, site=site)
-    worker.rings.clear()
+    worker.messages.clear()
     for number in range(10):
         time(START + timedelta(minutes=number))
         assert cache_hydration._claim(row.pk) is not None
@@ -181,11 +181,11 @@ def test_copies_that_wait_hold_up_no_other(member, dataset, site, worker):
     waiting = [caches.request_cache(actor=member, commit=commit, site=site).pk for commit in (first, second)]
     CachedCommit.objects.filter(pk__in=waiting).update(waits_for="the copies that local fills before it")
     last = caches.request_cache(actor=member, commit=late, site=other_site)
-    worker.rings.clear()
+    worker.messages.clear()
 
     cache_hydration.reap(limit=1)
 
-    assert ("datasets.hydrate", {"cached_commit_id": last.pk}) in worker.rings
+    assert ("datasets.hydrate", {"cached_commit_id": last.pk}) in worker.messages
 
 
 def test_copies_whose_hydration_fails_hold_up_no_other(member, dataset, site, worker, time):
@@ -193,13 +193,13 @@ def test_copies_whose_hydration_fails_hold_up_no_other(member, dataset, site, wo
         caches.request_cache(actor=member, commit=commit_files(member, dataset, {"a": data}), site=site)
         for data in (b"1", b"2")
     ]
-    worker.rings.clear()
+    worker.messages.clear()
     isolation.for_each(failures.HYDRATE, [rows[0].pk], lambda _: 1 / 0)
     time(START + timedelta(hours=1))
 
     cache_hydration.reap(limit=1)
 
-    assert worker.rings == [("datasets.hydrate", {"cached_commit_id": rows[1].pk})]
+    assert worker.messages == [("datasets.hydrate", {"cached_commit_id": rows[1].pk})]
 
 
 def test_copies_whose_scrub_fails_hold_up_no_other(member, dataset, site, worker, time):
@@ -213,4 +213,4 @@ def test_copies_whose_scrub_fails_hold_up_no_other(member, dataset, site, worker
 
     scrubs.enqueue_due_scrubs(limit=1)
 
-    assert worker.rings == [("datasets.scrub", {"cached_commit_id": rows[1].pk})]
+    assert worker.messages == [("datasets.scrub", {"cached_commit_id": rows[1].pk})]

@@ -164,14 +164,14 @@ def test_the_dry_run_shows_the_plan_and_does_nothing(member, small, worker, make
 def test_a_new_copy_waits_until_the_space_is_really_free(member, small, worker, make_commit):
     cache(member, make_commit("old", 900), small, worker)
     new = caches.request_cache(actor=member, commit=make_commit("new", 900), site=small)
-    evict = [ring for ring in worker.rings if ring[0] == "datasets.evict"]
-    worker.rings = [ring for ring in worker.rings if ring[0] != "datasets.evict"]
+    evict = [message for message in worker.messages if message[0] == "datasets.evict"]
+    worker.messages = [message for message in worker.messages if message[0] != "datasets.evict"]
 
     worker.work()
 
     new.refresh_from_db()
     assert (new.state, new.waits_for) == ("queued", "space that is being freed")
-    worker.rings = evict
+    worker.messages = evict
     worker.work()
     new.refresh_from_db()
     assert (new.state, new.waits_for) == ("ready", "")

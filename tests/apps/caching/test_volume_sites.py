@@ -115,6 +115,6 @@ def test_removals_that_others_hold_up_are_looked_at_a_few_at_a_time(member, data
 
     cache_hydration.reap()
 
-    enqueued = {ids["cached_commit_id"] for name, ids in worker.rings if name == "datasets.evict"}
+    enqueued = {ids["cached_commit_id"] for name, ids in worker.messages if name == "datasets.evict"}
     assert free.pk in enqueued
     assert len(enqueued & {row.pk for row in held_up}) == 10

@@ -6,7 +6,7 @@ character leads from one set to the next by about ten shifts, ANDs and ORs of su
 
 Bound: matching a path takes exactly one step for each of its characters, whatever the patterns, and a step costs
 O(items / 30) machine operations; so O(items x path) in all, without any backtracking. A step that was taken before is
-one look into a dictionary. What is remembered is at most `_REMEMBERED_BYTES`, then it is forgotten.
+one lookup in a dictionary. What is remembered is at most `_REMEMBERED_BYTES`, then it is forgotten.
 """
 
 from collections.abc import Iterable, Sequence

@@ -122,7 +122,7 @@ def _submit(client: "Client", project: str, duration_s: float, data: Sequence[st
 
 
 def _wait_for(look: Callable[[], T | None], limit_s: float) -> T:
-    """Return what a look finds. Raises Failed."""
+    """Return what `look` finds, once it finds something. Raises Failed."""
     deadline = time.monotonic() + limit_s
     while (answer := look()) is None:
         if time.monotonic() >= deadline:
