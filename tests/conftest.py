@@ -1,6 +1,8 @@
 """What every test shares: no network beyond loopback, people with roles, and a world with one of everything."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from django.core.cache import cache
@@ -98,6 +100,20 @@ def move():
     """Let the clock stand at noon, and return what sets it."""
     with clock.frozen_at(NOON) as set_clock:
         yield set_clock
+
+
+@pytest.fixture
+def on_host(settings):
+    """Return a context in which this process is one of another host."""
+
+    @contextmanager
+    def become(host: str) -> Iterator[None]:
+        before = settings.NEARLINE
+        settings.NEARLINE = replace(before, host_id=host)
+        yield
+        settings.NEARLINE = before
+
+    return become
 
 
 @pytest.fixture

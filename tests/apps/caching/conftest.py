@@ -8,6 +8,7 @@ from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing
 from datasets.services import cache_sites, caches
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.factories.queues import RecordedQueue
 
 FILES = {
     "a/one.png": b"1" * 1000,
@@ -21,28 +22,9 @@ FILES = {
 SIZE = sum(len(v[0] if isinstance(v, tuple) else v) for v in FILES.values())
 
 
-class Worker:
-    """A task queue that runs its messages when a test says so; what was enqueued twice is run twice."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[str, dict[str, str]]] = []
-
-    def enqueue(self, task, ids):
-        self.messages.append((task.name, ids))
-
-    def work(self, *, most=200):
-        """Run messages until none is left."""
-        for _ in range(most):
-            if not self.messages:
-                return
-            name, ids = self.messages.pop(0)
-            tasks.run(name, ids)
-        raise AssertionError(f"The messages never end: {self.messages[:3]}")
-
-
 @pytest.fixture
 def worker():
-    worker = Worker()
+    worker = RecordedQueue()
     before = tasks.install(worker)
     yield worker
     tasks.install(before)
@@ -64,6 +46,14 @@ def site(db, tmp_path):
     return cache_sites.create_site(
         actor=Actor.system("test"), name="local", root=tmp_path / "cache", capacity_bytes=10_000_000
     )
+
+
+def cache(actor, commit, site, worker, **more):
+    """Ask for a cached commit, let the worker do what it takes, and return how it then is."""
+    row = caches.request_cache(actor=actor, commit=commit, site=site, **more)
+    worker.work()
+    row.refresh_from_db()
+    return row
 
 
 @pytest.fixture

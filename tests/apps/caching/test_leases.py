@@ -28,7 +28,7 @@ def time():
         yield move
 
 
-def test_a_ring_that_was_lost_is_found_by_the_tick(member, commit, site, worker):
+def test_a_message_that_was_lost_is_found_by_the_tick(member, commit, site, worker):
     row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.messages.clear()
 

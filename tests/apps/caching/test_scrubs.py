@@ -12,20 +12,13 @@ from datasets.models import CachedCommit
 from datasets.selectors import failures
 from datasets.services import caches
 from datasets.workers import scrubs
+from tests.apps.caching.conftest import cache
 from tests.factories.datasets import commit_files, read_tree
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("hard_links")]
 
 FIRST = {f"c{n % 3}/{n:03}.png": bytes([n]) * 100 for n in range(30)}
 SECOND = {**FIRST, "c1/001.png": b"edited"}
-
-
-def cache(actor, commit, site, worker):
-    row = caches.request_cache(actor=actor, commit=commit, site=site)
-    worker.work()
-    row.refresh_from_db()
-    assert row.state == "ready", row.error
-    return row
 
 
 @pytest.fixture

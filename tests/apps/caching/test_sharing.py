@@ -9,6 +9,7 @@ from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing
 from datasets.selectors import caches as cache_reads
 from datasets.services import caches
+from tests.apps.caching.conftest import cache
 from tests.factories.datasets import commit_files, read_tree
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -16,14 +17,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 FIRST = {f"c{n % 3}/{n:03}.png": bytes([n]) * 10_000 for n in range(60)}
 SECOND = {k: v for k, v in FIRST.items() if k not in {"c0/000.png", "c1/001.png"}}
 SECOND |= {"c1/001.png": b"edited" * 100, "new.png": b"n" * 500}
-
-
-def cache(actor, commit, site, worker):
-    row = caches.request_cache(actor=actor, commit=commit, site=site)
-    worker.work()
-    row.refresh_from_db()
-    assert row.state == "ready", row.error
-    return row
 
 
 def inode(row, name):

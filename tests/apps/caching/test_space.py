@@ -10,6 +10,7 @@ from datasets.errors import CacheFull
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
 from datasets.services import cache_sites, caches
+from tests.apps.caching.conftest import cache
 from tests.factories.datasets import commit_files, make_dataset
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,13 +37,6 @@ def make_commit(member, dataset, project):
 def time():
     with clock.frozen_at(NOW) as move:
         yield move
-
-
-def cache(actor, commit, site, worker, **more):
-    row = caches.request_cache(actor=actor, commit=commit, site=site, **more)
-    worker.work()
-    row.refresh_from_db()
-    return row
 
 
 def states():

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from accounts.actor import Actor
-from datasets.models import CachedCommit
 from datasets.selectors import caches as reads
 from datasets.services import cache_sites, caches
 from datasets.workers import scrubs
-from tests.apps.caching.conftest import FILES, SIZE
+from tests.apps.caching.conftest import FILES, SIZE, cache
 from tests.factories.datasets import commit_files, read_tree
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,13 +21,6 @@ def second_site(db, tmp_path):
     return cache_sites.create_site(
         actor=Actor.system("test"), name="second", root=tmp_path / "second", capacity_bytes=10_000_000
     )
-
-
-def cache(member, commit, site, worker) -> CachedCommit:
-    row = caches.request_cache(actor=member, commit=commit, site=site)
-    worker.work()
-    row.refresh_from_db()
-    return row
 
 
 def test_a_site_is_filled_from_another_one_that_has_the_commit(member, commit, ready, second_site, worker):

@@ -1,7 +1,6 @@
 """A machine belongs to one host: its controller alone starts, watches and stops what runs there."""
 
 import io
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -24,20 +23,6 @@ from scheduler.models import Node, Placement
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
-
-
-@pytest.fixture
-def on_host(settings):
-    """Return a context in which this process is one of another host."""
-
-    @contextmanager
-    def become(host: str):
-        before = settings.NEARLINE
-        settings.NEARLINE = replace(before, host_id=host)
-        yield
-        settings.NEARLINE = before
-
-    return become
 
 
 @pytest.fixture

@@ -5,23 +5,14 @@ from django.dispatch import Signal
 
 from core import tasks
 from scheduler import signals
-
-
-class Recorder:
-    """A queue that notes what is enqueued."""
-
-    def __init__(self) -> None:
-        self.messages = []
-
-    def enqueue(self, task, ids) -> None:
-        self.messages.append((task.name, ids))
+from tests.factories.queues import RecordedQueue
 
 
 @pytest.fixture
 def recorder(monkeypatch):
     monkeypatch.setattr(tasks, "_tasks", dict(tasks.registered()))
     monkeypatch.setattr(signals, "workload_placed", Signal())
-    made = Recorder()
+    made = RecordedQueue()
     before = tasks.install(made)
     yield made
     tasks.install(before)

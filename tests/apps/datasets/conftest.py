@@ -1,7 +1,10 @@
-"""A store in a folder of the test, and a dataset in it."""
+"""A store in a folder of the test, a dataset in it, and a clock that stands."""
+
+from datetime import timedelta
 
 import pytest
 
+from core import clock
 from tests.factories.datasets import make_dataset, make_store
 
 
@@ -13,3 +16,11 @@ def store_row(db, tmp_path):
 @pytest.fixture
 def dataset(store_row, member, project):
     return make_dataset(member, project, "xrays")
+
+
+@pytest.fixture
+def at():
+    """Move the clock to so many days after the start."""
+    start = clock.now()
+    with clock.frozen_at(start) as move:
+        yield lambda days: move(start + timedelta(days))

@@ -21,18 +21,9 @@ from experiments.services import annotations
 from experiments.workers import artifacts, harvest
 from flows.workers import advance
 from tests.factories.flows import World, newest_attempt, state_of
+from tests.factories.queues import RecordedQueue
 
 FLOW = "flow: f\nsteps: [{name: a, command: c, outputs: ['*.txt', 'models/**']}]"
-
-
-class Recorder:
-    """A task queue that notes what is enqueued."""
-
-    def __init__(self) -> None:
-        self.messages = []
-
-    def enqueue(self, task, ids) -> None:
-        self.messages.append((task.name, ids))
 
 
 @pytest.fixture
@@ -52,12 +43,12 @@ def lines_of(records: list[dict]) -> str:
 
 
 def end_and_keep(world: World, *names: str) -> list:
-    """Let jobs end and their outputs be kept; return who was rung for then."""
+    """Let jobs end and their outputs be kept; return what was enqueued then."""
     for name in names:
         world.driver_of(name).finish(name)
     observe.observe_all()
     advance.advance_all()
-    recorder = Recorder()
+    recorder = RecordedQueue()
     tasks.install(recorder)
     artifacts.store_artifacts()
     return recorder.messages

@@ -1,7 +1,5 @@
 """Steps of one run on several machines: each host looks after its own, and outputs go by way of the store."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -29,20 +27,6 @@ steps:
 - {name: here, command: c, after: [prep], compute: [this-machine.small]}
 - {name: there, command: c, after: [prep], compute: [lab-k8s.small]}
 """
-
-
-@pytest.fixture
-def on_host(settings):
-    """Return a context in which this process is one of another host."""
-
-    @contextmanager
-    def become(host: str) -> Iterator[None]:
-        before = settings.NEARLINE
-        settings.NEARLINE = replace(before, host_id=host)
-        yield
-        settings.NEARLINE = before
-
-    return become
 
 
 @pytest.fixture

@@ -4,31 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.services import projects
 from scheduler import signals
 from scheduler.models import Node, PastPlacement, Placement, Queue, Reservation, Workload
 from scheduler.selectors.history import gpus_over_time
 from scheduler.selectors.workloads import list_terminating
-from scheduler.services import nodes, pool_members, queues, workloads
+from scheduler.services import nodes, workloads
 from scheduler.workers import cycle
 from scheduler.workers.cycle import CycleReport
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
-
-
-@pytest.fixture
-def owner(site_admin, project):
-    """Return the project that has a quota of two GPUs."""
-    queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
-    queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=2000)
-    return project
-
-
-@pytest.fixture
-def guest(site_admin, db):
-    """Return a project without a quota."""
-    return projects.create_project(actor=site_admin, name="guests")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from core import tasks
 from scheduler.models import Gpu, Node, Placement
 from scheduler.services import nodes, resource_nodes, workloads
 from scheduler.workers import cycle
+from tests.factories.queues import RecordedQueue
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
@@ -153,8 +154,8 @@ def test_a_resource_that_does_not_answer_keeps_its_nodes_but_takes_nothing(proje
 
 
 def test_a_report_of_nodes_enqueues_a_cycle(django_capture_on_commit_callbacks):
-    messages = []
-    before = tasks.install(type("Recorder", (), {"enqueue": lambda self, task, ids: messages.append(task.name)})())
+    queue = RecordedQueue()
+    before = tasks.install(queue)
     try:
         with django_capture_on_commit_callbacks(execute=True):
             report_nodes(report("n1"))
@@ -163,4 +164,4 @@ def test_a_report_of_nodes_enqueues_a_cycle(django_capture_on_commit_callbacks):
     finally:
         tasks.install(before)
 
-    assert messages == ["scheduler.cycle"]
+    assert queue.messages == [("scheduler.cycle", {})]

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError
 
-from accounts.services import projects
 from core import clock
 from scheduler import signals
 from scheduler.errors import InvalidRequest
@@ -52,11 +51,6 @@ def owner(project, site_admin):
     queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
     queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=4000)
     return project
-
-
-@pytest.fixture
-def guest(site_admin):
-    return projects.create_project(actor=site_admin, name="guests")
 
 
 def test_a_gang_is_placed_over_several_nodes_pod_by_pod(project, monkeypatch, django_capture_on_commit_callbacks):

@@ -10,29 +10,14 @@ from django.core.management import CommandError, call_command
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import Level
-from accounts.services import projects
 from scheduler.errors import PoolNotFound
-from scheduler.models import CycleDump, Eviction, Queue, Workload
+from scheduler.models import CycleDump, Eviction, Workload
 from scheduler.selectors import evictions
-from scheduler.services import pool_members, queues, workloads
+from scheduler.services import workloads
 from scheduler.workers import cycle, receipts
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def owner(site_admin, project):
-    """Return the project that has a quota of two GPUs."""
-    queue = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
-    queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=2000)
-    return project
-
-
-@pytest.fixture
-def guest(site_admin, db):
-    """Return a project without a quota."""
-    return projects.create_project(actor=site_admin, name="guests")
 
 
 @pytest.fixture

@@ -32,14 +32,6 @@ FILES = {"a.txt": b"one", "b/c.txt": b"two", "b/empty": b"", "b/link": "c.txt", 
 
 
 @pytest.fixture
-def at():
-    """Move the clock to so many days after the start."""
-    start = clock.now()
-    with clock.frozen_at(start) as move:
-        yield lambda days: move(start + days * DAY)
-
-
-@pytest.fixture
 def store(store_row, member, project):
     """Store files for a holder."""
     return lambda content, holder="job_1": trees.store_tree(

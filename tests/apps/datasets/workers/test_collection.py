@@ -28,14 +28,6 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def at():
-    """Move the clock to so many days after the start."""
-    start = clock.now()
-    with clock.frozen_at(start) as move:
-        yield lambda days: move(start + days * DAY)
-
-
-@pytest.fixture
 def abandoned(at, dataset, member):
     """An upload whose pack came and whose commit did not."""
     return upload_tree(member, dataset, TREE)
