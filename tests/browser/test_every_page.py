@@ -138,7 +138,8 @@ def test_the_page_knows_its_theme_before_its_first_paint(open_page, admin_state)
     assert watched.page.locator("html").get_attribute("data-bs-theme") == "light"
 
 
-def test_a_row_of_the_cache_is_at_most_two_lines_high_on_a_phone(open_page, admin_state, product):
+def test_a_row_of_the_cache_is_at_most_two_lines_high_on_a_phone(open_page, admin_state, product, sample, tmp_path):
+    product.cli("data", "cache", sample, "--wait", cwd=tmp_path)
     watched = open_page(admin_state, width=390)
     watched.page.goto("/cache/")
 
@@ -158,6 +159,31 @@ def test_the_rail_folds_on_a_phone_and_escape_closes_it(open_page, admin_state):
     watched.page.keyboard.press("Escape")
 
     entry.wait_for(state="hidden")
+
+
+def test_the_focus_stays_in_the_open_rail_of_a_phone(open_page, admin_state):
+    page = open_page(admin_state, width=390).page
+    page.goto("/")
+    button = page.get_by_role("button", name="Menu")
+    links = page.get_by_role("navigation", name="Main").get_by_role("link")
+
+    button.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(links.first).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(button).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(links.last).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(button).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+
+    expect(links.first).not_to_be_visible()
+    expect(button).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator("summary").first).to_be_focused()
 
 
 def test_the_search_is_all_keyboard(open_page, admin_state, finished_run):
@@ -277,6 +303,30 @@ def test_a_form_that_was_refused_leads_back_to_what_was_typed(open_page, admin_s
     expect(dialog.get_by_label("What is in it?")).to_have_value("Ziffern 1")
     page.keyboard.press("Escape")
     expect(dialog).not_to_be_visible()
+    watched.complaints.clear()  # the browser notes the status 409 in its console
+
+
+def test_a_dialog_that_was_asked_for_leads_back_to_what_was_typed(open_page, admin_state, sample):
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto("/datasets/demo/digits/commits/")
+    menu = page.get_by_label("More with").first
+    dialog = page.get_by_role("dialog")
+    menu.click()
+    page.get_by_role("link", name="Branch or tag here").first.click()
+    dialog.get_by_label("Kind").select_option("branch")
+    dialog.get_by_label("Name").fill("main")
+    dialog.get_by_label("Name").press("Enter")
+
+    page.get_by_role("button", name="Go back").click()
+
+    expect(dialog.get_by_label("Kind")).to_have_value("branch")
+    expect(dialog.get_by_label("Name")).to_have_value("main")
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
+    menu.click()
+    page.get_by_role("link", name="Branch or tag here").first.click()
+    expect(dialog.get_by_label("Name")).to_have_value("")
     watched.complaints.clear()  # the browser notes the status 409 in its console
 
 
