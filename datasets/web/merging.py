@@ -1,6 +1,8 @@
 """Merging on a page: what would come, and of each file that both sides changed both versions and a choice."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -13,6 +15,8 @@ from accounts.web.requests import PageRequest, text
 from core.errors import InvalidInput
 from datasets.engine.merges import Resolution
 from datasets.engine.text_diff import pair_lines
+from datasets.errors import MergeConflicts
+from datasets.models import Dataset
 from datasets.selectors import commits, datasets, merges
 from datasets.selectors.merges import MergePlan
 from datasets.services import merges as services
@@ -29,9 +33,11 @@ _FIELD = "keep-"
 
 @dataclass(frozen=True)
 class ConflictRow:
-    """A file that both changed. `field` names its choice in the form."""
+    """A file that both changed. `field` names its choice in the form; `is_open`: it was sent without one."""
 
     field: str
+    choice: str
+    is_open: bool
     name: str
     link: str
     base: Side | None
@@ -48,7 +54,19 @@ class ConflictRow:
 def merge_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Show what a merge of `source` into `into` would bring, and ask about the files that both changed."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    source, into = text(request, "source") or "", text(request, "into") or dataset.default_branch
+    return _show(request, dataset, text(request, "source") or "", text(request, "into") or dataset.default_branch)
+
+
+def _show(
+    request: PageRequest,
+    dataset: Dataset,
+    source: str,
+    into: str,
+    *,
+    sent: Mapping[str, str] = MappingProxyType({}),
+    open_files: int = 0,
+) -> HttpResponse:
+    """Show the page; where `open_files` were sent without a choice, with what was `sent` and a mark at each of them."""
     context = heading.of(request.actor, dataset, tab="names") | {"source": source, "into": into}
     if source:
         branch = commits.get_branch(request.actor, dataset, into)
@@ -60,38 +78,45 @@ def merge_page(request: PageRequest, project: str, name: str) -> HttpResponse:
             "plan": plan,
             "branch": branch,
             "counts": merges.count_changes(request.actor, plan),
-            "rows": [_row_of(conflict, selected) for conflict in plan.conflicts[:_ROWS]],
+            "rows": [
+                _row_of(conflict, selected, sent, is_refused=open_files > 0) for conflict in plan.conflicts[:_ROWS]
+            ],
+            "open_files": open_files,
+            "message": sent.get("message", ""),
             "more": max(0, len(plan.conflicts) - _ROWS),
             "pair": urlencode({"source": source, "into": into}),
             "resolutions": list(Resolution),
         }
         if conflict := next((one for one in plan.conflicts if selected and one.path == selected), None):
             context["selected"] = _look_at(request, plan, conflict)
-    return render(request, "datasets/merge.html", context)
+    return render(request, "datasets/merge.html", context, status=409 if open_files else 200)
 
 
 @require_POST
 def merge(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Merge, with the choices of the page."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    into = request.POST.get("into", "")
+    source, into = request.POST.get("source", ""), request.POST.get("into", "")
     choices = {
         _read_field(field): Resolution(value)
         for field, value in request.POST.items()
         if field.startswith(_FIELD) and value in set(Resolution)
     }
     otherwise = request.POST.get("otherwise", "")
-    made = services.merge(
-        actor=request.actor,
-        dataset=dataset,
-        source=request.POST.get("source", ""),
-        into=into,
-        expected_source=request.POST.get("expected_source") or None,
-        expected_head=request.POST.get("expected_head") or None,
-        choices=choices,
-        otherwise=Resolution(otherwise) if otherwise in set(Resolution) else None,
-        message=request.POST.get("message", "").strip(),
-    )
+    try:
+        made = services.merge(
+            actor=request.actor,
+            dataset=dataset,
+            source=source,
+            into=into,
+            expected_source=request.POST.get("expected_source") or None,
+            expected_head=request.POST.get("expected_head") or None,
+            choices=choices,
+            otherwise=Resolution(otherwise) if otherwise in set(Resolution) else None,
+            message=request.POST.get("message", "").strip(),
+        )
+    except MergeConflicts as error:
+        return _show(request, dataset, source, into, sent=request.POST.dict(), open_files=error.details["total"])
     messages.success(request, f"{into} is at {made.short}: {made.message}.")
     return redirect(f"{reverse('datasets:commits', args=[project, name])}?{urlencode({'ref': into})}")
 
@@ -103,9 +128,15 @@ def _read_field(field: str) -> bytes:
         raise InvalidInput("A choice of this form names no file.") from error
 
 
-def _row_of(conflict: Conflict, selected: bytes) -> ConflictRow:
+def _row_of(
+    conflict: Conflict, selected: bytes, sent: Mapping[str, str] = MappingProxyType({}), *, is_refused: bool = False
+) -> ConflictRow:
+    field = _FIELD + conflict.path.hex()
+    choice = sent.get(field, "")
     return ConflictRow(
-        field=_FIELD + conflict.path.hex(),
+        field=field,
+        choice=choice,
+        is_open=is_refused and not choice,
         name=show_path(conflict.path),
         link=link_path(conflict.path),
         base=side_of(conflict.base),

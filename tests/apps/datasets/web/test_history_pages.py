@@ -171,6 +171,7 @@ def test_a_merge_shows_both_versions_and_takes_the_choices_of_the_page(browser, 
     sides = flat(browser.get(f"{PAGE}merge/?source=side&file=p.png").content.decode())
     fields = {"source": "side", "into": "main", "expected_source": theirs.pk, "expected_head": ours.pk}
     undecided = browser.post(f"{PAGE}merge/now/", fields)
+    half = browser.post(f"{PAGE}merge/now/", fields | {f"keep-{b'a.txt'.hex()}": "both", "message": "Both sides"})
     made = browser.post(
         f"{PAGE}merge/now/", fields | {f"keep-{b'a.txt'.hex()}": "both", f"keep-{b'p.png'.hex()}": "theirs"}
     )
@@ -180,6 +181,14 @@ def test_a_merge_shows_both_versions_and_takes_the_choices_of_the_page(browser, 
     assert '<td class="text">ours</td>' in page
     assert '<td class="text">theirs</td>' in page
     assert f"?ref={ours.pk}&amp;path=p.png&amp;large" in sides
+    assert flat(undecided.content.decode()).count("Choose one") == 2
+    assert "2 files changed on both sides have no choice yet." in flat(undecided.content.decode())
+    refused = flat(half.content.decode())
+    assert "1 file changed on both sides has no choice yet." in refused
+    assert refused.count("Choose one") == 1
+    assert '<option value="both" selected>both</option>' in refused
+    assert 'value="Both sides"' in refused
+    assert "--resolve" not in refused
     assert (undecided.status_code, made.status_code, late.status_code) == (409, 302, 409)
     head = Branch.objects.get(dataset=dataset, name="main").head
     assert (head.parent, head.merged, head.files) == (ours, theirs, 4)
