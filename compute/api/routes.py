@@ -144,7 +144,9 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     job = job_selectors.get_job(actor=request.actor, name=name)
     proof = find_proof(job.workload)
     advice = proof.advice if proof is not None else ""
+    events = list(job_selectors.list_events(actor=request.actor, job=job))
     return _job_out(job, idleness.find_idle_states([job]).get(job.pk)) | {
+        "times": job_selectors.measure_times(job, events),
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": outlooks.find_outlook(actor=request.actor, job=job),
@@ -155,7 +157,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "part_of": job.part_of.name if job.part_of is not None else "",
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
-        "events": list(job_selectors.list_events(actor=request.actor, job=job)),
+        "events": events,
     }
 
 

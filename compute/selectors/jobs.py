@@ -1,7 +1,7 @@
 """Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,10 +27,11 @@ from compute.errors import JobHasParts, JobIsPart, JobNotFound, ResourceUnreacha
 from compute.models import Job, JobEvent, ResourceState
 from compute.selectors import known_jobs, stored_logs
 from compute.selectors.usage import read_samples
-from core import hosts, orm
+from core import clock, hosts, orm
 from core.errors import InvalidInput
 from core.prepared import prepared
 from core.sealed_folder import SealedFolder
+from core.times import Interval, Times, measure
 from scheduler.selectors import workloads
 from scheduler.selectors.workloads import WorkloadWait
 
@@ -272,6 +273,23 @@ def list_events(*, actor: Actor, job: Job) -> QuerySet[JobEvent]:
     """Return what happened to a job, oldest first."""
     require(actor, permissions.VIEW_JOBS, job.project_id)
     return JobEvent.objects.filter(job=job).order_by("seq")
+
+
+def measure_times(job: Job, events: Iterable[JobEvent]) -> Times | None:
+    """Return how long a job waited and ran. Of a suspended one, which has no present run, its events tell."""
+    if job.state != JobState.SUSPENDED or job.has_parts:
+        return job.times
+    intervals: list[Interval] = []
+    queued_at: datetime | None = job.created_at
+    started_at = None
+    for event in events:
+        if event.state == JobState.RUNNING:
+            started_at = event.at
+        elif event.state in IDLE:
+            if queued_at is not None:
+                intervals.append(Interval(queued_at, started_at, event.at))
+            queued_at, started_at = (event.at if event.state == JobState.PENDING else None), None
+    return measure(intervals, now=clock.now())
 
 
 def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BYTES) -> LogChunk:

@@ -62,6 +62,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
     command = spec.command if isinstance(spec.command, str) else " ".join(spec.command)
     may_write = (request.actor.level_in(job.project_id) or 0) >= Level.WRITE
     is_own = job.kind == submissions.KIND and job.part_of_id is None
+    events = list(selectors.list_events(actor=request.actor, job=job))
     charts = [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job))
     context = {
         "job": job,
@@ -70,7 +71,8 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         # Where the platform keeps its files is nobody's business and only in the way of reading.
         "command": command.replace(str(settings.NEARLINE.home), "$NEARLINE_HOME"),
         "failures": failures.of_job(job),
-        "events": selectors.list_events(actor=request.actor, job=job),
+        "events": events,
+        "times": selectors.measure_times(job, events),
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
         "parts": selectors.list_parts(actor=request.actor, job=job) if job.has_parts else (),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),

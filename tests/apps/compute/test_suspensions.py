@@ -1,6 +1,9 @@
 """A suspended job gives its resources back, and starts anew once it is resumed."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
+from django.test import Client
 
 from accounts.errors import PermissionDenied
 from accounts.models import User
@@ -8,8 +11,10 @@ from compute.errors import JobBelongsToRun, JobNotSuspended
 from compute.models import Job
 from compute.services import jobs, suspensions
 from compute.workers import data_waits, observe, stops
+from core import clock
 from scheduler.models import Placement, Workload
 from tests.factories import compute as make
+from tests.factories.api import call
 
 pytestmark = pytest.mark.django_db
 
@@ -50,6 +55,28 @@ def test_a_job_that_runs_is_stopped_and_holds_nothing_until_it_is_resumed(job, m
     assert Workload.objects.get(pk=workload_id).state == "released"
     assert not Placement.objects.exists()
     assert driver.list_jobs() == []
+
+
+def test_a_suspended_job_tells_how_long_it_waited_and_ran(member, project, template, driver):
+    with clock.frozen_at(datetime(2026, 11, 21, 12, tzinfo=UTC)) as move:
+        [job] = make.submit(project, template, "train")
+        move(clock.now() + timedelta(minutes=1))
+        make.start([job])
+        move(clock.now() + timedelta(minutes=39))
+        suspend(member, now(job))
+        move(clock.now() + timedelta(hours=5))
+        suspensions.resume_job(actor=member, job=now(job))
+        move(clock.now() + timedelta(minutes=2))
+        suspend(member, now(job))
+        move(clock.now() + timedelta(hours=5))
+
+        browser = Client()
+        browser.force_login(User.objects.get(pk=member.user_id))
+        page = browser.get(f"/jobs/{job.name}/").content.decode()
+        told = call(member, "GET", f"/compute/jobs/{job.name}").body["times"]
+
+    assert "waited 3 min \N{MIDDLE DOT} ran 39 min \N{MIDDLE DOT} total 5 h 42 min" in page
+    assert told == {"waited_s": 180.0, "ran_s": 2340.0, "total_s": 20520.0}
 
 
 def test_a_resumed_job_is_queued_anew_and_runs_again(job, member, driver):
