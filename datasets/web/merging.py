@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -58,15 +57,9 @@ def merge_page(request: PageRequest, project: str, name: str) -> HttpResponse:
 
 
 def _show(
-    request: PageRequest,
-    dataset: Dataset,
-    source: str,
-    into: str,
-    *,
-    sent: Mapping[str, str] = MappingProxyType({}),
-    open_files: int = 0,
+    request: PageRequest, dataset: Dataset, source: str, into: str, sent: Mapping[str, str] | None = None
 ) -> HttpResponse:
-    """Show the page; where `open_files` were sent without a choice, with what was `sent` and a mark at each of them."""
+    """Show the page; of what was `sent` and lacks choices, with a mark at each file without one."""
     context = heading.of(request.actor, dataset, tab="names") | {"source": source, "into": into}
     if source:
         branch = commits.get_branch(request.actor, dataset, into)
@@ -74,22 +67,21 @@ def _show(
         ours = commits.get_commit(request.actor, dataset, into)
         plan = merges.plan_merge(request.actor, theirs, ours)
         selected = read_path(request, "file")
+        rows = [_row_of(conflict, selected, sent) for conflict in plan.conflicts]
         context |= {
             "plan": plan,
             "branch": branch,
             "counts": merges.count_changes(request.actor, plan),
-            "rows": [
-                _row_of(conflict, selected, sent, is_refused=open_files > 0) for conflict in plan.conflicts[:_ROWS]
-            ],
-            "open_files": open_files,
-            "message": sent.get("message", ""),
+            "rows": rows[:_ROWS],
+            "open_files": sum(row.is_open for row in rows),
+            "message": sent.get("message", "") if sent else "",
             "more": max(0, len(plan.conflicts) - _ROWS),
             "pair": urlencode({"source": source, "into": into}),
             "resolutions": list(Resolution),
         }
         if conflict := next((one for one in plan.conflicts if selected and one.path == selected), None):
             context["selected"] = _look_at(request, plan, conflict)
-    return render(request, "datasets/merge.html", context, status=409 if open_files else 200)
+    return render(request, "datasets/merge.html", context, status=200 if sent is None else 409)
 
 
 @require_POST
@@ -115,8 +107,8 @@ def merge(request: PageRequest, project: str, name: str) -> HttpResponse:
             otherwise=Resolution(otherwise) if otherwise in set(Resolution) else None,
             message=request.POST.get("message", "").strip(),
         )
-    except MergeConflicts as error:
-        return _show(request, dataset, source, into, sent=request.POST.dict(), open_files=error.details["total"])
+    except MergeConflicts:
+        return _show(request, dataset, source, into, request.POST.dict())
     messages.success(request, f"{into} is at {made.short}: {made.message}.")
     return redirect(f"{reverse('datasets:commits', args=[project, name])}?{urlencode({'ref': into})}")
 
@@ -128,15 +120,13 @@ def _read_field(field: str) -> bytes:
         raise InvalidInput("A choice of this form names no file.") from error
 
 
-def _row_of(
-    conflict: Conflict, selected: bytes, sent: Mapping[str, str] = MappingProxyType({}), *, is_refused: bool = False
-) -> ConflictRow:
+def _row_of(conflict: Conflict, selected: bytes, sent: Mapping[str, str] | None = None) -> ConflictRow:
     field = _FIELD + conflict.path.hex()
-    choice = sent.get(field, "")
+    choice = sent.get(field, "") if sent else ""
     return ConflictRow(
         field=field,
         choice=choice,
-        is_open=is_refused and not choice,
+        is_open=sent is not None and not choice,
         name=show_path(conflict.path),
         link=link_path(conflict.path),
         base=side_of(conflict.base),
