@@ -137,8 +137,8 @@ def describe_early_mismatch(template: Template) -> str:
     if any(site.starts_jobs_early for site in sites):
         return ""
     return (
-        f"Jobs of {template.full_name} cannot start before their data is complete: only those can that read a cache "
-        "site in a folder of the platform's machine, or one of a cluster that has a volume for each commit."
+        f"Jobs of {template.full_name} cannot start before their data is complete: they read no cache site that is "
+        "filled with the files of commits."
     )
 
 

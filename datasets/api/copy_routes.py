@@ -1,7 +1,7 @@
 """Routes for the pods that fill and verify cached commits. A token of a person opens none of them."""
 
 from django.http import HttpRequest
-from ninja import Router, Schema, Status
+from ninja import Field, Router, Schema, Status
 
 from core import bounds
 from core.bodies import BodySchema
@@ -51,6 +51,12 @@ class CopyProgressIn(BodySchema):
     rate_bytes_s: bounds.Finite
 
 
+class CopyProgressOut(Schema):
+    """What the platform tells who fills a copy."""
+
+    next_packs: list[str] = Field(description="What jobs that read it meanwhile need next.")
+
+
 @router.get("/copy", response=CopyOut, operation_id="cache_get_copy")
 def get_copy(request: CopyPodRequest) -> CopyOut:
     """Return what the calling pod's copy is to hold."""
@@ -65,11 +71,10 @@ def sign_downloads(request: CopyPodRequest, body: schemas.DownloadsIn) -> schema
     return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
 
 
-@router.post("/copy/progress", response={204: None}, operation_id="cache_report_copy_progress")
-def report_progress(request: CopyPodRequest, body: CopyProgressIn) -> Status[None]:
+@router.post("/copy/progress", response=CopyProgressOut, operation_id="cache_report_copy_progress")
+def report_progress(request: CopyPodRequest, body: CopyProgressIn) -> CopyProgressOut:
     """Say how far the calling pod's copy is."""
-    copies.report_progress(copy=request.copy, **body.model_dump())
-    return Status(204, None)
+    return CopyProgressOut(next_packs=copies.report_progress(copy=request.copy, **body.model_dump()))
 
 
 @router.post("/copy/damage", response={204: None}, operation_id="cache_report_copy_damage")

@@ -2,6 +2,7 @@
 
 from datasets.models.cached_commit import (
     BYTES_ON_DISK,
+    FILLED_KINDS,
     CachedCommit,
     CachedCommitEvent,
     CachedCommitEventKind,
@@ -22,6 +23,7 @@ from datasets.models.upload import PRESENT, ManifestRange, Pack, PackState, Uplo
 
 __all__ = [
     "BYTES_ON_DISK",
+    "FILLED_KINDS",
     "PRESENT",
     "WORKING",
     "Branch",

@@ -27,6 +27,8 @@ class CacheSiteKind(StrEnum):
 
 
 _OF_RESOURCES = frozenset({CacheSiteKind.VOLUME, CacheSiteKind.NFS, CacheSiteKind.EXISTING, CacheSiteKind.SSH})
+FILLED_KINDS = frozenset({CacheSiteKind.FOLDER, CacheSiteKind.VOLUME, CacheSiteKind.NFS, CacheSiteKind.SSH})
+"""Those whose copies are made of the files of commits, and can be read meanwhile."""
 
 
 class CacheSite(BaseModel):
@@ -69,13 +71,8 @@ class CacheSite(BaseModel):
 
     @property
     def starts_jobs_early(self) -> bool:
-        """Whether jobs can mount a copy on it that is being filled, under the name that it keeps.
-
-        In a pool a copy gets its name when it is complete, as it does on a host.
-        """
-        return self.kind == CacheSiteKind.FOLDER or (
-            self.kind == CacheSiteKind.VOLUME and not volumes.is_pool(self.config)
-        )
+        """Whether jobs can mount a copy on it that is being filled, under a name that stays."""
+        return self.kind in FILLED_KINDS
 
     @property
     def is_simulated(self) -> bool:
@@ -187,17 +184,21 @@ class CachedCommit(Leased, BaseModel):
     @property
     def path(self) -> str | None:
         """The folder that holds the files; None while it is not ready. Needs the site at hand."""
-        if self.state != CacheState.READY:
-            return None
+        return self._folder if self.state == CacheState.READY else None
+
+    @property
+    def source(self) -> dict[str, str] | None:
+        """What jobs mount to read the files, as JSON; None while it is not ready. Needs site and commit at hand."""
+        return self._place if self.state == CacheState.READY else None
+
+    @property
+    def _folder(self) -> str:
         if self.site.kind == CacheSiteKind.SSH:
             return f"{self.site.root}/{self.pk}/{volumes.FILES}"
         return f"{self.site.root}/{self.location}"
 
     @property
-    def source(self) -> dict[str, str] | None:
-        """What jobs mount to read the files, as JSON; None while it is not ready. Needs site and commit at hand."""
-        if self.path is None:
-            return None
+    def _place(self) -> dict[str, str]:
         if self.site.is_simulated:  # its files are in the store alone
             return {"kind": "tree", "dataset_id": self.dataset_id, "root": self.commit.root}
         if self.site.kind == CacheSiteKind.EXISTING:
@@ -208,13 +209,13 @@ class CachedCommit(Leased, BaseModel):
             return volumes.source_of(self.pk, self.site_id, self.site.config)
         is_remote = self.site.kind == CacheSiteKind.SSH
         where = {"kind": "remote_folder", "resource": self.site.cluster} if is_remote else {"kind": "host_folder"}
-        return where | {"path": self.path}
+        return where | {"path": self._folder}
 
     @property
     def early_source(self) -> dict[str, str] | None:
         """What jobs mount that read the files while it is being filled; None where nothing of it is there yet.
 
-        At each moment it holds the files that are complete. Needs site and commit at hand.
+        Each file that it shows is complete. Needs site and commit at hand.
         """
         if self.state == CacheState.READY:
             return self.source
@@ -222,8 +223,7 @@ class CachedCommit(Leased, BaseModel):
             return None
         if self.site.kind == CacheSiteKind.FOLDER:
             return {"kind": "host_folder", "path": f"{self.site.root}/{EARLY_FOLDER}/{self.pk}"}
-        # A clone begins with the files of its base; it lacks little, and is waited for.
-        return volumes.source_of(self.pk, self.site_id, self.site.config) if self.base_id is None else None
+        return self._place
 
     @property
     def bytes_on_disk(self) -> int:

@@ -20,6 +20,7 @@ from datasets.engine.volumes import claim_name, is_pool
 from datasets.errors import CachedCommitNotFound, CacheSiteNotFound
 from datasets.models import (
     BYTES_ON_DISK,
+    FILLED_KINDS,
     CachedCommit,
     CachedCommitEvent,
     CacheHold,
@@ -84,7 +85,7 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
 def find_begun(cached_commit_ids: Collection[str]) -> QuerySet[CachedCommit]:
     """Return those of these copies that have an `early_source` and are not ready. For the apps that hold them."""
     begun = CachedCommit.objects.filter(pk__in=cached_commit_ids, state=CacheState.HYDRATING, bytes_done__gt=0)
-    return begun.filter(Q(site__kind=CacheSiteKind.FOLDER) | Q(site__kind=CacheSiteKind.VOLUME, base=None))
+    return begun.filter(site__kind__in=FILLED_KINDS)
 
 
 def of_deleted() -> QuerySet[CachedCommit]:

@@ -12,6 +12,7 @@ from datasets.adapters.copy_tokens import read_copy
 from datasets.engine.cache_states import WORKING, CacheState
 from datasets.models import CachedCommit
 from datasets.services import downloads
+from datasets.services.cache_events import tell_changed
 from datasets.services.downloads import Download, Wanted
 
 _SYSTEM = Actor.system("pods of cached commits")
@@ -34,10 +35,17 @@ def sign_downloads(*, copy: CachedCommit, objects: Sequence[Wanted]) -> list[Dow
     return downloads.sign_below(actor=_SYSTEM, dataset=copy.dataset, objects=objects)
 
 
-def report_progress(*, copy: CachedCommit, rate_bytes_s: float, **counts: int) -> None:
-    """Note how far a copy is that is being filled. Of one that is ready nothing changes."""
+def report_progress(*, copy: CachedCommit, rate_bytes_s: float, **counts: int) -> Sequence[str]:
+    """Note how far a copy is that is being filled; return the packs that jobs which read it meanwhile need next.
+
+    Of one that is ready nothing changes.
+    """
     rows = CachedCommit.objects.filter(pk=copy.pk, state__in=WORKING)
-    rows.update(rate_bytes_s=rate_bytes_s, attempts=0, waits_for="", **counts)
+    is_noted = rows.update(rate_bytes_s=rate_bytes_s, attempts=0, waits_for="", **counts)
+    if is_noted and counts["bytes_done"] and not copy.bytes_done:
+        tell_changed(copy)
+    next_packs: Sequence[str] = copy.next_packs
+    return next_packs
 
 
 def report_damage(*, copy: CachedCommit, packs: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_a_commit_is_cached_on_a_host_while_the_platform_is_killed_read_by_a_ste
     pids = product.wait_for(lambda: [path.read_text() for path in cache.glob(".work/*-fill/pid")], any)
     os.kill(int(pids[0]), signal.SIGSTOP)
     product.kill()
-    assert list(cache.glob("cc_*")) == []
+    assert list(cache.glob("cc_*/READY")) == []
     os.kill(int(pids[0]), signal.SIGCONT)
     product.start()
     copy = product.wait_for(lambda: copy_of(product), lambda copy: copy["state"] in {"ready", "failed"})
@@ -175,6 +176,41 @@ def test_a_commit_is_cached_on_a_host_while_the_platform_is_killed_read_by_a_ste
     product.wait_for(lambda: copy_of(product), lambda copy: not copy["users"])
     product.cli("data", "uncache", "demo/scans", "--site", "near-gpu-7", "--yes", cwd=data)
     product.wait_for(lambda: list(cache.glob("cc_*")), lambda copies: not copies)
+
+
+READ_EARLY = """
+import nearline
+
+with nearline.open_data("scans") as commit:
+    for path, content in commit.stream(shuffle=1):
+        print("read", path, len(content))
+folder = nearline.data("scans")
+print("there", *sorted(f"{path.name}={path.stat().st_size}" for path in folder.iterdir()))
+"""
+
+
+def test_a_job_on_a_host_starts_before_its_copy_is_complete_and_reads_all_of_it(sshd, attached, tmp_path):
+    product = attached
+    data, code, cache = tmp_path / "scans", tmp_path / "code", sshd.folder / "cache"
+    for folder in (data, code):
+        folder.mkdir()
+    sizes = {f"{number}.bin": 3_000_000 + number for number in range(8)}
+    for name, size in sizes.items():
+        (data / name).write_bytes(os.urandom(size))
+    (code / "read.py").write_text(READ_EARLY)
+    product.cli("data", "init", "--project", "demo", cwd=data)
+    product.cli("data", "sync", cwd=data)
+    settings = ["--set", "resource=gpu-7", "--set", f"root={cache}"]
+    product.cli("cache", "add", "near-gpu-7", "--kind", "ssh", *settings, cwd=data)
+    product.cli("compute", "sites", "gpu-7", "near-gpu-7", cwd=data)
+
+    options = ["--template", "gpu-7.small", "--project", "demo", "--code", str(code), "--data", "demo/scans@main"]
+    job = product.cli_json("job", "submit", f"{sys.executable} read.py", *options, "--start-early", cwd=tmp_path)
+    log = product.cli("job", "logs", job["name"], "--follow", cwd=tmp_path).stdout
+
+    lines = [line for line in log.splitlines() if not line.startswith("[nearline]")]
+    assert sorted(lines[:-1]) == [f"read {name} {size}" for name, size in sorted(sizes.items())]
+    assert lines[-1] == "there " + " ".join(f"{name}={size}" for name, size in sorted(sizes.items()))
 
 
 def copy_of(product):

@@ -1,4 +1,4 @@
-"""A job of a cluster may start while its data is brought to a volume, and reads all of it."""
+"""A job of a cluster may start while its data is brought to a volume or a folder of one, and reads all of it."""
 
 import pytest
 
@@ -17,11 +17,12 @@ print("there", sum(len(files) for _, _, files in os.walk(nearline.data("numbers"
 """
 
 
-@pytest.fixture
-def product(cluster, agents, trident, tmp_path):
+@pytest.fixture(params=["claim", "pool"])
+def product(cluster, agents, trident, tmp_path, request):
     """A product with a cluster attached as `lab-k8s` by a storage class, and a dataset of many small files."""
     cluster.node.import_image(write_learning_image(tmp_path))
     volumes = ["--storage-class", STORAGE_CLASS, "--cache-size", "20GB"]
+    volumes += ["--set", "cache_sharing=pool"] if request.param == "pool" else []
     with attached_product(cluster, tmp_path, agents, *volumes) as (product, _):
         shape = {"resource": "lab-k8s", "name": "learning", "cpu_millicores": 100, "memory_bytes": 2**29}
         product.api("POST", "/compute/templates", shape)

@@ -1,6 +1,7 @@
 """A platform's routes for the pods of one copy, and a pod that asks them."""
 
 import json
+import shutil
 
 import httpx
 import pytest
@@ -21,10 +22,12 @@ class CopyServer:
         self.source = Folder(folder / "source", self.dataset.store)
         self.reports: list[dict] = []
         self.is_wanted = True
+        self.next_packs: list[str] = []
 
     def commit(self, files) -> None:
-        for path in [path for path in self.source.root.rglob("*") if path.is_file() and ".nearline" not in path.parts]:
-            path.unlink()
+        for path in self.source.root.iterdir():
+            if path.name != ".nearline":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.source.write(files).sync()
         self.files = files
 
@@ -44,7 +47,7 @@ class CopyServer:
             return Answer(200, json.dumps(task).encode())
         if path == "/progress":
             self.reports.append(json.loads(request.body))
-            return Answer(204, b"")
+            return Answer(200, json.dumps({"next_packs": self.next_packs}).encode())
         target = request.target.replace("/copy/", "/datasets/team/digits/")
         said = self.dataset(
             httpx.Request(request.method, f"http://server{target}", headers=request.headers, content=request.body)

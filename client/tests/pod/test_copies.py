@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import time
 from dataclasses import replace
 
 import httpx
@@ -69,6 +70,58 @@ def test_of_a_clone_only_what_differs_is_fetched(server, pod, volume):
     assert (code, counts(noted)) == (0, (9100, 9000, 0, 100))
     assert contents(volume / "files") == after
     assert stat.S_IMODE((volume / "files/a").stat().st_mode) == 0o555
+
+
+def visible(folder):
+    return {path: content for path, content in contents(folder).items() if not path.startswith(".nearline/")}
+
+
+def test_what_shows_of_a_clone_that_is_being_filled_is_of_its_commit(server, pod, volume):
+    server.commit({**FILES, "c": b"7" * 100, "d": b"8", "e/f": b"9"})
+    pod("fill", volume)
+    after = {**FILES, "a/one": b"5" * 9000, "c/deep": b"7" * 100, "e": b"9"}
+    server.commit(after)
+    seen = []
+    server.dataset.store.fail("get", *[lambda: seen.append(visible(volume / "files"))] * 50)
+
+    pod("fill", volume)
+
+    before_the_first_pack = seen.index({"a/two": FILES["a/two"], "b": FILES["b"]})
+    assert all(after[name] == content for files in seen[before_the_first_pack:] for name, content in files.items())
+    assert contents(volume / "files") == after
+
+
+def test_what_shows_of_a_copy_that_is_being_filled_is_whole(server, pod, volume):
+    server.commit(FILES)
+    server.commit({**FILES, "c": b"4" * 9000})
+    seen, store = [], server.dataset.store
+    store.fail("get", *[lambda: seen.append(visible(volume / "files"))] * 50)
+
+    pod("fill", volume)
+
+    assert len(seen) > 1
+    assert all(server.files[name] == content for files in seen for name, content in files.items())
+
+
+def test_the_packs_that_the_platform_names_are_read_first(server, pod, volume):
+    files = {"a": b"1" * 9000, "b": b"2" * 9000, "c": b"3" * 9000}
+    for count in (1, 2, 3):
+        server.commit(dict(list(files.items())[:count]))
+    newest = list(server.dataset.store.entries(server.dataset.store.commits[-1]["root"]))[-1]
+    server.next_packs = [newest.blobs[0].pack.hex()]
+    seen = []
+
+    def look() -> None:
+        seen.append(sorted(visible(volume / "files")))
+        give_up_at = time.monotonic() + 120
+        while len(server.reports) < 2:  # the answer to the first one has been read by the second
+            assert time.monotonic() < give_up_at
+            time.sleep(0.02)
+
+    server.dataset.store.fail("get", *[look] * 5)
+    pod("fill", volume)
+
+    assert seen[-3:] == [[], ["c"], ["a", "c"]]
 
 
 def test_a_file_of_a_clone_that_somebody_wrote_to_is_fetched(server, pod, volume):

@@ -23,10 +23,11 @@ _LARGE = 64 * 2**20
 def host(tmp_path):
     """Return a folder of files, and what starts to serve it and returns the process and the peer.
 
-    The folder `draft` beside it has the files while it is not there.
+    The file `READY` beside it says that they are all there.
     """
-    files = tmp_path / "there"
+    files, ready = tmp_path / "there", tmp_path / "READY"
     files.mkdir()
+    ready.touch()
     started = []
 
     def start(**options: float) -> tuple[multiprocessing.Process, Peer]:
@@ -35,7 +36,7 @@ def host(tmp_path):
         made = write_certificate(tmp_path / "made", "127.0.0.1").read_text()
         (work / "token").write_text(f"secret\n{made}")
         process = multiprocessing.get_context("spawn").Process(
-            target=peers.serve, args=(files, tmp_path / "draft", work / "token"), kwargs=options
+            target=peers.serve, args=(files, ready, work / "token"), kwargs=options
         )
         process.start()
         started.append(process)
@@ -98,25 +99,23 @@ def test_nothing_beside_the_files_of_the_copy_is_read(host, tmp_path):
 
 def test_a_file_of_a_copy_in_the_making_is_given_once_it_is_whole(host, tmp_path):
     files, start = host
-    draft = files.rename(tmp_path / "draft")
-    write(draft, {"a": b"1", "b": b"2", "c": b"3"})
-    (draft / "a").chmod(0o444)
+    (tmp_path / "READY").unlink()
+    write(files, {"a": b"1"})
     _, peer = start()
 
-    with contextlib.closing(peer.read([b"a", b"b", b"c", b"gone"])) as given:
+    with contextlib.closing(peer.read([b"a", b"b", b"gone"])) as given:
         assert next(given).read(1) == b"1"
-        write(draft, {"b": b"22"})
-        (draft / "b").chmod(0o444)
+        write(tmp_path, {"whole": b"22"})
+        (tmp_path / "whole").rename(files / "b")
         assert next(given).size == 2
-        draft.rename(files)
-        assert [file and file.size for file in given] == [1, None]
+        (tmp_path / "READY").touch()
+        assert list(given) == [None]
 
 
 def test_a_file_that_does_not_come_is_waited_for_only_so_long_and_others_are_not(host, tmp_path):
     files, start = host
-    draft = files.rename(tmp_path / "draft")
-    write(draft, {"a": b"1"})
-    (draft / "a").chmod(0o444)
+    (tmp_path / "READY").unlink()
+    write(files, {"a": b"1"})
     _, peer = start(patience_s=0.2)
 
     assert read_all(peer, b"late", b"a", b"later") == [None, b"1", None]

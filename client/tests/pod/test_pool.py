@@ -43,8 +43,7 @@ def test_a_copy_is_a_folder_with_its_files_and_a_mark(first, volume):
     assert (code, counts(noted)) == (0, (18_001, 0, 0, 18_001))
     assert contents(volume / "cc-1/files") == FILES
     assert json.loads((volume / "cc-1/READY").read_text())["root"] == noted["root"]
-    assert sorted(path.name for path in volume.iterdir()) == [".filling", "cc-1"]
-    assert list((volume / ".filling").iterdir()) == []
+    assert [path.name for path in volume.iterdir()] == ["cc-1"]
 
 
 def test_a_copy_that_is_ready_is_told_again_and_not_read(server, first, pod, volume):
@@ -78,11 +77,11 @@ def test_where_nothing_can_be_linked_it_is_copied_and_what_was_written_to_is_fet
 
 
 @pytest.mark.parametrize("reads", [1, 3, 4])
-def test_a_pod_goes_on_where_another_was_killed_and_nobody_sees_the_copy_before(server, first, pod, volume, reads):
+def test_a_pod_goes_on_where_another_was_killed_and_the_copy_is_marked_at_its_end(server, first, pod, volume, reads):
     server.commit(AFTER)
     server.dataset.store.fail("get", *[None] * reads, *[Denied("No.", code="test.no") for _ in range(50)])
     code, _ = pod("fill", volume, "--copy", "cc-2", "--base", "cc-1")
-    assert (code, (volume / "cc-2").exists()) == (1, False)
+    assert (code, (volume / "cc-2/READY").exists()) == (1, False)
     server.dataset.store.before.clear()
 
     code, noted = pod("fill", volume, "--copy", "cc-2", "--base", "cc-1")
@@ -91,10 +90,8 @@ def test_a_pod_goes_on_where_another_was_killed_and_nobody_sees_the_copy_before(
     assert contents(volume / "cc-2/files") == AFTER
 
 
-def test_a_copy_leaves_with_all_that_was_begun_of_it_and_others_keep_their_files(server, first, pod, volume):
+def test_a_copy_leaves_and_others_keep_their_files(server, first, pod, volume):
     fill_second(server, pod, volume)
-    (volume / ".filling/cc-1").mkdir()
-    (volume / ".filling/cc-1/FILLING").write_text("{}")
 
     assert pod("remove", volume, "--copy", "cc-1") == (0, {"removed": "cc-1"})
     assert pod("remove", volume, "--copy", "cc-1") == (0, {"removed": "cc-1"})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from accounts.actor import Actor
-from compute.engine.mounts import SourceKind
+from compute.engine.mounts import SourceKind, source_from_json
 from compute.errors import InvalidJobSpec
 from compute.models import Job, ResourceSite
 from compute.selectors.jobs import get_spec
@@ -94,8 +94,8 @@ def test_it_is_submitted_again_as_one_that_starts_early(member, project, templat
     assert get_spec(again).early == {"digits": CachedCommit.objects.get().pk}
 
 
-def test_where_no_folder_is_read_it_is_refused_in_words(member, project, template, commit, driver):
-    driver.mountable = frozenset({SourceKind.VOLUME, SourceKind.TREE})
+def test_where_no_site_is_filled_it_is_refused_in_words(member, project, template, commit, driver):
+    CacheSite.objects.update(kind="existing")
 
     with pytest.raises(InvalidJobSpec, match="cannot start before their data is complete"):
         submit(member, project)
@@ -103,34 +103,29 @@ def test_where_no_folder_is_read_it_is_refused_in_words(member, project, templat
     assert not Job.objects.exists()
 
 
-def make_near_a_volume(driver, **config) -> None:
-    driver.mountable = frozenset({SourceKind.VOLUME})
-    CacheSite.objects.update(kind="volume", root="volume://near", config=config)
+OF_A_RESOURCE = {"resource": "res_1"}
+KINDS = [
+    ("volume", OF_A_RESOURCE),
+    ("volume", {**OF_A_RESOURCE, "sharing": "pool"}),
+    ("nfs", {**OF_A_RESOURCE, "server": "nas", "path": "/exports"}),
+    ("ssh", OF_A_RESOURCE),
+]
 
 
-def test_a_volume_is_mounted_while_it_is_filled_and_a_clone_of_one_when_it_is_complete(
-    member, project, template, commit, driver
-):
+@pytest.mark.parametrize(("kind", "config"), KINDS)
+@pytest.mark.usefixtures("template", "commit")
+def test_a_copy_that_others_fill_is_mounted_in_its_place_before_it_is_complete(member, project, driver, kind, config):
     job = submit(member, project)
-    make_near_a_volume(driver)
-    copy, seen = CachedCommit.objects.get(), []
+    CacheSite.objects.update(kind=kind, root="/data/near", config=config)
+    driver.mountable = frozenset(SourceKind)
+    copy = CachedCommit.objects.get()
 
-    for changes in ({"state": CacheState.HYDRATING, "bytes_done": 1, "base": copy}, {"base": None}):
-        note_progress(**changes)
-        seen.append((caches_reads.find_begun([copy.pk]).count(), gates()))
+    note_progress(state=CacheState.HYDRATING, bytes_done=1)
 
-    assert seen == [(0, ["data"]), (1, [""])]
-    source = get_spec(Job.objects.get(pk=job.pk)).data[0].source
-    assert (source.claim, source.sub_path) == (f"nl-{copy.pk.replace('_', '-')}", "files")
-
-
-def test_a_copy_in_a_pool_has_its_name_only_when_it_is_complete_so_that_is_refused(
-    member, project, template, commit, driver
-):
-    make_near_a_volume(driver, sharing="pool")
-
-    with pytest.raises(InvalidJobSpec, match="one of a cluster that has a volume for each commit"):
-        submit(member, project)
+    assert (caches_reads.find_begun([copy.pk]).count(), gates()) == (1, [""])
+    mounted = get_spec(Job.objects.get(pk=job.pk)).data[0].source
+    CachedCommit.objects.update(state=CacheState.READY)
+    assert mounted == source_from_json(CachedCommit.objects.select_related("site", "commit").get().source)
 
 
 def test_what_is_there_shows_whole_under_one_name_before_and_after_the_copy_is_complete(

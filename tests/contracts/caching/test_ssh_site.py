@@ -13,7 +13,7 @@ import pytest
 from accounts.actor import Actor
 from compute.adapters.ssh.connection import HostConnection
 from compute.adapters.ssh.driver import SshDriver
-from compute.engine.mounts import Mount, RemoteFolder
+from compute.engine.mounts import Mount, RemoteFolder, source_from_json
 from core import clock, remote_hosts
 from core.remote_hosts import HostNotAttached, RemoteHost
 from datasets.adapters.sites import registry
@@ -199,11 +199,7 @@ def test_what_a_host_has_that_is_being_filled_is_read_from_there(site, attic, pl
     work(there, times=1)
     for pid in place.list_pids(b"fill"):
         os.kill(pid, signal.SIGSTOP)
-    draft = place.folder("attic") / ".filling" / there.pk / "files"
-    for name, content in FIRST.items():  # as its process would
-        (draft / name).parent.mkdir(parents=True, exist_ok=True)
-        (draft / name).write_bytes(content)
-        (draft / name).chmod(0o444)
+    appear(place.folder("attic") / there.pk / "files", *FIRST)
 
     wait_until(lambda: work(row, times=1).state == CacheState.READY)
 
@@ -214,6 +210,41 @@ def test_what_a_host_has_that_is_being_filled_is_read_from_there(site, attic, pl
     for pid in place.list_pids(b"fill"):
         os.kill(pid, signal.SIGCONT)
     wait_until(lambda: work(there, times=1).state == CacheState.READY)
+
+
+def appear(files: Path, *names: str) -> None:
+    """Have files of a copy appear as the process would that fills it, and is stopped."""
+    draft = files / ".nearline" / "parts" / "draft"
+    for name in names:
+        if not (files / name).exists():
+            for folder in ((files / name).parent, draft.parent):
+                folder.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(FIRST[name])
+            draft.chmod(0o444)
+            draft.rename(files / name)
+
+
+def test_a_job_reads_a_copy_in_its_place_before_it_is_complete_and_after(site, place, commit):
+    place.waits = False
+    row = work(make_row(site, commit), times=1)
+    for pid in place.list_pids(b"fill"):
+        os.kill(pid, signal.SIGSTOP)
+    appear(place.folder("near") / row.pk / "files", "a/one")
+    CachedCommit.objects.filter(pk=row.pk).update(bytes_done=1)
+    row.refresh_from_db()
+    source = source_from_json(row.early_source)
+    read = "cat $NEARLINE_DATA/xrays/a/one; until cat $NEARLINE_DATA/xrays/a/two; do sleep 0.1; done 2>/dev/null"
+
+    place.driver.start(make_launch("reader", read, data=[Mount("xrays", source)]))
+    wait_until(lambda: place.driver.read_log("reader", 0, 100_000).data.startswith(FIRST["a/one"]))
+    for pid in place.list_pids(b"fill"):
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: work(row, times=1).state == CacheState.READY)
+    both = FIRST["a/one"] + FIRST["a/two"]
+    wait_until(lambda: len(place.driver.read_log("reader", 0, 100_000).data) >= len(both))
+
+    assert place.driver.read_log("reader", 0, 100_000).data == both
+    assert source_from_json(row.source) == source
 
 
 def test_a_host_waits_for_the_one_that_is_filled_first_until_that_has_failed(site, attic, place, commit):

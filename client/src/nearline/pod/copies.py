@@ -6,9 +6,11 @@ the volume. Beside it, READY names the tree that is complete there, and FILLING 
 pod that was killed is followed by one that goes on. A clone of another volume brings that one's READY: then only what
 differs is fetched.
 
-On a volume that many copies share, `--copy ID` names the folder that is laid out so. It is made in `.filling/ID`, and
-one rename publishes it. `--base ID` is another copy there: what both have is linked. `remove /volume --copy ID` takes
-a copy away, also one that is not complete.
+On a volume that many copies share, `--copy ID` names the folder that is laid out so. `--base ID` is another copy there:
+what both have is linked. `remove /volume --copy ID` takes a copy away, also one that is not complete.
+
+Jobs that start early mount `files/` while it is filled. So each file appears whole and verified, and the platform says
+which packs these jobs need next.
 
 `serve /volume --copy ID` lets another host read a copy, also one in the making (`nearline.pod.peers`). The file in
 NEARLINE_PEER tells of it there: what it has is not read from the store.
@@ -43,7 +45,7 @@ from nearline.content.paths import to_text
 from nearline.errors import Conflict, Failed, NearlineError, NotFound, NotSignedIn
 from nearline.hydrate.cancellation import Cancellation, Cancelled
 from nearline.hydrate.disk import sync_disk
-from nearline.hydrate.engine import hydrate
+from nearline.hydrate.engine import NextPacks, hydrate
 from nearline.hydrate.ports import HydrationProgress
 from nearline.pod import imports
 from nearline.pod import pool as pools
@@ -110,9 +112,11 @@ class CopyRoutes(StorageRoutes):
         answer = self._api.get("/copy")
         return Task(answer["commit"], answer["root"], answer["files"], answer["size_bytes"])
 
-    def report(self, totals: Totals, rate_bytes_s: float) -> None:
-        """Say how far the copy is. Raises NotSignedIn when nobody wants it any more."""
-        self._http.post("/copy/progress", {**asdict(totals), "rate_bytes_s": rate_bytes_s}, may_repeat=True)
+    def report(self, totals: Totals, rate_bytes_s: float) -> Sequence[str]:
+        """Say how far the copy is; return the packs that are needed next. Raises NotSignedIn when nobody wants it."""
+        progress = {**asdict(totals), "rate_bytes_s": rate_bytes_s}
+        packs: Sequence[str] = self._http.post("/copy/progress", progress, may_repeat=True)["next_packs"]
+        return packs
 
     def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
         """Ask for the right to read objects."""
@@ -124,14 +128,19 @@ class CopyRoutes(StorageRoutes):
 
 
 class Reporter:
-    """Tells the platform once a second how far the copy is, from a thread of its own."""
+    """Tells the platform once a second how far the copy is, from a thread of its own; of the first bytes at once.
+
+    `next_packs` are those that jobs which read the copy meanwhile need next, as of the last report.
+    """
 
     def __init__(self, routes: CopyRoutes) -> None:
         self.totals = Totals()
+        self.next_packs: Sequence[str] = ()
         self.is_unwanted = False
         self._routes = routes
         self._started = time.monotonic()
-        self._ended = threading.Event()
+        self._news = threading.Event()
+        self._has_ended = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -143,22 +152,32 @@ class Reporter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop reporting."""
-        self._ended.set()
+        self._has_ended = True
+        self._news.set()
         self._thread.join()
+
+    def add(self, **counts: int) -> None:
+        """Count what is in place now."""
+        before = self.totals
+        self.totals = replace(before, **{key: getattr(before, key) + value for key, value in counts.items()})
+        if self.totals.bytes_done and not before.bytes_done:
+            self._news.set()
 
     def send(self) -> None:
         """Report now. A platform that is away is told later."""
         totals = self.totals
         passed_s = max(_MIN_RATE_S, time.monotonic() - self._started)
         try:
-            self._routes.report(totals, (totals.bytes_done - totals.bytes_shared) / passed_s)
+            self.next_packs = self._routes.report(totals, (totals.bytes_done - totals.bytes_shared) / passed_s)
         except NotSignedIn:
             self.is_unwanted = True
         except NearlineError as error:
             sys.stderr.write(f"Progress was not reported: {error}\n")
 
     def _run(self) -> None:
-        while not self._ended.wait(_REPORT_S):
+        while not self._has_ended:
+            self._news.wait(_REPORT_S)
+            self._news.clear()
             self.send()
 
 
@@ -201,7 +220,7 @@ class Copy:
             cloned = begun["base"] if begun["root"] == task.root else None
         _write(self._folder / FILLING, {"root": task.root, "base": cloned})
         (self._folder / READY).unlink(missing_ok=True)
-        target = VolumeTarget(self._files)
+        target = VolumeTarget(self._files, appear_whole=True)
         target.prepare([])
         entries = self._list_entries(task.root)
         if cloned is not None:
@@ -213,7 +232,7 @@ class Copy:
             entries = self._copy(entries, target, donor)
         if peer is not None:
             entries = self._receive(entries, target, peer)
-        self._hydrate(target, entries)
+        self._hydrate(target, entries, next_packs=lambda: self._reporter.next_packs)
         self._seal(task, target)
         totals = self._reporter.totals
         _write(self._folder / READY, {"root": task.root, "commit_id": task.commit_id, "totals": asdict(totals)})
@@ -254,21 +273,22 @@ class Copy:
             if fault := find_difference(self._folder, entry, must_read=part is None or is_in_part(entry, part)):
                 differences.append(f"{_show(entry.path)} ({fault})")
             else:
-                self._add(files_done=1, bytes_done=entry.size, bytes_shared=entry.size)
+                self._reporter.add(files_done=1, bytes_done=entry.size, bytes_shared=entry.size)
         differences += [f"{_show(path)} (stray)" for path in list_files(self._folder) if path not in known]
         if differences:
             raise NotTheCommit(differences)
         return self._reporter.totals
 
     def _keep_cloned(self, entries: Iterator[Entry], root: str, target: VolumeTarget, base: str) -> Iterator[Entry]:
-        """Count what the clone of a volume brought; remove what is not of the commit, and yield what it lacks."""
-        changed: set[bytes] = set()
-        for change in self._diff(base, root):
-            changed.add(change.path)
-            if change.after is None:
-                target.remove(change.path)
+        """Remove what is not of the commit; count what the clone of a volume brought, and yield what it lacks."""
+        changes = {change.path: change.after for change in self._diff(base, root)}
+        for path, after in changes.items():
+            if after is None:
+                target.remove(path)
+        for after in filter(None, changes.values()):
+            target.has(after)
         for entry in entries:
-            if entry.path not in changed and self._keep(target, entry):
+            if entry.path not in changes and self._keep(target, entry):
                 self._count(entry, bytes_shared=entry.size)
             else:
                 yield entry
@@ -334,13 +354,13 @@ class Copy:
         target.prepare([entry])
         return target.is_in_place(entry)
 
-    def _hydrate(self, target: VolumeTarget, entries: Iterator[Entry]) -> None:
+    def _hydrate(self, target: VolumeTarget, entries: Iterator[Entry], next_packs: NextPacks | None = None) -> None:
         before = HydrationProgress()
 
         def count(progress: HydrationProgress) -> None:
             nonlocal before
             done, before = before, progress
-            self._add(
+            self._reporter.add(
                 files_done=progress.files - done.files,
                 bytes_done=progress.size_bytes - done.size_bytes,
                 bytes_moved=progress.bytes_moved - done.bytes_moved,
@@ -354,6 +374,7 @@ class Copy:
                 policy=replace(self._policy, sleep=self._cancellation.sleep),
                 on_progress=count,
                 cancellation=self._cancellation,
+                next_packs=next_packs,
             )
         )
 
@@ -376,11 +397,7 @@ class Copy:
 
     def _count(self, entry: Entry, *, bytes_shared: int = 0, bytes_copied: int = 0) -> None:
         self._cancellation.check()
-        self._add(files_done=1, bytes_done=entry.size, bytes_shared=bytes_shared, bytes_copied=bytes_copied)
-
-    def _add(self, **counts: int) -> None:
-        totals = self._reporter.totals
-        self._reporter.totals = replace(totals, **{key: getattr(totals, key) + value for key, value in counts.items()})
+        self._reporter.add(files_done=1, bytes_done=entry.size, bytes_shared=bytes_shared, bytes_copied=bytes_copied)
 
     def _list_entries(self, root: str) -> Iterator[Entry]:
         """Yield the entries of a tree; one range is in memory at a time."""
@@ -414,8 +431,8 @@ def main(arguments: list[str] | None = None) -> int:
             pools.remove(given.volume, given.copy)
             _note({"removed": given.copy})
         elif given.duty == "serve":
-            draft = pools.draft_of(given.volume, given.copy)
-            serve(given.volume / given.copy / FILES, draft / FILES, Path(os.environ["NEARLINE_COPY_TOKEN_FILE"]))
+            folder = given.volume / given.copy
+            serve(folder / FILES, folder / READY, Path(os.environ["NEARLINE_COPY_TOKEN_FILE"]))
         elif given.duty in _IMPORTING:
             _note(_work_on_import(given))
         else:
@@ -461,15 +478,10 @@ def _work(given: argparse.Namespace) -> None:
                 )
                 reporter.send()
                 return
-            is_draft = pool is not None and not folder.exists()
-            if pool is not None and is_draft:
-                folder = pools.draft_of(pool, given.copy)
-                folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
             base = pool / given.base if pool is not None and given.base else None
             peer = Peer.read_from(Path(os.environ[_PEER])) if _PEER in os.environ else None
             totals = Copy(folder, routes, reporter).fill(task, base=base, donor=given.donor, peer=peer)
-            if pool is not None and is_draft:
-                pools.publish(pool, given.copy)
             _note({"root": task.root, **asdict(totals)})
             reporter.send()
     finally:

@@ -124,17 +124,18 @@ class PeerFile:
             self.read(_CHUNK_BYTES)
 
 
-def serve(files: Path, draft: Path, secret: Path, *, patience_s: float = _PATIENCE_S) -> None:
+def serve(files: Path, ready: Path, secret: Path, *, patience_s: float = _PATIENCE_S) -> None:
     """Serve the files of a copy until nobody has asked for them, or touched `peer`, for a while.
 
-    They lie in `files` once it is complete, and in `draft` before. `secret` is a file with the token in its first line,
-    then the key and its certificate; it is deleted. What a reader has to know is written to `peer` beside it.
+    They are all there once `ready` exists; before, each is there whole or not at all. `secret` is a file with the token
+    in its first line, then the key and its certificate; it is deleted. What a reader has to know is written to `peer`
+    beside it.
     """
     token, _, pem = secret.read_text().partition("\n")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(secret)
     secret.unlink()
-    with _Server(files, draft, token, context, patience_s) as server:
+    with _Server(files, ready, token, context, patience_s) as server:
         certificate = pem[pem.index("-----BEGIN CERTIFICATE-----") :]
         address = {"port": server.server_port, "token": token, "certificate": certificate}
         unfinished = secret.with_name("peer.new")
@@ -154,7 +155,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, files: Path, draft: Path, token: str, context: ssl.SSLContext, patience_s: float) -> None:
+    def __init__(self, files: Path, ready: Path, token: str, context: ssl.SSLContext, patience_s: float) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
         self.socket.close()
         is_dual = socket.has_dualstack_ipv6()
@@ -164,15 +165,15 @@ class _Server(ThreadingHTTPServer):
         self.socket = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
         self.token = token
         self.used_at = time.time()
-        self._files, self._draft = files, draft
+        self._files, self._ready = files, ready
         self._patience_s = patience_s
 
     def find(self, name: bytes) -> int | None:
-        """Open a file, once it is whole; None: there is none, or none yet."""
+        """Open a file, once it is there; None: there is none, or none yet."""
         give_up_at = time.monotonic() + self._patience_s
         while True:
-            is_complete = self._files.exists()
-            opened = _open_below(self._files, name) if is_complete else _open_sealed(self._draft, name)
+            is_complete = self._ready.exists()
+            opened = _open_below(self._files, name)
             if opened is not None or is_complete or not self._patience_s:
                 return opened
             if time.monotonic() > give_up_at:
@@ -218,15 +219,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Write no line for each request."""
-
-
-def _open_sealed(folder: Path, name: bytes) -> int | None:
-    """Open a file of a copy in the making, if all of it is there: then nobody may write to it any more."""
-    descriptor = _open_below(folder, name)
-    if descriptor is not None and os.fstat(descriptor).st_mode & stat.S_IWUSR:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def _open_below(folder: Path, name: bytes) -> int | None:

@@ -1,6 +1,6 @@
-"""A volume that many copies share, a folder for each: how one appears and leaves, and files that several have.
+"""A volume that many copies share, a folder for each: how one leaves, and files that several have.
 
-`ID/` is a complete copy, `.filling/ID/` one in the making, `.trash/ID/` one on its way out.
+`ID/` is a copy, complete or in the making, `.trash/ID/` one on its way out.
 """
 
 import contextlib
@@ -10,30 +10,18 @@ from pathlib import Path
 
 from nearline.hydrate.disk import sync_disk
 
-_FILLING, _TRASH = ".filling", ".trash"
+_TRASH = ".trash"
 _OPEN, _CLOSED = 0o755, 0o555
 _HEALING = b".nearline-healing"
-
-
-def draft_of(pool: Path, copy: str) -> Path:
-    """Return where a copy is made."""
-    return pool / _FILLING / copy
-
-
-def publish(pool: Path, copy: str) -> None:
-    """Make a complete copy visible in one step."""
-    draft_of(pool, copy).rename(pool / copy)
-    sync_disk(pool)
 
 
 def remove(pool: Path, copy: str) -> None:
     """Take a copy out of sight in one step and then off the volume. One that was interrupted can be repeated."""
     trash = pool / _TRASH / copy
     trash.parent.mkdir(exist_ok=True)
-    for folder in (pool / copy, draft_of(pool, copy)):
-        _remove_tree(os.fsencode(trash))
-        with contextlib.suppress(FileNotFoundError):
-            folder.rename(trash)
+    _remove_tree(os.fsencode(trash))
+    with contextlib.suppress(FileNotFoundError):
+        (pool / copy).rename(trash)
     _remove_tree(os.fsencode(trash))
     sync_disk(pool)
 
@@ -44,11 +32,10 @@ def find_names(pool: Path, inodes: Collection[int], files: str) -> Mapping[int, 
     A listing of a folder holds the numbers, so no file is touched.
     """
     names: dict[int, list[tuple[str, bytes]]] = {inode: [] for inode in inodes}
-    for copies in (pool, pool / _FILLING):
-        for copy in sorted(copies.iterdir()) if names and copies.is_dir() else ():
-            for path, inode in _list_files(os.fsencode(copy / files), b""):
-                if inode in names:
-                    names[inode].append((str(copy.relative_to(pool)), path))
+    for copy in sorted(pool.iterdir()) if names else ():
+        for path, inode in _list_files(os.fsencode(copy / files), b""):
+            if inode in names:
+                names[inode].append((copy.name, path))
     return names
 
 

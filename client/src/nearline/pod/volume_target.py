@@ -34,8 +34,8 @@ class VolumeTarget(FolderTarget):
     Files of which `must_read` says no are taken to be right when their size, time and mode are.
     """
 
-    def __init__(self, root: Path, *, part: tuple[int, int] | None = None) -> None:
-        super().__init__(root, read_only=True, existing=Existing.REPLACE)
+    def __init__(self, root: Path, *, part: tuple[int, int] | None = None, appear_whole: bool = False) -> None:
+        super().__init__(root, read_only=True, existing=Existing.REPLACE, appear_whole=appear_whole)
         self._top = os.fsencode(root)
         self._part = part
         self.damage: list[tuple[bytes, str]] = []

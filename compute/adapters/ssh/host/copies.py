@@ -27,9 +27,9 @@ from compute.errors import StartRefused
 
 Json = dict[str, Any]
 
-_OWNER, _RECORDS, _WORK, _FILLING, _TRASH = ".nearline-site", ".records", ".work", ".filling", ".trash"
-_OWN_NAMES = frozenset({_OWNER, _RECORDS, _WORK, _FILLING, _TRASH, "lost+found"})
-_READY = "READY"
+_OWNER, _RECORDS, _WORK, _TRASH = ".nearline-site", ".records", ".work", ".trash"
+_OWN_NAMES = frozenset({_OWNER, _RECORDS, _WORK, _TRASH, "lost+found"})
+_READY, _FILLING = "READY", "FILLING"
 _LEAST_FREE_BYTES = 100 * 2**20
 _HOPELESS = 3
 """The exit code of `nearline.pod.copies` for what trying again cannot cure."""
@@ -137,8 +137,8 @@ class CopyFolder:
         if self._read_owner() != self._site:
             return {}
         records = {path.name: path.read_text() for path in self._list(_RECORDS)}
-        strays = [path.name for place in (_FILLING, _TRASH) for path in self._list(place)]
-        strays += [path.name for path in self._list("") if path.name not in _OWN_NAMES and (path / _READY).is_file()]
+        strays = [path.name for path in self._list(_TRASH)]
+        strays += [path.name for path in self._list("") if any((path / mark).is_file() for mark in (_READY, _FILLING))]
         return {
             copy: records.get(copy, copy) if (self._root / copy / _READY).is_file() else ""
             for copy in {*records, *strays}
@@ -197,7 +197,7 @@ class CopyFolder:
             if not self._work(copy, duty).end():
                 return {"is_gone": False, "waits_for": "the end of the process that works on it"}
         work = self._work(copy, "remove")
-        places = [self._root / copy, self._root / _FILLING / copy, self._root / _TRASH / copy]
+        places = [self._root / copy, self._root / _TRASH / copy]
         if any(os.path.lexists(place) for place in places):
             self._claim(is_known=True)
             result = work.follow(["remove", str(self._root), "--copy", copy], caller)

@@ -1,7 +1,7 @@
 """The driver of sites whose copies are folders of one volume: a claim that they share, or an export of an NFS server.
 
 A record, a Secret without content, stands for a copy from before its first file until after its last one, and owns all
-else of it. A second one says that it is ready. Pods publish a copy by a rename and take it away by another.
+else of it. A second one says that it is ready. Pods make a copy in its folder, and take it away by a rename.
 """
 
 import json

@@ -9,6 +9,7 @@ from datasets.adapters.copy_tokens import LIFETIME, sign_copy
 from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
+from datasets.signals import cached_commit_changed
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
@@ -56,16 +57,33 @@ def test_a_pod_learns_the_root_of_its_commit_and_signs_reads_of_its_dataset(copy
 
 
 def test_progress_is_what_the_cache_page_shows(copy):
-    assert ask(copy, "POST", "/progress", PROGRESS).status == 204
+    assert ask(copy, "POST", "/progress", PROGRESS).body == {"next_packs": []}
 
     copy.refresh_from_db()
     assert {name: getattr(copy, name) for name in PROGRESS} == PROGRESS
 
 
+def test_it_is_told_what_jobs_that_read_the_copy_need_next(copy):
+    CachedCommit.objects.filter(pk=copy.pk).update(next_packs=["a" * 64])
+
+    assert ask(copy, "POST", "/progress", PROGRESS).body == {"next_packs": ["a" * 64]}
+
+
+def test_the_first_bytes_are_told_at_once_and_later_ones_with_the_next_look(copy, django_capture_on_commit_callbacks):
+    told = []
+    cached_commit_changed.connect(lambda cached_commit_id, **_: told.append(cached_commit_id), weak=False)
+
+    for bytes_done in (0, 1, 3):
+        with django_capture_on_commit_callbacks(execute=True):
+            ask(copy, "POST", "/progress", {**PROGRESS, "bytes_done": bytes_done})
+
+    assert told == [copy.pk]
+
+
 def test_of_a_ready_copy_progress_changes_nothing(copy):
     CachedCommit.objects.filter(pk=copy.pk).update(state=CacheState.READY, bytes_done=7)
 
-    assert ask(copy, "POST", "/progress", PROGRESS).status == 204
+    assert ask(copy, "POST", "/progress", PROGRESS).status == 200
 
     copy.refresh_from_db()
     assert (copy.bytes_done, copy.rate_bytes_s) == (7, None)
