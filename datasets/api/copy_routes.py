@@ -74,7 +74,7 @@ def sign_downloads(request: CopyPodRequest, body: schemas.DownloadsIn) -> schema
 @router.post("/copy/progress", response=CopyProgressOut, operation_id="cache_report_copy_progress")
 def report_progress(request: CopyPodRequest, body: CopyProgressIn) -> CopyProgressOut:
     """Say how far the calling pod's copy is."""
-    return CopyProgressOut(next_packs=copies.report_progress(copy=request.copy, **body.model_dump()))
+    return CopyProgressOut(next_packs=list(copies.report_progress(copy=request.copy, **body.model_dump())))
 
 
 @router.post("/copy/damage", response={204: None}, operation_id="cache_report_copy_damage")

@@ -13,9 +13,9 @@ from tests.kubernetes.rbac import manifests_for
 
 
 @contextlib.contextmanager
-def reachable_product(cluster: Cluster, home: Path) -> Iterator[Product]:
+def reachable_product(cluster: Cluster, home: Path, **environment: str) -> Iterator[Product]:
     """Run the product where pods reach it."""
-    product = Product(home)
+    product = Product(home, environment=environment)
     with forwarded(cluster.node.address, product.port) as port:
         product.environment["NEARLINE_PUBLIC_URL"] = f"http://{cluster.node.address}:{port}"
         product.environment["NEARLINE_ALLOWED_HOSTS"] = "*"
