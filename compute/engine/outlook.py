@@ -32,7 +32,8 @@ class HeldShare:
 class HolderEnd:
     """A job that holds what another one waits for, and when it gives it back. `is_ahead`: it waits, and goes first.
 
-    `has_priority`: it is of the same project and has a higher priority.
+    `has_priority`: it is of the same project and has a higher priority. `is_borrowing`: its project holds more than its
+    quota and its fair share; `is_over_quota`: more than its quota.
     `job` and `project` are those of a stranger where the reader may not see them.
     """
 
@@ -43,6 +44,7 @@ class HolderEnd:
     is_borrowing: bool
     is_ahead: bool
     has_priority: bool = False
+    is_over_quota: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,8 +210,15 @@ def _held_by(outlook: Outlook, now: datetime) -> str:
     if last.is_borrowing:
         back = about(last.ends_at, now) if last.ends_at is not None else "at its end"
         return f"{that} borrow{end}{part} and give{end} back {back}"
-    own = outlook.asked.project if outlook.asked is not None else ""
-    return f"{that} hold{end}{part}{'' if last.project == own else ' by right'}{until}"
+    return f"{that} hold{end}{part}{_right(last, outlook.asked, is_one=not others)}{until}"
+
+
+def _right(holder: HolderEnd, own: HeldShare | None, *, is_one: bool) -> str:
+    if own is not None and holder.project == own.project:
+        return ""
+    if holder.is_over_quota:
+        return f" within {'its' if is_one else 'their'} fair share"
+    return " by right"
 
 
 def _until_stop(stops: Sequence[StoppedJob], now: datetime) -> str:

@@ -100,6 +100,7 @@ def _holder(actor: Actor, facts: Mapping[str, Any]) -> HolderEnd:
         is_borrowing=facts["is_borrowing"],
         is_ahead=facts["is_ahead"],
         has_priority=facts.get("has_priority", False),
+        is_over_quota=facts.get("is_over_quota", False),
     )
 
 

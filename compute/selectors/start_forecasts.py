@@ -182,6 +182,7 @@ class Forecaster:
             "gpu_milli": holder.gpu_milli,
             "ends_at": self._at(holder.ends_in_s),
             "is_borrowing": holder.share.is_borrowing,
+            "is_over_quota": holder.share.is_over_quota,
             "is_ahead": holder.is_ahead,
             "has_priority": other is not None
             and other["project_id"] == job["project_id"]

@@ -173,6 +173,7 @@ WORDS = {
     "is_limit": "Whether that moment is the last holder's time limit, and not what is expected of it.",
     "is_moved": "Whether capacity on another node is reserved for it.",
     "is_note": "Whether it hinders nothing.",
+    "is_over_quota": "Whether its project holds more than its quota.",
     "is_preemptible": "Whether others may get its resources where they have the right to them.",
     "is_ready": "Whether the node answers.",
     "is_simulated": "Whether it does not exist: its nodes, or its storage.",

@@ -93,8 +93,9 @@ def format_ago(moment: datetime, *, now: datetime) -> str:
     distance = (now - moment) / timedelta(seconds=1)
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if abs(distance) >= size and (size > 1 or abs(distance) >= 5):  # noqa: PLR2004 (under 5 s is "just now")
-            amount = int(abs(distance) // size)
-            return f"{amount} {unit} ago" if distance > 0 else f"in {amount} {unit}"
+            amount = abs(distance) / size
+            # What has passed has passed whole; what is to come is told to the nearest.
+            return f"{int(amount)} {unit} ago" if distance > 0 else f"in {round(amount)} {unit}"
     return "just now"
 
 

@@ -58,9 +58,14 @@ class Share:
     fair: float
 
     @property
+    def is_over_quota(self) -> bool:
+        """Whether it holds more than its quota."""
+        return self.quota is not None and self.held > self.quota
+
+    @property
     def is_borrowing(self) -> bool:
         """Whether it holds more than its quota and its fair share."""
-        return self.quota is not None and self.held > max(self.quota, self.fair)
+        return self.is_over_quota and self.held > self.fair
 
 
 def share_of(queue: QueueState, resource: int = GPU) -> Share:

@@ -1,6 +1,6 @@
 """The components that every page is made of. Quantities are written by `core.units` only."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django import template
 from django.utils.html import format_html
@@ -22,6 +22,7 @@ register.simple_tag(style_url, name="style")
 
 _NOTHING = "\N{EN DASH}"
 _FOLD_BEYOND = 30
+_SOON = timedelta(seconds=5)
 _MEANT = (
     "waited: something was queued and nothing ran; ran: at least one job ran; total: from when it was first asked for "
     "to its last end, with the time before a retry"
@@ -121,6 +122,12 @@ def ago(moment: datetime | None) -> str:
         exact.strftime("%Y-%m-%d %H:%M:%S UTC"),
         units.format_ago(moment, now=clock.now()),
     )
+
+
+@register.filter
+def due(moment: datetime | None) -> str:
+    """Write when something is expected that has not happened yet; `now` where its moment is over."""
+    return "now" if moment is not None and moment < clock.now() + _SOON else ago(moment)
 
 
 @register.filter

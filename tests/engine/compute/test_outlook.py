@@ -38,6 +38,11 @@ def sentence(wait_class: str, gpus: int, *holders: HolderEnd, stops=()) -> str:
         ([holder(8)], "that team-b (gang) holds by right until about 14:00 UTC"),
         ([holder(1)], ", of which team-b (gang) holds 1 by right until about 14:00 UTC"),
         ([holder(1, is_borrowing=True)], ", of which team-b (gang) borrows 1 and gives back about 14:00 UTC"),
+        ([holder(2, is_over_quota=True)], "that team-b (gang) holds within its fair share until about 14:00 UTC"),
+        (
+            [holder(1, is_over_quota=True), holder(1, "team-c", "other")],
+            "that team-b (gang) and 1 more hold within their fair share until about 14:00 UTC",
+        ),
         ([holder(1, is_ahead=True)], ", of which team-b (gang) gets 1 first and keeps until about 14:00 UTC"),
         (
             [holder(1, "team-a", is_ahead=True, has_priority=True)],

@@ -92,7 +92,8 @@ def test_durations_are_written_with_two_units(seconds, text):
 
 
 @pytest.mark.parametrize(
-    ("distance_s", "text"), [(3, "just now"), (300, "5 min ago"), (-10800, "in 3 h"), (172800, "2 d ago")]
+    ("distance_s", "text"),
+    [(3, "just now"), (300, "5 min ago"), (-10800, "in 3 h"), (-86_000, "in 24 h"), (172800, "2 d ago")],
 )
 def test_moments_are_written_as_distances(distance_s, text):
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)

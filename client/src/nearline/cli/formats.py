@@ -67,6 +67,11 @@ def moment(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC" if at else "-"
 
 
+def due(at: datetime) -> str:
+    """Write when something is expected that has not happened yet; `now` where its moment is over."""
+    return "now" if at.timestamp() < time.time() + 5 else ago(at)
+
+
 def gpus(milli: int | None) -> str:
     """Write an amount of GPU given in thousandths of one: `2`, `0.5`."""
     return "-" if not milli else f"{milli / 1000:g}"

@@ -53,4 +53,4 @@ def _row(place: Mapping[str, Any]) -> list[str]:
 
 
 def _when(moment: str | None) -> str:
-    return "not known" if moment is None else formats.ago(datetime.fromisoformat(moment))
+    return "not known" if moment is None else formats.due(datetime.fromisoformat(moment))
