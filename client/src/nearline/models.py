@@ -29,8 +29,9 @@ class Record:
     @classmethod
     def _complete(cls) -> None:
         with _completion:
-            if "__dataclass_fields__" not in vars(cls):
-                dataclass(frozen=True, kw_only=True)(cls)
+            for kind in reversed(cls.__mro__):
+                if issubclass(kind, Record) and "__dataclass_fields__" not in vars(kind):
+                    dataclass(frozen=True, kw_only=True)(kind)
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Self:
@@ -549,11 +550,10 @@ class Pool(Record):
     gpu_milli: int = 0
 
 
-class Department(Record):
-    """Projects with a quota, limits and rules together. Times are in seconds, GPUs in thousandths."""
+class QueueSettings(Record):
+    """A quota, limits and rules in a pool. Times are in seconds, GPUs in thousandths."""
 
     pool: str
-    name: str
     gpu_quota_milli: int = 0
     cpu_quota_millicores: int | None = None
     memory_quota_bytes: int | None = None
@@ -576,31 +576,16 @@ class Department(Record):
     preempt_min_runtime_s: float | None = None
 
 
-class Queue(Record):
+class Department(QueueSettings):
+    """Projects with a quota, limits and rules together."""
+
+    name: str
+
+
+class Queue(QueueSettings):
     """The queue of a project in a pool: what is guaranteed to it, its limits and rules, and what it holds."""
 
-    pool: str
     project: str
-    gpu_quota_milli: int = 0
-    cpu_quota_millicores: int | None = None
-    memory_quota_bytes: int | None = None
-    over_quota_weight: float | None = None
-    gpu_limit_milli: int | None = None
-    cpu_limit_millicores: int | None = None
-    memory_limit_bytes: int | None = None
-    department: str | None = None
-    training_node_labels: tuple[str, ...] = ()
-    interactive_node_labels: tuple[str, ...] = ()
-    training_run_at_most_s: float | None = None
-    interactive_run_at_most_s: float | None = None
-    training_idle_at_most_s: float | None = None
-    interactive_idle_at_most_s: float | None = None
-    claim_delay_s: float | None = None
-    reclaim_min_runtime_s: float | None = None
-    surplus_min_runtime_s: float | None = None
-    evictions_at_most: int | None = None
-    surplus_evictions_at_most: int | None = None
-    preempt_min_runtime_s: float | None = None
     pool_rank: int | None = None
     gpu_held_milli: int = 0
     used_gpu_s: float = 0.0

@@ -253,6 +253,12 @@ def keep_button(label: str = "Keep it") -> dict[str, object]:
     return {"label": label}
 
 
+@register.inclusion_tag("web/parts/confirm.html")
+def confirm(label: str, keep: str = "Keep it") -> dict[str, object]:
+    """End the form of a dialog that asks before something is lost; `label` says what is done, `keep` what is not."""
+    return {"label": label, "keep": keep}
+
+
 @register.inclusion_tag("web/parts/chart.html")
 def chart(data: Chart, name: str) -> dict[str, object]:
     """Draw a chart, with its numbers as a table a click away; `name` is unique in the page."""
