@@ -7,6 +7,7 @@ import pytest
 
 from accounts.models import User
 from compute.engine.ports import BackendFacts, ClusterFacts, ForeignUse, GpuFacts, NodeFacts, StorageFacts
+from compute.models import Resource
 from compute.services import node_reports
 from core import clock
 from scheduler.models import Node
@@ -64,6 +65,8 @@ def test_what_is_free_ours_and_foreign_is_told_with_source_and_age(cluster, proj
 
 
 def test_storage_classes_and_backends_are_shown_as_the_cluster_reported_them(cluster, site_admin):
+    Resource.objects.update(is_simulated=False)
+
     page = page_of(site_admin)
 
     assert "v1.34.4" in page

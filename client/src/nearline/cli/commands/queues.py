@@ -12,7 +12,7 @@ from nearline.cli.options import Yes
 from nearline.cli.quantities import read_bytes, read_count, read_milli, read_number, read_seconds
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest
-from nearline.models import Queue, QueueSettings, QuotaTrial
+from nearline.models import QueueSettings, QuotaTrial
 from nearline.resources.queues import DEFAULT_POOL, change_of
 
 app = CommandGroup(help="Quotas, limits and rules of projects and departments.")
