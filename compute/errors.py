@@ -146,7 +146,7 @@ class ResourceUnreachable(PlatformError):
 class CredentialsRefused(ResourceUnreachable):
     """A compute resource does not know the account of its credentials, or is another one than they name."""
 
-    code = "compute.credentials_refused"
+    code, kind = "compute.credentials_refused", ErrorKind.CONFLICT  # asking again does not help
     hint = "Give new credentials. A resource that is attached already gets them by `nearline compute rotate`."
 
 

@@ -23,7 +23,7 @@ from core.tasks import enqueue_on_commit
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_source
 from datasets.adapters.sites.registry import get_kind
 from datasets.engine.ports import SourceFiles
-from datasets.errors import InvalidSource, InvalidStore, SourceInUse
+from datasets.errors import InvalidSource, InvalidStore, SourceInUse, SourceUnreachable
 from datasets.models import (
     CacheSite,
     CacheSiteKind,
@@ -58,8 +58,8 @@ def set_source(
     `site://NAME` is a cache site of kind existing without a commit: its files, on a volume of a cluster, become one.
 
     Of a source that is there, what is not given stays; files may have moved to another place with their names. Without
-    keys, those of a store in the same bucket are used; they are kept encrypted. Raises InvalidSource, SourceFileMissing
-    and SourceUnreachable.
+    keys, those of a store in the same bucket are used; they are kept encrypted. Raises InvalidSource and
+    SourceFileMissing.
     """
     require_site_admin(actor, _DEED)
     if not _NAME.fullmatch(name):
@@ -146,7 +146,10 @@ def _place(source: FileSource, place: str, access_key: str, secret_key: str) -> 
     else:
         place, source.kind, source.credentials = str(_check_folder(place)), SourceKind.FOLDER, b""
     source.location = place
-    next(iter(open_source(source).list_files(b"")), None)
+    try:
+        next(iter(open_source(source).list_files(b"")), None)
+    except SourceUnreachable as error:
+        raise InvalidSource(error.message) from error
 
 
 def _check_site(source: FileSource) -> None:

@@ -339,9 +339,12 @@ class _Work:
         """Copy pack by pack into the store. What the source does not have as it was stays a reference, and is named."""
         dataset = self._row.dataset
         mapped, store = open_mapped_packs(dataset), open_manifests(dataset)
-        for pack in self._packs().filter(state=PackState.COMPLETE).iterator():
+        for pack in self._packs().iterator():
             self._renew()
             self._stop_if_cancelled()
+            # What was changed when it was last read may have been put back since.
+            if pack.state == PackState.DAMAGED and damage.check_packs(dataset, [pack]):
+                continue
             if packs.take_stored(dataset, pack):
                 continue
             try:

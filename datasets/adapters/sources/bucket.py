@@ -21,6 +21,12 @@ T = TypeVar("T")
 _ATTEMPTS, _LONGEST_WAIT_S = 5, 4.0
 _PAST_END = {"InvalidRange", "416"}
 _CHANGED = {"PreconditionFailed", "412"}
+_REFUSED = {
+    "SignatureDoesNotMatch": "its secret key is wrong",
+    "InvalidAccessKeyId": "its access key is not known there",
+    "AccessDenied": "its key may not read it",
+    "NoSuchBucket": "there is no such bucket",
+}
 
 
 class SourceBucket:
@@ -97,7 +103,7 @@ class SourceBucket:
                         path=name,
                         source=self._name,
                     ) from error
-                raise self._unreachable(code) from error
+                raise self._unreachable(_REFUSED.get(code, code)) from error
             except BotoCoreError as error:
                 raise self._unreachable(str(error)) from error
 
@@ -105,9 +111,7 @@ class SourceBucket:
 
     def _missing(self, path: bytes) -> SourceFileMissing:
         name = show_path(path)
-        return SourceFileMissing(
-            f"'{name}' is not in the source '{self._name}' any more.", path=name, source=self._name
-        )
+        return SourceFileMissing(f"'{name}' is not in the source '{self._name}'.", path=name, source=self._name)
 
     def _unreachable(self, why: str) -> SourceUnreachable:
         return SourceUnreachable(f"The source '{self._name}' cannot be read: {why}.", source=self._name)

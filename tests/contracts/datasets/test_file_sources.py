@@ -117,5 +117,19 @@ def test_a_bucket_that_is_away_or_whose_keys_are_not_known_is_unreachable(db):
     with pytest.raises(SourceUnreachable, match="keys of the source 'gone' are not known"):
         open_source(gone)
     keys = {"access_key": "a", "secret_key": "b"}
-    with pytest.raises(SourceUnreachable, match="The source 'gone' cannot be read"):
+    with pytest.raises(InvalidSource, match="The source 'gone' cannot be read"):
         sources.set_source(actor=ROOT, name="gone", location=gone.location, **keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "secret_key", "words"),
+    [(services.BUCKET, "wrong", "its secret key is wrong"), ("no-such-bucket", SECRET_KEY, "there is no such bucket")],
+)
+def test_a_bucket_that_refuses_is_not_kept_and_says_why(name, secret_key, words, server, db):
+    location = f"s3://{name}/part?endpoint={server}"
+
+    with pytest.raises(InvalidSource) as error:
+        sources.set_source(actor=ROOT, name="place", location=location, access_key=ACCESS_KEY, secret_key=secret_key)
+
+    assert error.value.message == f"The source 'place' cannot be read: {words}."
+    assert not FileSource.objects.exists()

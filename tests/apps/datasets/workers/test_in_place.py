@@ -273,6 +273,19 @@ def test_a_file_that_is_not_as_it_was_is_named_and_heals_when_it_is_back(harm, s
     assert (healed.changed, healed.changed_files, pack.state) == ([], 0, PackState.COMPLETE)
 
 
+def test_a_file_that_was_put_back_is_promoted_without_a_check_before(source, folder, dataset, member):
+    row = import_files(member, dataset)
+    write(folder / "set", {"a/two.bin": b"bad" * 1000})
+    assert promote(member, row).changed == ["set/a/two.bin"]
+    write(folder / "set", {"a/two.bin": FILES["a/two.bin"]})
+
+    promoted = promote(member, row)
+
+    assert (promoted.state, promoted.changed) == ("promoted", [])
+    pack = Pack.objects.get()
+    assert (pack.state, pack.origin) == (PackState.COMPLETE, None)
+
+
 def test_a_source_that_is_away_damages_nothing(source, folder, dataset, member, tmp_path):
     row = import_files(member, dataset)
     folder.rename(tmp_path / "away")
