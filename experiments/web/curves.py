@@ -1,6 +1,6 @@
 """Metrics over time: the points that the page's script draws, and the same as a table to read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.http import HttpResponse, JsonResponse
@@ -17,6 +17,8 @@ MOST_CHARTS = 40
 _HUES = 8
 _POINTS, _LEAST_POINTS = 2400, 300
 _TABLE_ROWS = 500
+# A long curve is known by up to three points of each stretch, and a row of the table covers two stretches.
+_POINTS_OF_ROW = 6
 
 
 @dataclass(frozen=True)
@@ -54,20 +56,26 @@ def read_points(request: PageRequest) -> HttpResponse:
 
 
 def numbers_page(request: PageRequest) -> HttpResponse:
-    """Show one metric of some experiments as a table, a row a step."""
+    """Show one metric of some experiments as a table: a row a step, or of many steps the last value up to its step."""
     rows, key = _asked_for(request)
-    measured = curves.read_curves(actor=request.actor, experiments=rows, key=key, most=_TABLE_ROWS)
+    most = _TABLE_ROWS * _POINTS_OF_ROW
+    measured = curves.read_curves(actor=request.actor, experiments=rows, key=key, most=most)
     by_step = [{point.step: point.value for point in curve.points} for curve in measured]
     steps = sorted({step for values in by_step for step in values})
-    shown = steps[:: -(-len(steps) // _TABLE_ROWS) or 1]
+    size = -(-len(steps) // _TABLE_ROWS) or 1
+    groups = [steps[start : start + size] for start in range(0, len(steps), size)]
     context = {
         "key": key,
         "lines": lines_of(rows),
         "ids": ",".join(row.pk for row in rows),
-        "rows": [(step, [values.get(step) for values in by_step]) for step in shown],
+        "rows": [(group[-1], [_last_of(group, values) for values in by_step]) for group in groups],
         "total": max(curve.total for curve in measured),
     }
     return render(request, "experiments/experiment_numbers.html", context)
+
+
+def _last_of(steps: Sequence[int], values: Mapping[int, float | str]) -> float | str | None:
+    return next((values[step] for step in reversed(steps) if step in values), None)
 
 
 def _asked_for(request: PageRequest) -> tuple[list[Experiment], str]:

@@ -214,6 +214,25 @@ def test_the_numbers_of_a_chart_are_a_table(client, project):
     assert all(f'<td class="num">{value}</td>' in page for value in ("0.25", "1.25", "0.125"))
 
 
+def test_the_numbers_of_long_curves_stand_side_by_side(client, project):
+    rows = make_experiments(
+        make_run(project),
+        2,
+        lambda index: {"metrics": {"loss": [step * (7 + index) % 11 for step in range(6000)]}, "points": True},
+    )
+
+    page = flat(client.get(f"/experiments/numbers/?key=loss&ids={rows[0].pk},{rows[1].pk}").content.decode())
+
+    assert "rows of up to 6,000 steps, each with the last value up to its step" in page
+    table = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert 400 < table.count("<tr>") <= 500
+    assert "\N{EN DASH}" not in table
+    first, *_, last = table.split("<tr>")[1:]
+    cells = '<td class="num sub">{}</td><td class="num">{}</td><td class="num">{}</td></tr>'
+    assert first.strip() == cells.format(14, 14 * 7 % 11, 14 * 8 % 11)
+    assert last.strip() == cells.format(5999, 5999 * 7 % 11, 5999 * 8 % 11)
+
+
 def test_a_comparison_shows_what_differs_or_all(client, project):
     rows = make_experiments(
         make_run(project), 2, lambda index: {"parameters": {"lr": index, "same": 7}, "metrics": {"loss": 0.5}}
