@@ -299,6 +299,15 @@ def test_experiments_are_listed_and_shown(cli, server):
     assert json.loads(cli("experiment", "show", "ex_1", "--json").stdout) == shown
 
 
+def test_yes_and_no_are_written_as_a_filter_takes_them(cli, server):
+    server.on("GET", "/experiments/ex_1", experiment(parameters={"amp": True}, tags={"best": False}))
+
+    shown = cli("experiment", "show", "ex_1").stdout
+
+    assert "amp=true" in shown
+    assert "best=false" in shown
+
+
 def test_experiments_are_filtered_and_sorted_by_the_server(cli, server):
     server.on("GET", "/experiments", page(experiment()))
 

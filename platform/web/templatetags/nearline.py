@@ -107,7 +107,13 @@ def cpus(millicores: int | None) -> str:
 @register.filter
 def number(value: object) -> str:
     """Write a measured value with at most five significant digits; anything else as it is."""
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    return f"{value:.5g}" if isinstance(value, float) else literal(value)
+
+
+@register.filter
+def literal(value: object) -> str:
+    """Write a parameter or a tag as a filter and a flow file take it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @register.filter

@@ -180,6 +180,17 @@ def test_an_experiment_shows_what_it_is_made_of_and_how_to_have_it_again(client,
     assert 'data-key="val_auc"' in page
 
 
+def test_yes_and_no_are_written_as_a_filter_takes_them(client, project):
+    (row,) = make_experiments(make_run(project), 1, lambda _: {"parameters": {"amp": True}, "tags": {"best": False}})
+
+    page = flat(client.get(f"/experiments/{row.pk}/").content.decode())
+    rows = flat(client.get("/experiments/?project=team-a&q=params.amp+%3D+true&c=tags.best").content.decode())
+
+    assert '<td class="mono">true</td>' in page
+    assert "best = false" in page
+    assert "false" in rows.partition("<tbody>")[2]
+
+
 def test_the_note_of_the_form_is_kept_unless_another_was_written(client, project):
     (row,) = train(project, 1)
 

@@ -136,6 +136,8 @@ def _pairs(values: Mapping[str, Any] | None) -> str:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
