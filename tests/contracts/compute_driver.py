@@ -70,13 +70,14 @@ class Place(ABC):
     driver: ComputeDriver
     left: dict[str, bytes] = {"deep/answer.txt": b"42\n", "empty": b""}
 
-    @abstractmethod
     def start_quick(self, name: str) -> Launch:
         """Start a job that prints something, leaves `left` in its output, and succeeds by itself at once."""
+        leave = "cd $NEARLINE_OUTPUT; mkdir deep; echo 42 > deep/answer.txt; touch empty"
+        return self._start(self.make(name, f"{leave}; echo one; echo two"))
 
-    @abstractmethod
     def start_endless(self, name: str) -> Launch:
         """Start a job that runs until it is stopped."""
+        return self._start(self.make(name, "exec sleep 600"))
 
     @abstractmethod
     def restart(self) -> None:
@@ -89,7 +90,7 @@ class Place(ABC):
         """Run a command with a checkpoint folder to its end, and return what it printed."""
         self.start_with_checkpoint(name, command, CheckpointFolder("ckpt_1", tree))
         self.wait_for_end(name)
-        return self.driver.read_log(name, 0, 1000).data.decode()
+        return self.read_log(name)
 
     def read_checkpoint(self) -> dict[str, bytes]:
         return read_output(self.driver.open_checkpoint("ckpt_1"))
@@ -100,6 +101,9 @@ class Place(ABC):
 
     def make(self, name: str, command: str, **spec) -> Launch:
         return make_launch(name, command, **spec)
+
+    def read_log(self, name: str) -> str:
+        return self.driver.read_log(name, 0, 1_000_000).data.decode()
 
     def report(self, name: str) -> JobReport | None:
         return {report.name: report for report in self.driver.list_jobs()}.get(name)
@@ -115,12 +119,16 @@ class Place(ABC):
 
     def wait_for_log(self, name: str, text: str) -> None:
         deadline = time.monotonic() + DEADLINE_S
-        while self.driver.read_log(name, 0, 1000).data.decode() != text:
+        while self.read_log(name) != text:
             assert time.monotonic() < deadline
             self.driver.wait_for_news(0.02)
 
     def wait_for_end(self, name: str) -> JobReport:
         return self.wait_for(name, ReportState.SUCCEEDED, ReportState.FAILED, ReportState.LOST)
+
+    def _start(self, launch: Launch) -> Launch:
+        self.driver.start(launch)
+        return launch
 
 
 class PortContract:

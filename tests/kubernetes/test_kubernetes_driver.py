@@ -28,10 +28,6 @@ class TestKubernetesDriver(PortContract, TerminalContract, ComputeDriverContract
     pass
 
 
-def read_log(place, name):
-    return place.driver.read_log(name, 0, 100_000).data.decode()
-
-
 def test_a_job_finds_its_code_inputs_parameters_and_secrets_and_shared_memory_as_large_as_its_memory(place, tmp_path):
     for path, text in {
         "code/code/train.sh": "cat /input/prepare/0/data.txt /nearline/parameters.json",
@@ -54,7 +50,7 @@ def test_a_job_finds_its_code_inputs_parameters_and_secrets_and_shared_memory_as
     place.start(replace(launch, secrets={"KEY": "hunter22"}))
     place.wait_for_end("reads")
 
-    *lines, last = read_log(place, "reads").splitlines()
+    *lines, last = place.read_log("reads").splitlines()
     assert lines == ["7", '{"rate": 0.5}', "$(HOME) 1 /work ***", "65532", "65536"]
     assert "No such file" in last
 
@@ -69,7 +65,7 @@ def test_what_a_job_reads_cannot_be_changed_by_it(place, tmp_path):
     place.start(place.make("writes", command, inputs=inputs))
     place.wait_for_end("writes")
 
-    assert read_log(place, "writes") == "/bin/sh: can't create /input/prepare/data.txt: Read-only file system\n7"
+    assert place.read_log("writes") == "/bin/sh: can't create /input/prepare/data.txt: Read-only file system\n7"
 
 
 def test_a_job_whose_code_is_not_there_is_not_started_and_says_why(place):
@@ -116,7 +112,7 @@ def test_a_job_that_runs_longer_than_its_timeout_is_ended(place):
     report = place.wait_for_end("slow")
 
     assert (report.state, report.cause) == (ReportState.FAILED, EndCause.TIMEOUT)
-    assert read_log(place, "slow") == "begun\n"
+    assert place.read_log("slow") == "begun\n"
 
 
 def test_a_job_whose_image_is_not_there_says_so(place):
@@ -159,7 +155,7 @@ def test_a_job_takes_five_calls_from_its_start_to_its_deletion(place):
     place.start(replace(place.make("quick", "echo $KEY"), secrets={"KEY": "hunter22"}))
     place.wait_for_end("quick")
     place.driver.forget("quick")
-    assert read_log(place, "quick") == "***\n"
+    assert place.read_log("quick") == "***\n"
     place.driver.forget("quick")  # as who deletes it does
     place.driver.delete("quick")
 

@@ -6,7 +6,7 @@ import pytest
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
-from compute.engine.ports import Launch, ReportState
+from compute.engine.ports import ReportState
 from tests.contracts.compute_driver import ComputeDriverContract, Place, PortContract, TerminalContract, make_launch
 from tests.ports import reserve_port
 
@@ -17,13 +17,6 @@ class LocalPlace(Place):
     def __init__(self, jobs: Path, views: Views | None = None) -> None:
         self.jobs, self.views = jobs, views
         self.driver = LocalDriver(jobs, views)
-
-    def start_quick(self, name: str) -> Launch:
-        leave = "cd $NEARLINE_OUTPUT; mkdir deep; echo 42 > deep/answer.txt; touch empty"
-        return self._start(make_launch(name, f"{leave}; echo one; echo two"))
-
-    def start_endless(self, name: str) -> Launch:
-        return self._start(make_launch(name, "exec sleep 600"))
 
     def start_server(self, name: str) -> int:
         port = reserve_port()
@@ -43,10 +36,6 @@ class LocalPlace(Place):
             self.driver.stop(name, 0)
         for name in names:
             self.wait_for_end(name)
-
-    def _start(self, launch: Launch) -> Launch:
-        self.driver.start(launch)
-        return launch
 
 
 def open_places(tmp_path: Path, kind: str) -> Iterator[LocalPlace]:

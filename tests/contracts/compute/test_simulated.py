@@ -27,10 +27,6 @@ class SimulatedPlace(Place):
     def restart(self) -> None:
         self.driver = SimulatedDriver(self.resource, NODES, empty=self.empty)
 
-    def _start(self, launch: Launch) -> Launch:
-        self.driver.start(launch)
-        return launch
-
 
 @pytest.fixture
 def place(db, tmp_path):

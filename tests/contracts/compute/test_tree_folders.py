@@ -71,10 +71,6 @@ def start(place: LocalPlace, name: str, command: str = "python train.py"):
     return launch
 
 
-def read_log(place: LocalPlace, name: str) -> str:
-    return place.driver.read_log(name, 0, 10_000).data.decode()
-
-
 def test_a_tree_is_written_once_and_found_from_then_on(folders, source):
     folder = folders.bring(TREE, source)
 
@@ -178,7 +174,7 @@ def test_a_job_runs_with_code_from_the_store_and_cannot_spoil_it_for_the_next(pl
     start(place, "second")
     place.wait_for_end("second")
 
-    assert read_log(place, "second") == "hi\n"
+    assert place.read_log("second") == "hi\n"
     assert source.written == ["train.py", "lib/model.py"]
 
 
@@ -191,7 +187,7 @@ def test_a_job_is_starting_while_its_code_is_brought_and_nobody_waits_for_that(p
 
     assert (report.token, report.started_at) == (launch.token, None)
     assert place.wait_for_end("train").state is ReportState.SUCCEEDED
-    assert read_log(place, "train") == "hi\n"
+    assert place.read_log("train") == "hi\n"
 
 
 def test_a_job_that_is_stopped_while_its_code_is_brought_never_runs(place, source):
@@ -220,4 +216,4 @@ def test_a_job_whose_code_cannot_be_brought_says_why_and_is_not_started_again(pl
         "The job could not be started: The store does not answer.",
     )
     assert place.report("train") == report
-    assert read_log(place, "train") == "[nearline] The job could not be started: The store does not answer.\n"
+    assert place.read_log("train") == "[nearline] The job could not be started: The store does not answer.\n"

@@ -27,16 +27,7 @@ class DockerPlace(Place):
         return make_launch(name, command, **({"image": USER_IMAGE} | spec))
 
     def start(self, name: str, command="true", **spec) -> Launch:
-        launch = self.make(name, command, **spec)
-        self.driver.start(launch)
-        return launch
-
-    def start_quick(self, name: str) -> Launch:
-        leave = "cd $NEARLINE_OUTPUT; mkdir deep; echo 42 > deep/answer.txt; touch empty"
-        return self.start(name, f"{leave}; echo one; echo two")
-
-    def start_endless(self, name: str) -> Launch:
-        return self.start(name, "exec sleep 600")
+        return self._start(self.make(name, command, **spec))
 
     def restart(self) -> None:
         """Begin again with nothing of what the last one kept on this host."""
@@ -49,9 +40,6 @@ class DockerPlace(Place):
             list_gpus=list,
             is_here=True,
         )
-
-    def read_log(self, name: str) -> str:
-        return self.driver.read_log(name, 0, 1_000_000).data.decode()
 
     def containers(self) -> list[dict]:
         return self.engine.get("/containers/json", all="true", filters=self.driver._filters())

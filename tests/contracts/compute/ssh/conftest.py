@@ -14,7 +14,7 @@ from compute.adapters.ssh.driver import SshDriver
 from compute.engine.ports import Launch
 from compute.errors import ResourceUnreachable
 from tests.contracts.compute.ssh.sshd import Sshd
-from tests.contracts.compute_driver import DEADLINE_S, Place, make_launch
+from tests.contracts.compute_driver import DEADLINE_S, Place
 from tests.kubernetes.stand_in_platform import StandInPlatform
 
 
@@ -28,9 +28,7 @@ class SshPlace(Place):
         self._open()
 
     def start(self, name: str, command="true", **spec) -> Launch:
-        launch = make_launch(name, command, **spec)
-        self.driver.start(launch)
-        return launch
+        return self._start(self.make(name, command, **spec))
 
     def store_checkpoint(self, content: str) -> None:
         folder = self.sshd.folder / "stored"
@@ -38,19 +36,9 @@ class SshPlace(Place):
         (folder / "steps").write_text(content)
         self.platform.trees["checkpoint/r1"] = folder
 
-    def start_quick(self, name: str) -> Launch:
-        leave = "cd $NEARLINE_OUTPUT; mkdir deep; echo 42 > deep/answer.txt; touch empty"
-        return self.start(name, f"{leave}; echo one; echo two")
-
-    def start_endless(self, name: str) -> Launch:
-        return self.start(name, "exec sleep 600")
-
     def restart(self) -> None:
         self.connection.close()
         self._open()
-
-    def read_log(self, name: str) -> str:
-        return self.driver.read_log(name, 0, 1_000_000).data.decode()
 
     def list_files(self, name: str) -> list[Path]:
         return [path for path in (self.jobs / name).rglob("*") if path.is_file()]
