@@ -70,9 +70,12 @@ class Output:
         if not self.is_json:
             write(text)
 
-    def done(self, text: str) -> None:
-        """Say on stderr that something went well."""
-        self.note(f"{GOOD} {text}")
+    def done(self, text: str, *, as_json: Speaks | Mapping[str, Any] | None = None) -> None:
+        """Say on stderr that something went well; where JSON is asked for, print `as_json` instead, if it is given."""
+        if as_json is not None and self.is_json:
+            self.json(as_json)
+        else:
+            self.note(f"{GOOD} {text}")
 
     def warn(self, text: str) -> None:
         """Say on stderr what the user should know even when quiet."""

@@ -76,10 +76,7 @@ def add_site(
         values["commit"] = client.datasets.get_commit(str(values["commit"])).id
     capacity_bytes = read_bytes(capacity) if capacity else None
     site = client.caches.create_site(name, kind, settings=values, capacity_bytes=capacity_bytes)
-    if session.out.is_json:
-        session.out.json(site)
-        return
-    session.out.done(f"{site.name} can hold {formats.size(site.capacity_bytes)} of commits.")
+    session.out.done(f"{site.name} can hold {formats.size(site.capacity_bytes)} of commits.", as_json=site)
 
 
 def _read_value(key: str, text: str) -> object:
@@ -156,8 +153,7 @@ def set_array(  # noqa: PLR0917 (each is an option of the command line)
     caches = session.client().caches
     if remove:
         caches.remove_array(name)
-        done = {"site": name, "array": None}
-        session.out.json(done) if session.out.is_json else session.out.done(f"No array is read for {name} now.")
+        session.out.done(f"No array is read for {name} now.", as_json={"site": name, "array": None})
         return
     if url:
         certificate = read_file(authority) if authority else ""

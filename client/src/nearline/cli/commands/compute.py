@@ -198,7 +198,7 @@ def drain_resource(
         compute.drain_node(node_record.id, is_drained=not undo)
     done = {"resource": resource, "node": node, "is_drained": not undo}
     words = "takes new jobs again" if undo else "takes no new jobs; running jobs continue"
-    session.out.json(done) if session.out.is_json else session.out.done(f"{node or resource} {words}.")
+    session.out.done(f"{node or resource} {words}.", as_json=done)
 
 
 @app.command("rotate")
@@ -236,7 +236,7 @@ def detach_resource(context: typer.Context, resource: Attached, *, yes: Yes = Fa
     client = session.client()
     confirm(f"Detach {resource}? Jobs and flows can no longer ask for it.", yes=yes)
     client.compute.detach(resource)
-    session.out.json({"detached": resource}) if session.out.is_json else session.out.done(f"{resource} is detached.")
+    session.out.done(f"{resource} is detached.", as_json={"detached": resource})
 
 
 @app.command("set-template")
@@ -279,7 +279,7 @@ def delete_template(context: typer.Context, name: TemplateName, *, yes: Yes = Fa
     client = session.client()
     confirm(f"Delete the template {name}?", yes=yes)
     client.compute.delete_template(name)
-    session.out.json({"deleted": name}) if session.out.is_json else session.out.done(f"{name} is deleted.")
+    session.out.done(f"{name} is deleted.", as_json={"deleted": name})
 
 
 @app.command("add-template")
@@ -314,10 +314,7 @@ def add_template(  # noqa: PLR0917 (each is an option of the command line)
             "image_pull_secrets": image_pull_secrets or [],
         },
     )
-    if session.out.is_json:
-        session.out.json(template.to_json())
-        return
-    session.out.done(f"Jobs can ask for {template.full_name} from now on.")
+    session.out.done(f"Jobs can ask for {template.full_name} from now on.", as_json=template)
 
 
 @app.command("sites")

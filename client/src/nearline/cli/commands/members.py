@@ -54,5 +54,4 @@ def remove_member(context: typer.Context, username: Person, project: Project = N
     project, client = session.project(project), session.client()
     confirm(f"Remove {username} from {project}?", yes=yes)
     client.members.remove(project, username)
-    done = {"removed": username, "project": project}
-    session.out.json(done) if session.out.is_json else session.out.done(f"{username} is no member of {project} now.")
+    session.out.done(f"{username} is no member of {project} now.", as_json={"removed": username, "project": project})

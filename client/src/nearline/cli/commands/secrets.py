@@ -44,5 +44,4 @@ def delete_secret(context: typer.Context, name: Name, project: Project = None, *
     project, client = session.project(project), session.client()
     confirm(f"Delete the secret {name} of {project}?", yes=yes)
     client.secrets.delete(project, name)
-    done = {"deleted": name, "project": project}
-    session.out.json(done) if session.out.is_json else session.out.done(f"{project} has no secret {name} now.")
+    session.out.done(f"{project} has no secret {name} now.", as_json={"deleted": name, "project": project})

@@ -54,7 +54,7 @@ def revoke_token(
     client = session.client()
     confirm(f"Revoke the token {token_id}? Whatever uses it stops working.", yes=yes)
     client.tokens.revoke(token_id)
-    session.out.json({"revoked": token_id}) if session.out.is_json else session.out.done(f"Revoked {token_id}.")
+    session.out.done(f"Revoked {token_id}.", as_json={"revoked": token_id})
 
 
 def _end(moment: datetime | None) -> str:

@@ -84,5 +84,4 @@ def sign_out_user(
     """End every session of a person; your own without being an admin."""
     session = session_of(context)
     session.client().users.sign_out(username, revoke_tokens=tokens)
-    done = {"signed_out": username}
-    session.out.json(done) if session.out.is_json else session.out.done(f"{username} is signed out everywhere.")
+    session.out.done(f"{username} is signed out everywhere.", as_json={"signed_out": username})
