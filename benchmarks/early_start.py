@@ -185,9 +185,9 @@ def _attach_cluster(stack: ExitStack, product: Product, cluster: Cluster, base: 
     stack.callback(provisioner.stop)
     options = ["--storage-class", STORAGE_CLASS, "--cache-size", "20GB"]
     options += ["--set", "cache_sharing=pool"] if SITE == "pool" else []
-    attach(product, cluster, base, "lab", agent_image.AGENT_IMAGE, *options)
-    _make_template(product, "lab")
-    return Place("lab.learning", options=("--image", agent_image.LEARNING_IMAGE))
+    attach(product, cluster, base, "cluster", agent_image.AGENT_IMAGE, *options)
+    _make_template(product, "cluster")
+    return Place("cluster.learning", options=("--image", agent_image.LEARNING_IMAGE))
 
 
 def _make_template(product: Product, resource: str) -> None:

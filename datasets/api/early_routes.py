@@ -34,6 +34,7 @@ class EarlyCopyOut(Schema):
 
     commit: schemas.CommitOut
     is_complete: bool = Field(description="Whether all its files are in place.")
+    error: str = Field(description="Why it could not be filled; empty: it was, or is being filled.")
 
 
 class NextPacksIn(BodySchema):
@@ -44,9 +45,11 @@ class NextPacksIn(BodySchema):
 
 @router.get("/copy/early", response=EarlyCopyOut, operation_id="cache_get_early_copy")
 def get_early_copy(request: EarlyRequest) -> EarlyCopyOut:
-    """Return the commit that the calling job reads, and whether its copy is complete."""
-    commit = schemas.CommitOut.of(CommitView(request.copy.commit, (), (), ()))
-    return EarlyCopyOut(commit=commit, is_complete=request.copy.state == CacheState.READY)
+    """Return the commit that the calling job reads, and whether its copy is complete, or why it cannot be."""
+    copy = request.copy
+    commit = schemas.CommitOut.of(CommitView(copy.commit, (), (), ()))
+    error = (copy.error or "It could not be cached.") if copy.state == CacheState.FAILED else ""
+    return EarlyCopyOut(commit=commit, is_complete=copy.state == CacheState.READY, error=error)
 
 
 @router.post("/copy/early/downloads", response=schemas.DownloadsOut, operation_id="cache_sign_early_downloads")

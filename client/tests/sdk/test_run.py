@@ -7,6 +7,8 @@ import sys
 import pytest
 
 import nearline
+from client.tests.loopback import Answer, serve
+from nearline.errors import Failed
 
 
 @pytest.fixture
@@ -123,6 +125,35 @@ def test_a_job_finds_what_it_was_given(job):
     assert nearline.data("digits") == job / "data" / "digits"
     assert nearline.input("prepare") == job / "input" / "prepare"
     assert nearline.output() == job / "output"
+
+
+@pytest.fixture
+def read_early(monkeypatch):
+    """Have a job read `digits` early: what the platform says of its copy, one after the other; return the questions."""
+    answers = []
+    with serve(lambda _: Answer(body=json.dumps(answers.pop(0)).encode())) as platform:
+        given = {"url": platform.url, "tokens": {"digits": "secret"}}
+        monkeypatch.setenv("NEARLINE_EARLY_DATA", json.dumps(given))
+
+        def tell(*copies):
+            answers.extend({"is_complete": False, "error": "", **copy} for copy in copies)
+            return platform.requests
+
+        yield tell
+
+
+def test_what_a_job_reads_early_is_waited_for(job, read_early):
+    asked = read_early({}, {}, {"is_complete": True})
+
+    assert nearline.data("digits") == job / "data" / "digits"
+    assert [request.target for request in asked] == ["/api/v1/copy/early"] * 3
+
+
+def test_what_a_job_reads_early_and_cannot_be_brought_is_told(job, read_early):
+    read_early({}, {"error": "The site is full."})
+
+    with pytest.raises(Failed, match=r"The cached copy is not complete: The site is full\."):
+        nearline.data("digits")
 
 
 def test_what_is_missing_is_named_with_what_is_there(job):

@@ -170,13 +170,30 @@ def test_its_token_reads_the_commit_and_says_what_is_wanted_next(member, project
     assert ask(token, "POST", "/wanted", {"packs": [pack]}).status == 204
 
     copy.refresh_from_db()
-    assert (told.body["commit"]["root"], told.body["commit"]["files"], told.body["is_complete"]) == (
+    assert (
+        told.body["commit"]["root"],
+        told.body["commit"]["files"],
+        told.body["is_complete"],
+        told.body["error"],
+    ) == (
         commit.root,
         2,
         False,
+        "",
     )
     assert signed.body["items"][0]["request"]["url"].startswith("/store/")
     assert copy.next_packs == [pack]
+
+
+def test_of_a_copy_that_has_failed_a_job_is_told_why_and_reads_on_from_the_store(member, project, template, commit):
+    submit(member, project)
+    CachedCommit.objects.update(state=CacheState.FAILED, error="The site is full.")
+    token = caches_reads.sign_reader(CachedCommit.objects.get().pk)
+
+    told = ask(token, "GET")
+    signed = ask(token, "POST", "/downloads", {"objects": [{"kind": "root", "id": commit.root}]})
+
+    assert (told.body["is_complete"], told.body["error"], signed.status) == (False, "The site is full.", 200)
 
 
 def test_a_token_is_good_for_nothing_once_no_job_holds_the_copy(member, project, template, commit):

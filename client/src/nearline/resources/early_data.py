@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearline._http import Http
-from nearline.errors import InvalidRequest
+from nearline.errors import Failed, InvalidRequest
 from nearline.models import Commit
 from nearline.reading.blobs import BlobReader, Reader
 from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, CommitFiles
@@ -32,8 +32,12 @@ class EarlyRoutes(StorageRoutes):
         return Commit.read(self._api.get("/copy/early")["commit"])
 
     def is_complete(self) -> bool:
-        """Return whether all files of the copy are in place."""
-        return bool(self._api.get("/copy/early")["is_complete"])
+        """Return whether all files of the copy are in place. Raises Failed where it could not be completed."""
+        copy = self._api.get("/copy/early")
+        if error := copy.get("error"):  # platforms of before do not say it
+            hint = "Read the files by nearline.open_data, which takes what is missing from the store."
+            raise Failed(f"The cached copy is not complete: {error}", code="client.copy_failed", hint=hint)
+        return bool(copy["is_complete"])
 
     def want(self, packs: Sequence[str]) -> None:
         """Have these packs fetched before others."""
@@ -66,7 +70,7 @@ class EarlyData:
         return EarlyRoutes(Http(given["url"], token))
 
     def wait(self) -> None:
-        """Return when all files are there."""
+        """Return when all files are there. Raises Failed where they do not come."""
         routes, began = self(), time.monotonic()
         while not routes.is_complete():
             waited_s = time.monotonic() - began

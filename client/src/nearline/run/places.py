@@ -23,7 +23,7 @@ def parameters() -> dict[str, Any]:
 def data(name: str) -> Path:
     """Return the folder of a dataset that the step asked for. Raises FileNotFoundError.
 
-    In a job that reads it early, wait until all files are there.
+    In a job that reads it early, wait until all files are there; raises Failed where they could not be brought.
     """
     folder = _data_folder(name)
     if name in json.loads(os.environ.get(_EARLY) or "{}").get("tokens", {}):
