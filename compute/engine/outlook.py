@@ -175,17 +175,20 @@ def _why(outlook: Outlook, now: datetime) -> str:
     own = outlook.asked
     words = {
         "asked": _amount(outlook.asked_milli, own.resource if own is not None else _GPU),
-        "own": _own(own) if own is not None else "",
+        "own": _own(own, outlook.asked_milli) if own is not None else "",
         "project": own.project if own is not None else "its project",
         "held": _held_by(outlook, now),
     }
     return _WHY[outlook.wait_class].format(**words)
 
 
-def _own(own: HeldShare) -> str:
+def _own(own: HeldShare, asked: int) -> str:
     quota = "" if own.quota is None else f" of its quota of {_number(own.quota, own.resource)}"
     fair = f", its fair share is {_number(own.fair, own.resource)}" if own.quota is None or own.fair > own.quota else ""
-    return f" ({own.project} holds {_amount(own.held, own.resource)}{quota}{fair})"
+    # One that holds less than its share goes beyond it by this job alone.
+    is_below = own.quota is not None and own.held < max(own.quota, own.fair)
+    then = f", with this job {_number(own.held + asked, own.resource)}" if is_below else ""
+    return f" ({own.project} holds {_amount(own.held, own.resource)}{quota}{fair}{then})"
 
 
 def _held_by(outlook: Outlook, now: datetime) -> str:

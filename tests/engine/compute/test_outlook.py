@@ -1,5 +1,6 @@
 """The sentence of an outlook: every number in it is what it says, and every name stays as its owner wrote it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -90,6 +91,11 @@ def test_no_name_begins_a_sentence_so_that_it_stays_as_it_was_written():
     assert sentence("over_share", 2, holder(2)) == (
         "This job is beyond the share of its project (team-a holds 6 GPUs of its quota of 4) "
         "and waits for 2 GPUs that team-b (gang) holds by right until about 14:00 UTC"
+    )
+    below = replace(OWN, held=2500)
+    outlook = Outlook("over_share", NOW, AT_TWO, AT_TWO, 1, [], below, 2 * ONE_GPU, [], [], [], 0)
+    assert in_words(outlook, now=NOW).text.startswith(
+        "This job is beyond the share of its project (team-a holds 2.5 GPUs of its quota of 4, with this job 4.5) and waits"
     )
     assert sentence("starved", 2, holder(2)) == (
         "This job waits for 2 GPUs that team-b (gang) holds by right until about 14:00 UTC, "
