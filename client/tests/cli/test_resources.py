@@ -115,3 +115,16 @@ def test_a_resource_is_detached(cli, server):
     server.on("DELETE", "/compute/resources/dgx", None)
 
     assert cli("compute", "detach", "dgx", "--yes").stderr == "✔ dgx is detached.\n"
+
+
+def test_before_a_resource_is_detached_it_is_told_what_is_lost(cli, server):
+    server.on("GET", "/compute/templates", page(TEMPLATE, TEMPLATE | {"resource": "lab"}))
+
+    refused = cli("compute", "detach", "dgx")
+
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        "✗ Detach dgx? Jobs and flows can no longer ask for it, nor for its templates dgx.big. What is cached stays on "
+        "its site until it is evicted. Attaching it again needs its credentials again."
+    )
+    assert [method for method, *_ in server.asked] == ["GET"]

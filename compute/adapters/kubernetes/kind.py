@@ -34,7 +34,10 @@ _MOST_GRACE_MINUTES = 24 * 60
 
 
 def _name(label: str, **options: Any) -> forms.RegexField:
-    return forms.RegexField(rf"^{_NAME}$", max_length=63, required=False, label=label, **options)
+    invalid = "Lower-case letters, digits, dashes and dots, with a letter or a digit at both ends."
+    return forms.RegexField(
+        rf"^{_NAME}$", max_length=63, required=False, label=label, error_messages={"invalid": invalid}, **options
+    )
 
 
 class KubernetesForm(ConfigForm):
@@ -125,11 +128,14 @@ class KubernetesForm(ConfigForm):
 
     def clean_node_selector(self) -> dict[str, str]:
         """Return labels and their values."""
-        return {match[1]: match[2] for match in self._read_items("node_selector", _LABEL.fullmatch)}
+        return {match[1]: match[2] for match in self._read_items("node_selector", _LABEL.fullmatch, "pool=train")}
 
     def clean_tolerations(self) -> list[dict[str, str]]:
         """Return tolerations as a pod has them."""
-        return [toleration.to_json() for toleration in self._read_items("tolerations", parse_toleration)]
+        return [
+            toleration.to_json()
+            for toleration in self._read_items("tolerations", parse_toleration, "gpu=only:NoSchedule")
+        ]
 
     def read_config(self, name: str) -> Config:  # noqa: ARG002
         """Return what is given, without what is secret."""
@@ -137,12 +143,12 @@ class KubernetesForm(ConfigForm):
         config["image_pull_secrets"] = _items(self.cleaned_data.get("image_pull_secrets", ""))
         return config
 
-    def _read_items(self, field: str, read: Callable[[str], T | None]) -> list[T]:
+    def _read_items(self, field: str, read: Callable[[str], T | None], example: str) -> list[T]:
         items = []
         for item in _items(self.cleaned_data[field]):
             value = read(item)
             if value is None:
-                raise forms.ValidationError(f"'{item}' cannot be read.")
+                raise forms.ValidationError(f"'{item}' cannot be read. Write it like {example}.")
             items.append(value)
         return items
 

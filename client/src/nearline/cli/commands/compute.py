@@ -234,7 +234,14 @@ def detach_resource(context: typer.Context, resource: Attached, *, yes: Yes = Fa
     """
     session = session_of(context)
     client = session.client()
-    confirm(f"Detach {resource}? Jobs and flows can no longer ask for it.", yes=yes)
+    if not yes:
+        templates = ", ".join(each.full_name for each in client.compute.list_templates() if each.resource == resource)
+        lost = f", nor for its templates {templates}" if templates else ""
+        question = (
+            f"Detach {resource}? Jobs and flows can no longer ask for it{lost}. What is cached stays on its site until "
+            "it is evicted. Attaching it again needs its credentials again."
+        )
+        confirm(question, yes=yes)
     client.compute.detach(resource)
     session.out.done(f"{resource} is detached.", as_json={"detached": resource})
 
