@@ -116,4 +116,4 @@ class SecretNotFound(NotFound):
     """The project has no secret of that name."""
 
     code = "accounts.secret_not_found"
-    hint = "Set it on the project's settings page, or by `nearline secret set NAME`."
+    hint = "Look it up with `nearline secret list`. An admin of the project sets one by `nearline secret set NAME`."

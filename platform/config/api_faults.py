@@ -37,6 +37,8 @@ _WORDS: Mapping[str, str] = {
 def describe_fault(kind: str, message: str, context: Mapping[str, Any]) -> str:
     """Return what is wrong with a field, to stand after its name. What has no words here keeps those of Pydantic."""
     words = _WORDS.get(kind)
+    if context.get("min_length") == 1:
+        return "is empty"
     if words is None:
         return f"is refused: {message.removeprefix('Value error, ').removesuffix('.')}"
     return words.format(**context)

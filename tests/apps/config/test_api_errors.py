@@ -102,6 +102,7 @@ def test_a_body_that_is_no_object_is_named_as_the_body(member):
         ("compute/jobs", {"project": "a", "replicas": 0}, "replicas has to be at least 1"),
         ("compute/jobs", {"project": "a", "replicas": "two"}, "replicas has to be a whole number"),
         ("tokens", {"name": 1}, "name has to be a text"),
+        ("tokens", {"name": ""}, "name is empty"),
         ("flows/validate", {"project": "a", "text": "", "format": "xml"}, "format has to be 'yaml' or 'json'"),
         (
             "compute/jobs",
