@@ -97,6 +97,15 @@ def test_a_job_with_history_says_how_far_it_is(browser, project, template, drive
     assert "from 1 earlier like it" in page
 
 
+def test_a_job_without_a_command_says_that_its_image_decides(browser, project, template):
+    make.submit(project, template, "train", command="")
+
+    page = shown(browser, "/jobs/train/")
+
+    assert "What its image starts by itself." in page
+    assert '<pre class="code" tabindex="0"></pre>' not in page
+
+
 def test_a_job_without_history_says_so(browser, project, template, resource):
     Resource.objects.filter(pk=resource.pk).update(kind="local", is_simulated=False)
     [job] = make.submit(project, template, "first")
