@@ -245,8 +245,9 @@ class CacheSiteDriver(Protocol):
         """Bring a copy as far as this call gets it, and return how far it is.
 
         It is cloned from `base` and `donor` as far as they have its files; the store gives the rest. Once it is ready,
-        it is complete, verified, read-only and visible at its location; until then nobody sees it. A site that does not
-        work alone returns only when it is ready. Raises StagingLost, CacheSiteFull and what `fetch` raises.
+        it is complete, verified, read-only and visible at its location. Until then only jobs that start early see it,
+        each file whole. A site that does not work alone returns only when it is ready. Raises StagingLost,
+        CacheSiteFull and what `fetch` raises.
         """
 
     def delete(
