@@ -98,7 +98,7 @@ def test_a_job_with_history_says_how_far_it_is(browser, project, template, drive
 
 
 def test_a_job_without_a_command_says_that_its_image_decides(browser, project, template):
-    make.submit(project, template, "train", command="")
+    make.submit(project, template, "train", command="", image="python")
 
     page = shown(browser, "/jobs/train/")
 
