@@ -18,6 +18,7 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import Permission, require
+from accounts.services import secrets
 from compute import permissions, signals
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, is_safe_name
 from compute.engine.mounts import Mount, Tree, source_from_json
@@ -120,8 +121,8 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
     """Queue a job and return it.
 
     Its datasets are requested where they are not ready, and it waits for them. Raises TemplateNotFound,
-    ResourceUnconfined, NoResourceFits, InvalidJobSpec, JobNameTaken, CodeNotFound, and what `caches.request_nearest`
-    raises.
+    ResourceUnconfined, NoResourceFits, InvalidJobSpec, JobNameTaken, CodeNotFound, SecretNotFound, and what
+    `caches.request_nearest` raises.
     """
     require_submit(actor=actor, project=project)
     submission = _with_jupyter(submission)
@@ -136,6 +137,7 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
         raise InvalidJobSpec(fault)
     if submission.idle_limit_s is not None and (fault := bounds.idle_limit_fault(submission.idle_limit_s)):
         raise InvalidJobSpec(fault)
+    secrets.require_present(project_id=project.pk, names=submission.secrets)
     own_name = _find_free_name(name)
     datasets = find_datasets(actor=actor, template=template, submission=submission)
     code = _find_code(project, submission.code)

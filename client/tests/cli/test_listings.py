@@ -140,7 +140,7 @@ def test_compute_says_on_which_host_a_machine_is_and_that_it_is_away(cli, server
 
 def test_cached_commits_are_listed_with_the_room_of_their_site(cli, server):
     site = {"name": "local", "capacity_bytes": 10**9, "committed_bytes": 1500, "used_bytes": 1500, "free_bytes": 10**9}
-    hydrating = cached(state="hydrating", percent=40, path=None)
+    hydrating = cached(state="hydrating", percent=40, path=None, waits_for="the claim: quota exceeded")
     server.on("GET", "/cache/commits", page(cached(pinned=True), hydrating))
     server.on("GET", "/cache/sites", page(site))
 
@@ -152,7 +152,10 @@ def test_cached_commits_are_listed_with_the_room_of_their_site(cli, server):
     ]
     assert "40 %" in done.stdout
     assert "pinned" in done.stdout
-    assert done.stderr == "local: 1.5 kB committed, 1.0 GB free of 1.0 GB\n"
+    assert done.stderr == (
+        "team/digits@abababab does not get on at local: it waits for the claim: quota exceeded\n"
+        "local: 1.5 kB committed, 1.0 GB free of 1.0 GB\n"
+    )
     assert json.loads(cli("cache", "list", "--json").stdout)["items"] == [cached(pinned=True), hydrating]
 
 

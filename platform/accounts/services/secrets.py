@@ -15,6 +15,8 @@ from core import clock, encryption
 from core.errors import InvalidInput
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+# Those of the platform go first anyway, and with these programs find neither themselves nor their libraries.
+_TAKEN = re.compile(r"NEARLINE_.*|PATH|LD_.*")
 
 
 @transaction.atomic
@@ -26,6 +28,8 @@ def set_secret(*, actor: Actor, project: Project, name: str, value: str) -> Secr
     require(actor, permissions.MANAGE_SECRETS, project.id)
     if not _NAME.fullmatch(name):
         raise InvalidSecretName(f"'{name}' cannot be the name of an environment variable.")
+    if _TAKEN.fullmatch(name):
+        raise InvalidSecretName(f"'{name}' is a variable that jobs have already.", hint="Give the secret another name.")
     if "\0" in value:
         raise InvalidInput("The value holds a NUL byte, which no environment variable can.")
     ciphertext = encryption.encrypt(value)
@@ -66,6 +70,13 @@ def require_use(*, actor: Actor, project_id: str, names: Collection[str]) -> Non
         require(actor, replace(permissions.USE_SECRETS, level=lowest.level), project_id)
 
 
+def require_present(*, project_id: str, names: Collection[str]) -> None:
+    """Raise SecretNotFound naming the secrets that the project does not have."""
+    if names:
+        present = Secret.objects.filter(project=project_id, name__in=names).values_list("name", flat=True)
+        _refuse_missing(set(names) - set(present))
+
+
 def reveal_secrets(
     *, project_id: str, names: Collection[str], used_by: models.Model, on_behalf_of: str
 ) -> Mapping[str, str]:
@@ -74,9 +85,7 @@ def reveal_secrets(
     Raises SecretNotFound naming the missing.
     """
     values = find_values(project_id=project_id, names=names) if names else {}
-    missing = sorted(set(names) - set(values))
-    if missing:
-        raise SecretNotFound(f"The project has no secret called {', '.join(missing)}.", missing=missing)
+    _refuse_missing(set(names) - set(values))
     if values:
         user = Actor.system(f"starts a job of {on_behalf_of}")
         audit.record(user, "accounts.use_secrets", used_by, project_id=project_id, names=sorted(values))
@@ -87,3 +96,9 @@ def find_values(*, project_id: str, names: Collection[str]) -> Mapping[str, str]
     """Return the values of those secrets that exist, for the platform alone: to mask them in what a job left."""
     rows = Secret.objects.filter(project_id=project_id, name__in=names)
     return {row.name: encryption.decrypt(bytes(row.ciphertext), f"The secret {row.name}") for row in rows}
+
+
+def _refuse_missing(names: Collection[str]) -> None:
+    if names:
+        missing = sorted(names)
+        raise SecretNotFound(f"The project has no secret called {', '.join(missing)}.", missing=missing)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from accounts.errors import InvalidSecretName, SecretNotFound
 from accounts.services import secrets
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
@@ -174,6 +175,19 @@ def test_a_size_that_makes_no_sense_is_refused(member, project, lab, wanted):
     with pytest.raises(InvalidJobSpec):
         submit(member, project, **wanted)
     assert not Job.objects.exists()
+
+
+def test_a_secret_that_the_project_does_not_have_is_refused_at_once(member, project, lab):
+    with pytest.raises(SecretNotFound, match="The project has no secret called TOKEN"):
+        submit(member, project, secrets=["TOKEN"])
+
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "NEARLINE_TOKEN"])
+def test_no_secret_takes_the_name_of_a_variable_that_jobs_have(site_admin, project, name):
+    with pytest.raises(InvalidSecretName, match="is a variable that jobs have already"):
+        secrets.set_secret(actor=site_admin, project=project, name=name, value="hidden")
 
 
 def test_it_has_its_variables_and_the_secrets_that_it_names(member, site_admin, project, lab):

@@ -44,6 +44,10 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
     columns = ("COMMIT", "SITE", "STATE", "SIZE", "LAST USED", "GOES")
     session.out.table(cached, columns, rows, empty="Nothing is cached.")
     if not session.out.is_json and not session.out.is_quiet:
+        for item in cached:
+            if waits_for := item.raw.get("waits_for"):
+                name = f"{item.dataset}@{item.commit[:8]}"
+                session.out.note(f"{name} does not get on at {item.site}: it waits for {printable(waits_for)}")
         for place in client.caches.list_sites():
             if site in (None, place.name):
                 name = f"{place.name} (simulated)" if place.is_simulated else place.name
