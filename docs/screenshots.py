@@ -87,7 +87,7 @@ def _pages(product: Product) -> dict[str, str]:
         "experiments": "/experiments/?project=demo",
         "job": f"/jobs/{WAITS}/",
         "cache": "/cache/",
-        "quotas": "/quotas/",
+        "quotas": "/quotas/?project=",
     }
 
 
