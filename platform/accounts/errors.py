@@ -80,7 +80,7 @@ class InvalidSecretName(InvalidInput):
     """A name cannot be that of an environment variable."""
 
     code = "accounts.invalid_secret_name"
-    hint = "Use up to 100 letters, digits and underscores, not starting with a digit."
+    hint = "Use up to 100 letters, digits and underscores, not starting with a digit: no name that jobs have already."
 
 
 class PersonDisabled(PlatformError):
@@ -116,4 +116,4 @@ class SecretNotFound(NotFound):
     """The project has no secret of that name."""
 
     code = "accounts.secret_not_found"
-    hint = "Look it up with `nearline secret list`. An admin of the project sets one by `nearline secret set NAME`."
+    hint = "An admin of the project sees and sets them on its settings page, or by `nearline secret`."

@@ -251,6 +251,8 @@ POST   /settings/projects/                                  login      403    40
 POST   /settings/projects/{name}/roles/                     login      404    403    403   302  302
 POST   /settings/projects/{name}/remove/                    login      404    403    403   302  302
 POST   /settings/projects/{name}/secrets/                   login      404    403    403   302  302
+POST   /settings/projects/{name}/secrets/set/               login      404    403    403   302  302
+POST   /settings/projects/{name}/secrets/{secret}/delete/   login      404    403    403   302  302
 GET    /settings/projects/{name}/delete/                    login      404    403    403   200  200
 POST   /settings/projects/{name}/delete/                    login      404    403    403   302  302
 GET    /settings/deleted-projects/                          login      200    200    200   200  200
@@ -609,6 +611,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /settings/projects/": {"name": "team-b"},
         "POST /settings/projects/{name}/roles/": {"username": "newcomer", "role": "viewer"},
         "POST /settings/projects/{name}/secrets/": {"secret_users": "admin"},
+        "POST /settings/projects/{name}/secrets/set/": {"name": "HF_TOKEN", "value": "hidden"},
         "POST /settings/projects/{name}/remove/": {"username": "viewer"},
         "POST /settings/projects/{name}/delete/": {"confirmed": "team-a"},
         "POST /datasets/new/": {"project": "team-a", "name": "more"},

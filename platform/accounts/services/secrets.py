@@ -29,7 +29,7 @@ def set_secret(*, actor: Actor, project: Project, name: str, value: str) -> Secr
     if not _NAME.fullmatch(name):
         raise InvalidSecretName(f"'{name}' cannot be the name of an environment variable.")
     if _TAKEN.fullmatch(name):
-        raise InvalidSecretName(f"'{name}' is a variable that jobs have already.", hint="Give the secret another name.")
+        raise InvalidSecretName(f"'{name}' is a variable that jobs have already.")
     if "\0" in value:
         raise InvalidInput("The value holds a NUL byte, which no environment variable can.")
     ciphertext = encryption.encrypt(value)

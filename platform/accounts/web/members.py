@@ -8,8 +8,9 @@ from django.views.decorators.http import require_POST
 
 from accounts import selectors
 from accounts.permissions import Level, Role
-from accounts.services import projects, secrets
+from accounts.services import projects
 from accounts.web.requests import PageRequest, text
+from accounts.web.secrets import SecretForm, SecretUsersForm
 
 _ROLES = [(role.value, role.value) for role in Role]
 
@@ -19,15 +20,6 @@ class MemberForm(forms.Form):
 
     username = forms.CharField(max_length=63, label="Name")
     role = forms.ChoiceField(choices=_ROLES, initial=Role.MEMBER)
-
-
-class SecretUsersForm(forms.Form):
-    """Who may use the secrets."""
-
-    secret_users = forms.ChoiceField(
-        label="May start flows that use the secrets",
-        choices=[(Role.MEMBER.value, "members and admins"), (Role.ADMIN.value, "admins only")],
-    )
 
 
 class ProjectForm(forms.Form):
@@ -59,10 +51,15 @@ def members_page(request: PageRequest) -> HttpResponse:
             "project_name": project.name,
             "members": members,
             "last_admin": admins[0] if len(admins) == 1 else None,
-            "may_manage": request.actor.level_in(project.id) == Level.ADMIN,
-            "form": MemberForm(),
-            "secret_users_form": SecretUsersForm(initial={"secret_users": project.secret_users}),
         }
+        if request.actor.level_in(project.id) == Level.ADMIN:
+            context |= {
+                "may_manage": True,
+                "form": MemberForm(),
+                "secrets": selectors.list_secrets(actor=request.actor, project=project),
+                "secret_form": SecretForm(auto_id="secret-%s"),
+                "secret_users_form": SecretUsersForm(initial={"secret_users": project.secret_users}),
+            }
     return render(request, "accounts/members.html", context)
 
 
@@ -97,19 +94,6 @@ def remove(request: PageRequest, name: str) -> HttpResponse:
     username = request.POST.get("username", "")
     projects.remove_member(actor=request.actor, project=project, username=username)
     messages.success(request, f"{username} is no longer a member of {name}.")
-    return _to_members(name)
-
-
-@require_POST
-def set_secret_users(request: PageRequest, name: str) -> HttpResponse:
-    """Choose who may start what uses the project's secrets."""
-    form = SecretUsersForm(request.POST)
-    project = selectors.get_project(actor=request.actor, name=name)
-    if form.is_valid():
-        role = Role(form.cleaned_data["secret_users"])
-        secrets.set_secret_users(actor=request.actor, project=project, role=role)
-        who = "Members and admins" if role == Role.MEMBER else "Only admins"
-        messages.success(request, f"{who} may start what uses the secrets of {name}.")
     return _to_members(name)
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from accounts.web import audit_log, deletions, members, people, profile, sign_in, tokens
+from accounts.web import audit_log, deletions, members, people, profile, secrets, sign_in, tokens
 
 app_name = "accounts"
 urlpatterns = [
@@ -14,7 +14,9 @@ urlpatterns = [
     path("settings/projects/", members.create_project, name="create_project"),
     path("settings/projects/<str:name>/roles/", members.set_role, name="set_role"),
     path("settings/projects/<str:name>/remove/", members.remove, name="remove_member"),
-    path("settings/projects/<str:name>/secrets/", members.set_secret_users, name="set_secret_users"),
+    path("settings/projects/<str:name>/secrets/", secrets.set_secret_users, name="set_secret_users"),
+    path("settings/projects/<str:name>/secrets/set/", secrets.set_secret, name="set_secret"),
+    path("settings/projects/<str:name>/secrets/<str:secret>/delete/", secrets.delete_secret, name="delete_secret"),
     path("settings/projects/<str:name>/delete/", deletions.delete_page, name="delete_project"),
     path("settings/deleted-projects/", deletions.deleted_page, name="deleted_projects"),
     path("settings/deleted-projects/<str:name>/restore/", deletions.restore, name="restore_project"),

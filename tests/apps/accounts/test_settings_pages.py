@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
-from accounts.models import AuditEntry, Membership, User
-from accounts.services import projects
+from accounts.models import AuditEntry, Membership, Secret, User
+from accounts.services import projects, secrets
 from config.env import ProjectCreators
 from tests.factories.browsers import browser_of
 
@@ -66,6 +66,39 @@ def test_a_name_that_is_taken_is_said_beside_the_field(site_admin, member):
     answer = browser_of(site_admin).post("/settings/people/new/", {"username": "member"})
 
     assert "There is a person called &#x27;member&#x27; already." in answer.content.decode()
+
+
+def test_a_secret_is_set_replaced_and_deleted_and_its_value_never_shown(make_actor, project):
+    admin = make_actor("admin")
+    browser = browser_of(admin)
+
+    for value in ("hush-1", "  hush-2\t "):
+        browser.post("/settings/projects/team-a/secrets/set/", {"name": "HF_TOKEN", "value": value})
+    page = browser.get("/settings/members/?project=team-a").content.decode()
+    stored = secrets.find_values(project_id=project.pk, names=["HF_TOKEN"])
+    browser.post("/settings/projects/team-a/secrets/HF_TOKEN/delete/")
+
+    assert ">HF_TOKEN</td>" in page
+    assert "hush" not in page
+    assert stored == {"HF_TOKEN": "  hush-2\t "}
+    assert not Secret.objects.exists()
+
+
+def test_only_admins_of_the_project_see_its_secrets(member, project):
+    page = browser_of(member).get("/settings/members/?project=team-a").content.decode()
+
+    assert "ecret" not in page.partition("<main")[2]
+
+
+def test_a_name_that_no_secret_can_have_is_refused_in_words(make_actor, project):
+    browser = browser_of(make_actor("admin"))
+
+    empty = browser.post("/settings/projects/team-a/secrets/set/", {"name": "HF_TOKEN"}, follow=True)
+    taken = browser.post("/settings/projects/team-a/secrets/set/", {"name": "PATH", "value": "x"})
+
+    assert "Write the name of a variable and a value." in empty.content.decode()
+    assert "is a variable that jobs have already" in taken.content.decode()
+    assert not Secret.objects.exists()
 
 
 def test_the_last_admin_cannot_be_removed_nor_demoted(make_actor, project):
