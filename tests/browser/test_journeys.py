@@ -124,8 +124,9 @@ def test_a_token_is_shown_once_and_can_be_revoked(open_page, admin_state):
     page.get_by_label("What is it for?").fill(name)
     page.get_by_role("button", name="Make a token").click()
     expect(page.get_by_role("status")).to_contain_text("nl_")
-    page.goto("/settings/tokens/")
+    page.reload()
     expect(page.locator("main")).not_to_contain_text("nl_")
+    expect(page.get_by_role("row", name=re.compile(name))).to_have_count(1)
     page.get_by_role("row", name=re.compile(name)).get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
 

@@ -11,6 +11,7 @@ import { startMenus } from "./menus.ts";
 import { startPolling } from "./polling.ts";
 import { startNotes } from "./notes.ts";
 import { startSearch } from "./search.ts";
+import { startShownOnce } from "./shown_once.ts";
 import { SeriesChart } from "./series_chart.ts";
 import { startThemeSwitch } from "./theme_switch.ts";
 
@@ -23,6 +24,7 @@ startSearch();
 startNotes();
 startPolling();
 startLive();
+startShownOnce();
 customElements.define("log-view", LogView);
 customElements.define("series-chart", SeriesChart);
 
