@@ -10,6 +10,9 @@ import nearline
 from client.tests.loopback import Answer, serve
 from nearline.errors import Failed
 
+AWAY = None
+"""The platform ends the connection without an answer."""
+
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
@@ -131,12 +134,18 @@ def test_a_job_finds_what_it_was_given(job):
 def read_early(monkeypatch):
     """Have a job read `digits` early: what the platform says of its copy, one after the other; return the questions."""
     answers = []
-    with serve(lambda _: Answer(body=json.dumps(answers.pop(0)).encode())) as platform:
+
+    def answer(_):
+        if (copy := answers.pop(0)) is AWAY:
+            raise ConnectionAbortedError
+        return Answer(body=json.dumps(copy).encode())
+
+    with serve(answer) as platform:
         given = {"url": platform.url, "tokens": {"digits": "secret"}}
         monkeypatch.setenv("NEARLINE_EARLY_DATA", json.dumps(given))
 
         def tell(*copies):
-            answers.extend({"is_complete": False, "error": "", **copy} for copy in copies)
+            answers.extend({"is_complete": False, "error": "", **copy} if copy is not AWAY else AWAY for copy in copies)
             return platform.requests
 
         yield tell
@@ -147,6 +156,13 @@ def test_what_a_job_reads_early_is_waited_for(job, read_early):
 
     assert nearline.data("digits") == job / "data" / "digits"
     assert [request.target for request in asked] == ["/api/v1/copy/early"] * 3
+
+
+def test_a_platform_that_is_away_when_a_job_asks_first_is_waited_for(job, read_early):
+    asked = read_early(AWAY, AWAY, {"is_complete": True})
+
+    assert nearline.data("digits") == job / "data" / "digits"
+    assert len(asked) == 3
 
 
 def test_what_a_job_reads_early_and_cannot_be_brought_is_told(job, read_early):

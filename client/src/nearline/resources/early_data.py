@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +60,10 @@ class EarlyData:
     folder: Path
 
     def __call__(self) -> EarlyRoutes:
-        """Open a connection to the platform. Raises InvalidRequest in a job that does not read it early."""
+        """Open a connection to the platform, which is waited for where it is away: it gave the address itself.
+
+        Raises InvalidRequest in a job that does not read it early.
+        """
         given = json.loads(os.environ.get(VARIABLE) or "{}")
         token = given.get("tokens", {}).get(self.name)
         if token is None:
@@ -67,7 +71,7 @@ class EarlyData:
                 f"This job does not read '{self.name}' early.",
                 hint="Say `start: early` in its data, or read the files at nearline.data(NAME).",
             )
-        return EarlyRoutes(Http(given["url"], token))
+        return EarlyRoutes(Http(given["url"], token, max_first_attempts=sys.maxsize))
 
     def wait(self) -> None:
         """Return when all files are there. Raises Failed where they do not come."""
