@@ -15,7 +15,7 @@ from core import clock, encryption
 from core.errors import InvalidInput
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-# Those of the platform go first anyway, and with these programs find neither themselves nor their libraries.
+# Jobs have those of the platform whatever a secret says. By the others programs and libraries are found.
 _TAKEN = re.compile(r"NEARLINE_.*|PATH|LD_.*")
 
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 
 from accounts import selectors
 from accounts.services import deletions
-from accounts.web.requests import PageRequest, text
+from accounts.web.requests import PageRequest, text, to_members
 from core.errors import InvalidInput
 from core.pagination import paginate
 
@@ -42,7 +42,7 @@ def restore(request: PageRequest, name: str) -> HttpResponse:
     project = selectors.get_deleted(actor=request.actor, name=name)
     deletions.restore_project(actor=request.actor, project=project)
     messages.success(request, f"{name} is restored. Its commits can be cached again; what was stopped stays stopped.")
-    return redirect(f"/settings/members/?project={name}")
+    return to_members(name)
 
 
 @require_POST

@@ -3,13 +3,13 @@
 from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from accounts import selectors
 from accounts.permissions import Level, Role
 from accounts.services import projects
-from accounts.web.requests import PageRequest, text
+from accounts.web.requests import PageRequest, text, to_members
 from accounts.web.secrets import SecretForm, SecretUsersForm
 
 _ROLES = [(role.value, role.value) for role in Role]
@@ -70,7 +70,7 @@ def create_project(request: PageRequest) -> HttpResponse:
         actor=request.actor, name=request.POST.get("name", ""), description=request.POST.get("description", "")
     )
     messages.success(request, f"The project {project.name} exists, and you are its admin.")
-    return _to_members(project.name)
+    return to_members(project.name)
 
 
 @require_POST
@@ -84,7 +84,7 @@ def set_role(request: PageRequest, name: str) -> HttpResponse:
         messages.success(request, f"{username} is now {role} of {name}.")
     else:
         messages.error(request, "Write the person's name and choose a role.")
-    return _to_members(name)
+    return to_members(name)
 
 
 @require_POST
@@ -94,8 +94,4 @@ def remove(request: PageRequest, name: str) -> HttpResponse:
     username = request.POST.get("username", "")
     projects.remove_member(actor=request.actor, project=project, username=username)
     messages.success(request, f"{username} is no longer a member of {name}.")
-    return _to_members(name)
-
-
-def _to_members(project: str) -> HttpResponse:
-    return redirect(f"/settings/members/?project={project}")
+    return to_members(name)

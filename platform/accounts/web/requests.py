@@ -2,6 +2,8 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
@@ -18,6 +20,11 @@ class PageRequest(HttpRequest):
 def go_to(request: PageRequest, url: str) -> HttpResponse:
     """Lead the browser to another page, also where htmx would only replace a part of this one."""
     return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
+
+
+def to_members(project: str) -> HttpResponse:
+    """Lead the browser to the settings of a project."""
+    return redirect(f"{reverse('accounts:members')}?{urlencode({'project': project})}")
 
 
 def text(request: HttpRequest, name: str) -> str | None:

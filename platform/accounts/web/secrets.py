@@ -3,13 +3,12 @@
 from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from accounts import selectors
 from accounts.permissions import Role
 from accounts.services import secrets
-from accounts.web.requests import PageRequest
+from accounts.web.requests import PageRequest, to_members
 
 
 class SecretForm(forms.Form):
@@ -44,7 +43,7 @@ def set_secret(request: PageRequest, name: str) -> HttpResponse:
         messages.success(request, f"Jobs of {name} that name {secret.name} get its new value from their next start on.")
     else:
         messages.error(request, "Write the name of a variable and a value.")
-    return _to_members(name)
+    return to_members(name)
 
 
 @require_POST
@@ -53,7 +52,7 @@ def delete_secret(request: PageRequest, name: str, secret: str) -> HttpResponse:
     project = selectors.get_project(actor=request.actor, name=name)
     secrets.delete_secret(actor=request.actor, project=project, name=secret)
     messages.success(request, f"{secret} is deleted.")
-    return _to_members(name)
+    return to_members(name)
 
 
 @require_POST
@@ -66,8 +65,4 @@ def set_secret_users(request: PageRequest, name: str) -> HttpResponse:
         secrets.set_secret_users(actor=request.actor, project=project, role=role)
         who = "Members and admins" if role == Role.MEMBER else "Only admins"
         messages.success(request, f"{who} may start what uses the secrets of {name}.")
-    return _to_members(name)
-
-
-def _to_members(project: str) -> HttpResponse:
-    return redirect(f"/settings/members/?project={project}")
+    return to_members(name)
