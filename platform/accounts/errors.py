@@ -80,7 +80,7 @@ class InvalidSecretName(InvalidInput):
     """A name cannot be that of an environment variable."""
 
     code = "accounts.invalid_secret_name"
-    hint = "Use up to 100 letters, digits and underscores, not starting with a digit: no name that jobs have already."
+    hint = "Use up to 100 letters, digits and underscores, and no digit first. PATH, LD_* and NEARLINE_* are taken."
 
 
 class PersonDisabled(PlatformError):
