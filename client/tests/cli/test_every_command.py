@@ -5,10 +5,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 
 import pytest
 import typer
+from typer._click import Context
 from typer.testing import CliRunner
 
 from nearline.cli.main import app
@@ -66,6 +68,15 @@ def walk(command=None, path=()) -> Iterator[tuple[tuple[str, ...], object]]:
         yield from walk(command.get_command(None, name), (*path, name))
 
 
+@contextmanager
+def suppress_unless_named(value: str) -> Iterator[None]:
+    """Let a refusal pass that says which value it refuses; a library's own words do not."""
+    try:
+        yield
+    except typer.BadParameter as error:
+        assert f"'{value}' is not" in error.message  # noqa: PT017 (not every option refuses it)
+
+
 COMMANDS = {" ".join(path): command for path, command in walk()}
 
 
@@ -102,6 +113,34 @@ def test_every_option_and_argument_has_a_text_unless_it_is_there_for_compatibili
 def test_the_first_sentence_fits_into_a_listing(name):
     assert len(COMMANDS[name].help.split("\n")[0]) <= 100
     assert not COMMANDS[name].get_short_help_str(limit=66).endswith("...")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_value_that_an_option_cannot_have_is_repeated_in_the_error(name):
+    context = Context(COMMANDS[name])
+
+    for option in COMMANDS[name].get_params(context):
+        if not getattr(option, "is_flag", False):
+            with suppress_unless_named("-x"):
+                option.get_runtime_param().coerce(
+                    ["-x"] if option.multiple or option.nargs == -1 else "-x", param=option, ctx=context
+                )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--completions", "0"], "'--completions': '0' is not a whole number of at least 1."),
+        (["--completions", "many"], "'--completions': 'many' is not a whole number of at least 1."),
+        (["--port", "80", "--port", "70000"], "'--port': '70000' is not a whole number from 1 to 65535."),
+        (["--grace-period", "nan"], "'--grace-period': 'nan' is not a number of at least 0."),
+    ],
+)
+def test_a_number_out_of_bounds_is_refused_with_the_bounds(arguments, text):
+    done = CliRunner().invoke(app, ["job", "submit", *arguments, "--", "true"])
+
+    assert done.exit_code == 2
+    assert text in done.output
 
 
 @pytest.mark.parametrize(("status", "exit_code"), EXIT_CODES.items())

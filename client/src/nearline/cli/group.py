@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nearline.cli.errors import failure_of, report
-from nearline.cli.output import say
+from nearline.cli.output import printable, say
 from nearline.cli.session import session_of
 from nearline.errors import INTERRUPTED, NearlineError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _PATHS = (Path, list[Path])
+_NUMBERS = {int: "whole number", float: "number"}
 
 
 def _coerce(value: Any, *, param: Any, ctx: "Context") -> Any:
@@ -33,8 +34,25 @@ def _coerce(value: Any, *, param: Any, ctx: "Context") -> Any:
     try:
         return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
     except typer.BadParameter as error:
-        error.message = error.message.removeprefix("Value error, ")
+        error.message = _name_number(error, param) or error.message.removeprefix("Value error, ")
         raise
+
+
+def _name_number(error: typer.BadParameter, param: Any) -> str:
+    """Return which numbers a parameter takes, and what was given instead; empty where it takes no number."""
+    annotation, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
+    kind = next((word for type_, word in _NUMBERS.items() if type_ in (annotation, *get_args(annotation))), None)
+    given = getattr(error.__cause__, "errors", None)
+    if kind is None or given is None:
+        return ""
+    bounds = (
+        ""
+        if info.min is None
+        else f" of at least {info.min}"
+        if info.max is None
+        else f" from {info.min} to {info.max}"
+    )
+    return f"'{printable(str(given()[0]['input']))}' is not a {kind}{bounds}."
 
 
 class _QuickParameters:
