@@ -113,7 +113,9 @@ def report_of(pod: Json) -> JobReport:
     """Return what a pod says about its job."""
     main = container_of(pod, MAIN).get("state", {})
     ended, running = main.get("terminated"), main.get("running")
-    started_at = _time((ended or running or {}).get("startedAt"))
+    # A command that cannot be started is said to have begun in 1970.
+    has_begun = (ended or {}).get("reason") not in _NEVER_BEGAN
+    started_at = _time((ended or running or {}).get("startedAt")) if has_begun else None
     name, token = name_of(pod), str(_annotations(pod).get(TOKEN, ""))
     if not has_ended(pod):
         if not (running or ended):
@@ -128,7 +130,7 @@ def report_of(pod: Json) -> JobReport:
         state=ReportState.SUCCEEDED if cause is EndCause.EXITED and exit_code == 0 else ReportState.FAILED,
         exit_code=exit_code,
         cause=cause,
-        started_at=started_at or min(finished_at, _time(pod["metadata"]["creationTimestamp"]) or finished_at),
+        started_at=started_at,
         finished_at=finished_at,
         reason=reason,
     )

@@ -242,9 +242,20 @@ def test_each_way_to_end_has_its_own_cause_code_and_sentence(case):
     state, reason_code, sentence = explain_end(report)
 
     assert (report.state, report.cause, report.reason) == (ReportState.FAILED, cause, reason)
-    assert report.started_at <= report.finished_at
+    assert report.started_at is None or report.started_at <= report.finished_at
     assert (reason_code, bool(sentence)) == (ReasonCode(code), True)
     assert state is {"cancelled": JobState.CANCELLED, "node_lost": JobState.LOST}.get(code, JobState.FAILED)
+
+
+NEVER_BEGAN = {
+    "no image": make_pod("Failed", waits("ImagePullBackOff"), conditions=[condition("Ready", "False", at=FINISHED)]),
+    "no such program": make_pod("Failed", ended(128, reason="StartError", startedAt="1970-01-01T00:00:00Z")),
+}
+
+
+@pytest.mark.parametrize("case", NEVER_BEGAN)
+def test_a_job_whose_command_never_began_has_not_run(case):
+    assert states.report_of(NEVER_BEGAN[case]).started_at is None
 
 
 def test_a_job_that_had_stored_its_output_when_it_was_stopped_has_succeeded():
