@@ -119,7 +119,7 @@ def read_kubeconfig(text: str, context: str = "") -> Kubeconfig:
         namespace=_text(context_entry, "namespace"),
         ca=_pem(cluster, "certificate-authority-data"),
         tls_server_name=_text(cluster, "tls-server-name"),
-        token=_text(user, "token"),
+        token=_text(user, "token").strip(),
         client_certificate=_pem(user, "client-certificate-data"),
         client_key=_pem(user, "client-key-data"),
     )
@@ -148,8 +148,10 @@ def _check(config: Kubeconfig) -> None:
         raise _refusal(
             f"The user of the context '{config.context}' has neither a token nor a certificate with its key."
         )
+    if config.token.split() not in ([], [config.token]):
+        raise _refusal("The token holds a line break or a space.", "Write it on one line, without spaces.")
     if not (config.token.isascii() and config.token.isprintable()):
-        raise _refusal("The token holds signs that no token has.")
+        raise _refusal("The token holds signs that no token has.", "Copy it again, as the cluster prints it.")
 
 
 def _ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -50,6 +50,10 @@ def test_a_client_certificate_with_its_key_is_as_good_as_a_token():
     assert (read.client_certificate, read.client_key, read.token) == (PEM, PEM, "")
 
 
+def test_a_line_break_after_a_token_is_no_part_of_it():
+    assert read_kubeconfig(changed("user", "token", "secret-token\n")).token == "secret-token"
+
+
 def test_the_official_client_gets_inline_data_only():
     assert read_kubeconfig(json.dumps(CONFIG)).to_client_config() == {
         "current-context": "c",
@@ -69,7 +73,8 @@ def test_the_official_client_gets_inline_data_only():
         ("user", "client-certificate", "/etc/passwd", "'client-certificate', which names a file"),
         ("user", "password", "x", "'password', which signs in with a password"),
         ("user", "as", "root", "'as', which acts as somebody else"),
-        ("user", "token", "two\nlines", "The token holds signs"),
+        ("user", "token", "two\nlines", "The token holds a line break or a space. Write it on one line, without spaces."),
+        ("user", "token", "signs\x07", "The token holds signs that no token has. Copy it again"),
         ("user", "token", 7, "'token' of the kubeconfig is no text"),
         ("user", "token", "", "neither a token nor a certificate"),
         ("user", "client-key-data", "!", "is not Base64"),
