@@ -20,6 +20,8 @@ class SecretField(forms.CharField):
 
 
 class _SecretArea(forms.Textarea):
+    render_value = False  # as that of a PasswordInput: a page then says that the value has to be given again
+
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:  # noqa: ARG002
         """Leave the value out."""
         return super().get_context(name, None, attrs)

@@ -202,6 +202,18 @@ def test_credentials_that_do_not_work_are_refused_and_the_old_ones_stay(browser,
     assert key_of("vault-1") == {"key": "key-1"}
 
 
+@pytest.mark.parametrize(
+    ("address", "fields"),
+    [("/compute/attach/", {**VAULT, "name": "No name"}), ("/compute/vault-1/credentials/", {"key": "key-3"})],
+)
+def test_a_page_that_refuses_says_which_fields_it_did_not_keep(browser, vault, address, fields):
+    browser.post("/compute/attach/", VAULT)
+
+    pages = [browser.post(address, values).content.decode() for values in (fields, {**fields, "key": ""})]
+
+    assert [page.count("Give it again: it was not kept.") for page in pages] == [1, 0]
+
+
 def test_a_name_that_is_taken_while_a_resource_is_asked_is_refused_and_nothing_is_kept(browser, vault, folders):
     vault.meanwhile = lambda: Resource.objects.create(name="vault-1", kind="simulated")
 
