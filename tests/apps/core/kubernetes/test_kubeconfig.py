@@ -73,7 +73,7 @@ def test_the_official_client_gets_inline_data_only():
         ("user", "client-certificate", "/etc/passwd", "'client-certificate', which names a file"),
         ("user", "password", "x", "'password', which signs in with a password"),
         ("user", "as", "root", "'as', which acts as somebody else"),
-        ("user", "token", "two\nlines", "The token holds a line break or a space. Write it on one line, without spaces."),
+        ("user", "token", "two\nlines", "The token holds a line break or a space. Write it on one line"),
         ("user", "token", "signs\x07", "The token holds signs that no token has. Copy it again"),
         ("user", "token", 7, "'token' of the kubeconfig is no text"),
         ("user", "token", "", "neither a token nor a certificate"),
