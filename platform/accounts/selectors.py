@@ -102,10 +102,11 @@ def _hidden_projects() -> QuerySet[Project]:
     return Project.objects.filter(deleted_at__isnull=False, removed_at=None)
 
 
-def list_members(*, actor: Actor, project: Project) -> QuerySet[Membership]:
-    """Return the members of a project by name."""
+def list_members(*, actor: Actor, project: Project, person: str = "") -> QuerySet[Membership]:
+    """Return the members of a project by name; `person` is a part of it."""
     require(actor, permissions.VIEW_PROJECT, project.id)
-    return Membership.objects.filter(project=project).select_related("user").order_by("user__username")
+    members = Membership.objects.filter(project=project).select_related("user").order_by("user__username")
+    return members.filter(user__username__icontains=person) if person else members
 
 
 def get_member(*, actor: Actor, project: Project, username: str) -> Membership:
@@ -155,11 +156,15 @@ def list_audit_entries(
     return entries.filter(actor_name__icontains=person) if person else entries
 
 
-def list_people(*, actor: Actor) -> QuerySet[User]:
-    """Return everybody by name, with the number of their projects (`project_count`). For site admins."""
+def list_people(*, actor: Actor, person: str = "") -> QuerySet[User]:
+    """Return everybody by name, with the number of their projects (`project_count`). For site admins.
+
+    `person` is a part of a name.
+    """
     permissions.require_site_admin(actor, "list people")
     joined = Count("memberships", filter=Q(memberships__project__deleted_at=None))
-    return User.objects.annotate(project_count=joined).order_by("username")
+    people = User.objects.annotate(project_count=joined).order_by("username")
+    return people.filter(username__icontains=person) if person else people
 
 
 def get_person(*, actor: Actor, username: str) -> User:

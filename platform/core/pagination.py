@@ -64,8 +64,7 @@ def paginate(rows: QuerySet[M], *, cursor: str | None, limit: int, newest_first:
     """Return at most `limit` rows after `cursor`, ordered by id (ids sort by creation time)."""
     limit = max(1, min(limit, MAX_LIMIT))
     if cursor:
-        is_number = isinstance(rows.model._meta.pk, IntegerField)
-        last = decode_cursor(cursor, int) if is_number else decode_cursor(cursor, str)
+        last = decode_cursor(cursor, int) if _has_number_keys(rows) else decode_cursor(cursor, str)
         rows = rows.filter(Q(pk__lt=last) if newest_first else Q(pk__gt=last))
     page_rows = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
     items = page_rows[:limit]
@@ -81,7 +80,9 @@ def paginate_by(rows: QuerySet[M], *, field: str, descending: bool, cursor: str 
     step, sign = ("lt", "-") if descending else ("gt", "")
     if cursor:
         match decode_cursor(cursor, list):
-            case [str() | int() | float() as value, str() as pk]:
+            case [str() | int() | float() as value, str() | int() as pk] if isinstance(pk, int) == _has_number_keys(
+                rows
+            ):
                 beyond = Q(**{f"{field}__{step}": value}) | Q(**{field: value, f"pk__{step}": pk})
             case _:
                 raise _damaged()
@@ -95,6 +96,10 @@ def paginate_by(rows: QuerySet[M], *, field: str, descending: bool, cursor: str 
         return Page(items, None)
     last_value = reduce(getattr, field.split("__"), items[-1])
     return Page(items, encode_cursor([last_value, items[-1].pk]))
+
+
+def _has_number_keys(rows: QuerySet[M]) -> bool:
+    return isinstance(rows.model._meta.pk, IntegerField)
 
 
 def _damaged() -> InvalidInput:

@@ -11,7 +11,9 @@ from accounts.permissions import Level, Role
 from accounts.services import projects
 from accounts.web.requests import PageRequest, text, to_members
 from accounts.web.secrets import SecretForm, SecretUsersForm
+from core.pagination import paginate_by
 
+_ROWS = 50
 _ROLES = [(role.value, role.value) for role in Role]
 
 
@@ -44,19 +46,25 @@ def members_page(request: PageRequest) -> HttpResponse:
         context["project_form"] = ProjectForm()
     if name is not None:
         project = selectors.get_project(actor=request.actor, name=name)
-        members = list(selectors.list_members(actor=request.actor, project=project))
-        admins = [member for member in members if member.role == Role.ADMIN]
+        person = text(request, "person") or ""
+        members = selectors.list_members(actor=request.actor, project=project, person=person)
+        cursor = text(request, "cursor")
+        page = paginate_by(members, field="user__username", descending=False, cursor=cursor, limit=_ROWS)
+        admins = selectors.list_members(actor=request.actor, project=project).filter(role=Role.ADMIN)[:2]
         context |= {
             "project": project,
             "project_name": project.name,
-            "members": members,
+            "person": person,
+            "page": page,
             "last_admin": admins[0] if len(admins) == 1 else None,
         }
         if request.actor.level_in(project.id) == Level.ADMIN:
+            secrets = selectors.list_secrets(actor=request.actor, project=project)
+            cursor = text(request, "secrets")
             context |= {
                 "may_manage": True,
                 "form": MemberForm(),
-                "secrets": selectors.list_secrets(actor=request.actor, project=project),
+                "secrets": paginate_by(secrets, field="name", descending=False, cursor=cursor, limit=_ROWS),
                 "secret_form": SecretForm(auto_id="secret-%s"),
                 "secret_users_form": SecretUsersForm(initial={"secret_users": project.secret_users}),
             }

@@ -10,8 +10,11 @@ from django.views.decorators.http import require_POST
 
 from accounts import running_work, selectors
 from accounts.services import access, people, projects
-from accounts.web.requests import PageRequest
+from accounts.web.requests import PageRequest, text
 from core.errors import PlatformError
+from core.pagination import paginate_by
+
+_ROWS = 50
 
 
 class PersonForm(forms.Form):
@@ -86,11 +89,15 @@ def sign_out(request: PageRequest, username: str) -> HttpResponse:
 
 
 def _show(request: PageRequest, form: PersonForm, **more: str) -> HttpResponse:
-    everybody = list(selectors.list_people(actor=request.actor))
-    admins = [person for person in everybody if person.is_superuser and person.is_active]
-    work = running_work.list_work([person.username for person in everybody])
+    name = text(request, "person") or ""
+    everybody = selectors.list_people(actor=request.actor, person=name)
+    page = paginate_by(everybody, field="username", descending=False, cursor=text(request, "cursor"), limit=_ROWS)
+    admins = selectors.list_people(actor=request.actor).filter(is_superuser=True, is_active=True)[:2]
+    work = running_work.list_work([person.username for person in page.items])
     context = {
-        "rows": [(person, [item for item in work if item.username == person.username]) for person in everybody],
+        "rows": [(person, [item for item in work if item.username == person.username]) for person in page.items],
+        "next_cursor": page.next_cursor,
+        "person": name,
         "last_admin": admins[0] if len(admins) == 1 else None,
         "form": form,
         **more,

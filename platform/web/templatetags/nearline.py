@@ -233,9 +233,16 @@ def settings_tabs(context: template.Context) -> dict[str, object]:
 
 
 @register.inclusion_tag("web/parts/more.html", takes_context=True)
-def more(context: template.Context, next_cursor: str | None, label: str = "Next page") -> dict[str, object]:
-    """Link to the rows after these, keeping every filter of the address."""
-    return {"request": context["request"], "next_cursor": next_cursor, "label": label}
+def more(
+    context: template.Context, next_cursor: str | None, label: str = "Next page", name: str = "cursor"
+) -> dict[str, object]:
+    """Link to the rows after these, keeping every filter of the address. Each list of a page has its own `name`."""
+    query = context["request"].GET.copy()
+    is_later = bool(query.pop(name, None))
+    first_url = f"?{query.urlencode()}" if is_later else ""
+    if next_cursor:
+        query[name] = next_cursor
+    return {"label": label, "first_url": first_url, "next_url": f"?{query.urlencode()}" if next_cursor else ""}
 
 
 @register.simple_tag(takes_context=True)

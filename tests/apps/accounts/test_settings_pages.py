@@ -1,5 +1,6 @@
 """The pages of a person's own settings, of people and of the audit log."""
 
+import html
 import re
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from django.test import Client
 from accounts.models import AuditEntry, Membership, Secret, User
 from accounts.services import projects, secrets
 from config.env import ProjectCreators
+from core import clock
 from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
@@ -99,6 +101,51 @@ def test_a_name_that_no_secret_can_have_is_refused_in_words(make_actor, project)
     assert "Write the name of a variable and a value." in empty.content.decode()
     assert "is a variable that jobs have already" in taken.content.decode()
     assert not Secret.objects.exists()
+
+
+def test_members_and_secrets_are_paged_each_by_its_own_link_and_members_found_by_name(make_actor, project):
+    admin = make_actor("admin", name="boss")
+    people = User.objects.bulk_create([User(username=f"person-{number:03}") for number in range(120)])
+    Membership.objects.bulk_create([Membership(project=project, user=person, role="member") for person in people])
+    names = [f"TOKEN_{number:02}" for number in range(60)]
+    Secret.objects.bulk_create([Secret(project=project, name=name, updated_at=clock.now()) for name in names])
+    browser = browser_of(admin)
+
+    def follow(path, label):
+        page = browser.get(path).content.decode()
+        link = re.search(rf'href="([^"]+)">{label}</a>', page)
+        names = re.findall(r'<b class="strong">([\w-]+)</b>', page)
+        tokens = re.findall(r">(TOKEN_\d+)</td>", page)
+        return names, tokens, link and f"/settings/members/{html.unescape(link[1])}"
+
+    names, tokens, path = follow("/settings/members/?project=team-a", "More members")
+    more_names, same_tokens, path = follow(path, "More secrets")
+    same_names, more_tokens, no_path = follow(path, "More secrets")
+
+    assert names == ["boss", *(f"person-{number:03}" for number in range(49))]
+    assert more_names == same_names == [f"person-{number:03}" for number in range(49, 99)]
+    assert tokens == same_tokens == [f"TOKEN_{number:02}" for number in range(50)]
+    assert more_tokens == [f"TOKEN_{number:02}" for number in range(50, 60)]
+    assert no_path is None
+    assert follow("/settings/members/?project=team-a&person=ON-11", "")[0] == [
+        f"person-11{digit}" for digit in range(10)
+    ]
+
+
+def test_people_are_paged_and_found_by_name(site_admin):
+    User.objects.bulk_create([User(username=f"person-{number:03}") for number in range(60)])
+    browser = browser_of(site_admin)
+
+    first = browser.get("/settings/people/").content.decode()
+    link = re.search(r'href="([^"]+)">Next page</a>', first)
+    assert link is not None
+    second = browser.get(f"/settings/people/{html.unescape(link[1])}").content.decode()
+    one = browser.get("/settings/people/?person=007").content.decode()
+
+    assert "person-000" in first
+    assert "person-059" not in first
+    assert "person-059" in second
+    assert set(re.findall(r"person-\d+", one)) == {"person-007"}
 
 
 def test_the_last_admin_cannot_be_removed_nor_demoted(make_actor, project):
