@@ -79,10 +79,9 @@ def paginate_by(rows: QuerySet[M], *, field: str, descending: bool, cursor: str 
     limit = max(1, min(limit, MAX_LIMIT))
     step, sign = ("lt", "-") if descending else ("gt", "")
     if cursor:
+        key_type = int if _has_number_keys(rows) else str
         match decode_cursor(cursor, list):
-            case [str() | int() | float() as value, str() | int() as pk] if isinstance(pk, int) == _has_number_keys(
-                rows
-            ):
+            case [str() | int() | float() as value, pk] if isinstance(pk, key_type):
                 beyond = Q(**{f"{field}__{step}": value}) | Q(**{field: value, f"pk__{step}": pk})
             case _:
                 raise _damaged()
