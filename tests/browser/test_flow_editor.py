@@ -194,7 +194,7 @@ def chain(name: str, length: int) -> str:
     )
 
 
-def test_the_text_of_a_long_flow_can_be_read_when_the_editor_opens_and_after_tidy_up(
+def test_the_titles_of_a_long_flow_can_be_read_when_the_editor_opens_and_after_tidy_up(
     open_page, admin_state, product, sample
 ):
     name = f"long-{uuid.uuid4().hex[:8]}"
@@ -204,12 +204,31 @@ def test_the_text_of_a_long_flow_can_be_read_when_the_editor_opens_and_after_tid
     first = page.locator(".react-flow__node").first
 
     expect(first).to_be_visible()
-    opened_px = 11.5 * first.bounding_box()["width"] / 208
+    opened_px = title_px(first)
     page.get_by_role("button", name="Tidy up").click()
     page.wait_for_function("() => document.querySelector('.react-flow__node')")
-    tidied_px = 11.5 * first.bounding_box()["width"] / 208
+    tidied_px = title_px(first)
 
     assert min(opened_px, tidied_px) >= 8
+
+
+def title_px(node) -> float:
+    """Return how high the letters of a node's title are on the screen."""
+    size = node.locator(".title").evaluate("title => parseFloat(getComputedStyle(title).fontSize)")
+    return size * node.bounding_box()["width"] / 208
+
+
+def test_the_editor_opens_a_flow_of_six_steps_in_a_row_whole_at_1440_pixels(open_page, admin_state, product, sample):
+    name = f"row-{uuid.uuid4().hex[:8]}"
+    product.api("POST", "/flows", {"project": "demo", "text": chain(name, 6)})
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{name}/edit/")
+    last = page.locator(".react-flow__node", has_text="step-5")
+
+    expect(last.locator(".far")).to_be_visible()
+    canvas, box = page.locator(".react-flow").bounding_box(), last.bounding_box()
+
+    assert box["x"] + box["width"] <= canvas["x"] + canvas["width"]
 
 
 def test_a_flow_of_six_steps_in_a_row_is_seen_whole_at_1440_pixels(open_page, admin_state, product, sample):

@@ -7,8 +7,10 @@ import type { GraphNodeData } from "./node.tsx";
 export const NODE_WIDTH = 208;
 export const NODE_HEIGHT = 58;
 
-// The smallest zoom that a graph gets by itself: at it the smallest text on a node is 8 px high.
+// The smallest zoom with all text on a node: at it the smallest is 8 px high. Below it a node shows its title, enlarged.
 export const READABLE_ZOOM = 0.7;
+// The smallest zoom that a graph gets by itself: at it the enlarged titles are 9 px high.
+export const LEAST_ZOOM = 0.4;
 
 export function edge(source: string, target: string): Edge {
   return { id: `${source}>${target}`, source, target, ariaLabel: `from ${source} to ${target}` };

@@ -1,7 +1,8 @@
 // The one look of a node, in the editor and in a run: a card with an icon, a title, a line, and what is to be noted.
 
-import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
+import { Handle, type Node, type NodeProps, Position, useStore } from "@xyflow/react";
 import { memo } from "react";
+import { READABLE_ZOOM } from "./drawing.ts";
 import { Icon } from "./icon.tsx";
 
 export type NodeKind = "dataset" | "command" | "group";
@@ -32,9 +33,10 @@ export const nodeTypes = { card: memo(Card) };
 
 function Card({ data, selected }: NodeProps<GraphNode>) {
   const { title, kind, subtitle, note, state, badges, problems, isConnectable = false, bar, isCritical } = data;
+  const isFar = useStore(({ transform }) => transform[2] < READABLE_ZOOM);
   return (
     <div
-      className={`card-node is-${kind} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""} ${isCritical ? "critical" : ""}`}
+      className={`card-node is-${kind} ${isFar ? "far" : ""} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""} ${isCritical ? "critical" : ""}`}
     >
       {kind !== "dataset" && <Handle type="target" position={Position.Left} isConnectable={isConnectable} />}
       <div className="title">

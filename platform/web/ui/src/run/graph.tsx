@@ -7,7 +7,7 @@ import "../styles/graph.scss";
 import { type KeyboardEvent, useEffect, useState } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { type GraphNode, nodeTypes } from "../graph/node.tsx";
-import { READABLE_ZOOM } from "../graph/drawing.ts";
+import { LEAST_ZOOM } from "../graph/drawing.ts";
 import { useTheme } from "../graph/theme.ts";
 import { type Box, edgesOf, firstView, nameOf, patchNodes, type Picture } from "./nodes.ts";
 import { openStep, PICTURE_CHANGED, shownStep } from "./page.ts";
@@ -27,7 +27,7 @@ export class RunGraph extends HTMLElement {
     const width = this.clientWidth;
     const height = Math.max(
       LEAST_HEIGHT,
-      Math.min(MOST_HEIGHT, picture.height * Math.max(READABLE_ZOOM, Math.min(1, width / picture.width))),
+      Math.min(MOST_HEIGHT, picture.height * Math.max(LEAST_ZOOM, Math.min(1, width / picture.width))),
     );
     stage.style.height = `${height}px`;
     this.querySelector(".canvas")?.replaceWith(stage);

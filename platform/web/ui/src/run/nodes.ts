@@ -2,7 +2,7 @@
 
 import type { Edge, Node } from "@xyflow/react";
 import type { BarSlice, GraphNode, GraphNodeData, NodeKind, StateLook } from "../graph/node.tsx";
-import { NODE_HEIGHT, NODE_WIDTH, nodeLabel, READABLE_ZOOM } from "../graph/drawing.ts";
+import { NODE_HEIGHT, NODE_WIDTH, nodeLabel, LEAST_ZOOM } from "../graph/drawing.ts";
 
 export type Box = {
   id: string;
@@ -57,7 +57,7 @@ export function edgesOf(picture: Picture): Edge[] {
   }));
 }
 
-/** Where to look at first: all of it where that can be read, else what is shown, or runs, or the beginning. */
+/** Where to look at first: all of it where titles can be read, else what is shown, or runs, or the beginning. */
 export function firstView(
   picture: Picture,
   shown: string,
@@ -65,7 +65,7 @@ export function firstView(
   height: number,
 ): { x: number; y: number; zoom: number } {
   const fit = Math.min(1, width / picture.width, height / picture.height);
-  if (fit >= READABLE_ZOOM) {
+  if (fit >= LEAST_ZOOM) {
     return { x: (width - picture.width * fit) / 2, y: (height - picture.height * fit) / 2, zoom: fit };
   }
   const boxes = picture.nodes;

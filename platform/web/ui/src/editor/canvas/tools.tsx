@@ -2,7 +2,7 @@
 
 import { getViewportForBounds, type Rect, useReactFlow, useStoreApi, type Viewport } from "@xyflow/react";
 import { useCallback } from "react";
-import { READABLE_ZOOM } from "../../graph/drawing.ts";
+import { LEAST_ZOOM } from "../../graph/drawing.ts";
 import { Icon } from "../../graph/icon.tsx";
 import { useChosen, useEditor } from "../model/editor.ts";
 import { tidyUp } from "../model/placing.ts";
@@ -65,7 +65,7 @@ function Tool({
   );
 }
 
-/** A function that shows everything, if it can be read then; otherwise as much as can be read, from the first steps on. */
+/** A function that shows everything, if titles can be read then; otherwise as much as can be read, from the first steps on. */
 export function useShowBeginning(): () => void {
   const { getNodesBounds, setViewport } = useReactFlow();
   const graph = useStoreApi();
@@ -76,6 +76,6 @@ export function useShowBeginning(): () => void {
 }
 
 function viewOf(bounds: Rect, width: number, height: number): Viewport {
-  const { x, y, zoom } = getViewportForBounds(bounds, width, height, READABLE_ZOOM, 1, `${MARGIN}px`);
+  const { x, y, zoom } = getViewportForBounds(bounds, width, height, LEAST_ZOOM, 1, `${MARGIN}px`);
   return { x: Math.max(x, MARGIN - bounds.x * zoom), y: Math.max(y, MARGIN - bounds.y * zoom), zoom };
 }
