@@ -15,7 +15,7 @@ from core.errors import InvalidInput
 from core.tasks import enqueue_on_commit
 from datasets import permissions
 from datasets.adapters.opening import open_source
-from datasets.adapters.sources.listing import list_import
+from datasets.adapters.sources.listing import list_import, require_place
 from datasets.errors import ImportNotReady
 from datasets.models import WORKING, Branch, CacheSite, Dataset, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.selectors import commits, sources
@@ -53,7 +53,6 @@ def preview_import(*, actor: Actor, project: Project, source: str, prefix: str) 
     return Preview(len(files) - len(skipped), sum(file.size_bytes for file in files), skipped, is_complete)
 
 
-@transaction.atomic
 def request_import(
     *,
     actor: Actor,
@@ -66,7 +65,8 @@ def request_import(
 ) -> InPlaceImport:
     """Have a folder of a source imported: what it holds is put on top of a branch, by one commit.
 
-    Each file is read once, and none is copied. Raises SourceNotFound, ReferenceNotFound, InvalidInput.
+    Each file is read once, and none is copied. Raises SourceNotFound, ReferenceNotFound, InvalidInput,
+    SourceFileMissing, SourceUnreachable; what a volume holds, only a pod of its cluster sees.
     """
     require(actor, permissions.COMMIT, dataset.project_id)
     source_row = sources.get_source_for(actor=actor, project=dataset.project, name=source)
@@ -75,7 +75,7 @@ def request_import(
         _check_whole(source_row, into, prefix, directory)
     if len(message) > _LONGEST_MESSAGE:
         raise InvalidInput(f"A message has at most {_LONGEST_MESSAGE} characters.")
-    row = InPlaceImport.objects.create(
+    row = InPlaceImport(
         dataset=dataset,
         source=source_row,
         prefix=_check_folder(prefix),
@@ -84,16 +84,24 @@ def request_import(
         message=message or f"Import {source_row.name}:{prefix.strip('/')} in place",
         user_id=actor.user_id,
     )
+    if source_row.kind != SourceKind.SITE:
+        require_place(open_source(source_row), row.prefix.encode())
+    _record_import(actor, row)
+    return row
+
+
+@transaction.atomic
+def _record_import(actor: Actor, row: InPlaceImport) -> None:
+    row.save()
     audit.record(
         actor,
         "datasets.import_in_place",
         row,
-        project_id=dataset.project_id,
-        dataset=dataset.name,
-        source=source_row.name,
+        project_id=row.dataset.project_id,
+        dataset=row.dataset.name,
+        source=row.source.name,
     )
     enqueue_on_commit("datasets.work_on_import", import_id=row.pk)
-    return row
 
 
 @transaction.atomic

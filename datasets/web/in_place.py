@@ -2,22 +2,29 @@
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.web.requests import PageRequest, text
-from core.errors import InvalidInput
+from core.errors import InvalidInput, PlatformError
 from core.pagination import paginate
 from datasets.errors import ReferenceNotFound, SourceFileMissing, SourceNotFound, SourceUnreachable
 from datasets.models import WORKING, Dataset
-from datasets.selectors import datasets, sources
+from datasets.selectors import commits, datasets, sources
 from datasets.selectors import in_place as reads
 from datasets.services import in_place
 from datasets.web import heading
 
-_IMPORTS, _SOURCES = 50, 200
+_IMPORTS, _SOURCES, _BRANCHES = 50, 200, 200
+_FIELDS: dict[type[PlatformError], str] = {
+    ReferenceNotFound: "branch",
+    SourceFileMissing: "folder",
+    SourceNotFound: "source",
+    SourceUnreachable: "source",
+}
+"""Beside which field of the form an error is shown."""
 
 
 class ImportForm(forms.Form):
@@ -44,22 +51,25 @@ def imports_page(request: PageRequest, project: str, name: str) -> HttpResponse:
 def start_import(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Have a folder of a source imported in place."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    given = request.POST
-    try:
-        in_place.request_import(
-            actor=request.actor,
-            dataset=dataset,
-            source=given.get("source", ""),
-            prefix=given.get("folder", "").strip(),
-            directory=given.get("directory", "").strip(),
-            branch=given.get("branch", ""),
-            message=given.get("message", "").strip(),
-        )
-    except (InvalidInput, ReferenceNotFound, SourceNotFound) as error:
-        messages.error(request, f"{error.message} {error.hint}".strip())
-        return _show(request, dataset, status=422)
-    messages.success(request, "The server reads each file once. None is copied.")
-    return redirect("datasets:imports", project=project, name=name)
+    form = _form_for(request, dataset, request.POST)
+    if form.is_valid():
+        given = form.cleaned_data
+        try:
+            in_place.request_import(
+                actor=request.actor,
+                dataset=dataset,
+                source=given["source"],
+                prefix=given["folder"],
+                directory=given["directory"],
+                branch=given["branch"],
+                message=given["message"],
+            )
+        except (InvalidInput, ReferenceNotFound, SourceFileMissing, SourceNotFound, SourceUnreachable) as error:
+            form.add_error(_FIELDS.get(type(error)), error.message)
+        else:
+            messages.success(request, "The server reads each file once. None is copied.")
+            return redirect("datasets:imports", project=project, name=name)
+    return _show(request, dataset, form)
 
 
 def preview_import(request: PageRequest, project: str, name: str) -> HttpResponse:
@@ -102,7 +112,22 @@ def check_import(request: PageRequest, project: str, name: str, import_id: str) 
     return redirect("datasets:imports", project=project, name=name)
 
 
-def _show(request: PageRequest, dataset: Dataset, *, status: int = 200) -> HttpResponse:
+def _form_for(request: PageRequest, dataset: Dataset, typed: QueryDict | None = None) -> ImportForm:
+    """Return the form, with what a project may import from, and the branches of the dataset."""
+    form = ImportForm(typed, initial={"branch": dataset.default_branch}, auto_id="import-%s")
+    open_sources = sources.list_sources_for(actor=request.actor, project=dataset.project)[:_SOURCES]
+    branches = commits.list_branches(request.actor, dataset).order_by("name").values_list("name", flat=True)
+    form.fields["source"].choices = [(one.name, one.name) for one in open_sources]  # type: ignore[attr-defined]
+    form.fields["branch"].choices = [(one, one) for one in branches[:_BRANCHES]]  # type: ignore[attr-defined]
+    preview_url = reverse("datasets:preview_import", args=[dataset.project.name, dataset.name])
+    watched = {"hx-get": preview_url, "hx-target": "#import-preview", "hx-include": "closest form"}
+    form.fields["source"].widget.attrs |= watched | {"hx-trigger": "load, change"}
+    form.fields["folder"].widget.attrs |= watched | {"hx-trigger": "input changed delay:400ms", "class": "mono"}
+    form.fields["directory"].widget.attrs["class"] = "mono"
+    return form
+
+
+def _show(request: PageRequest, dataset: Dataset, bound: ImportForm | None = None) -> HttpResponse:
     rows = reads.list_imports(actor=request.actor, dataset=dataset)
     page = paginate(rows, cursor=text(request, "cursor"), limit=_IMPORTS)
     context = heading.of(request.actor, dataset, tab="imports") | {
@@ -112,14 +137,5 @@ def _show(request: PageRequest, dataset: Dataset, *, status: int = 200) -> HttpR
     }
     if request.htmx and request.method == "GET":
         return render(request, "datasets/imports_live.html", context)
-    open_sources = sources.list_sources_for(actor=request.actor, project=dataset.project)[:_SOURCES]
-    form = ImportForm(request.POST or None, initial={"branch": dataset.default_branch}, auto_id="import-%s")
-    form.fields["source"].choices = [(one.name, one.name) for one in open_sources]  # type: ignore[attr-defined]
-    form.fields["branch"].choices = [(one, one) for one in context["refs"]["branches"]]  # type: ignore[attr-defined,index]
-    preview_url = reverse("datasets:preview_import", args=[dataset.project.name, dataset.name])
-    watched = {"hx-get": preview_url, "hx-target": "#import-preview", "hx-include": "closest form"}
-    form.fields["source"].widget.attrs |= watched | {"hx-trigger": "load, change"}
-    form.fields["folder"].widget.attrs |= watched | {"hx-trigger": "input changed delay:400ms", "class": "mono"}
-    form.fields["directory"].widget.attrs["class"] = "mono"
-    context["form"] = form
-    return render(request, "datasets/imports.html", context, status=status)
+    context["form"] = _form_for(request, dataset) if bound is None else bound
+    return render(request, "datasets/imports.html", context, status=200 if bound is None else 422)

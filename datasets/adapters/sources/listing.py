@@ -49,6 +49,17 @@ def list_import(files: SourceFiles, prefix: bytes) -> Iterator[tuple[bytes, Foun
             yield file.path[len(prefix) :].lstrip(b"/"), file
 
 
+def require_place(files: SourceFiles, prefix: bytes) -> None:
+    """Require that there is what an import of this prefix begins with; of a folder at most one file is listed.
+
+    Raises what the source raises, SourceFileMissing among it.
+    """
+    if _LISTING.fullmatch(prefix):
+        files.read(prefix, 0, 1)
+    else:
+        next(iter(files.list_files(prefix)), None)
+
+
 def list_places(files: SourceFiles, prefix: bytes) -> Iterator[FoundFile]:
     """Yield what lies now where an import has read its files, among others. Raises what the source raises."""
     if match := _LISTING.fullmatch(prefix):

@@ -150,6 +150,20 @@ def test_a_preview_says_what_is_wrong(browser, source, xrays, query, said):
     assert said in words(browser.get(f"{IMPORTS}preview/?{query}"))
 
 
+def test_a_folder_that_is_not_there_is_refused_beside_its_field_and_what_was_typed_stays(browser, source, xrays):
+    typed = {"source": "nfs", "folder": "none", "directory": "raw", "branch": "main", "message": "The first scans"}
+
+    response = browser.post(f"{IMPORTS}start/", typed)
+
+    page = words(response)
+    assert response.status_code == 422
+    assert "'none' is not in the source 'nfs'." in page.partition('name="folder"')[2].partition("</div>")[0]
+    assert 'value="none"' in page
+    assert 'value="raw"' in page
+    assert 'value="The first scans"' in page
+    assert not InPlaceImport.objects.exists()
+
+
 def test_how_far_an_import_and_a_promotion_are_is_shown_with_the_time_left(browser, imported):
     started_at = clock.now()
     begun = {"state": "running", "started_at": started_at, "work_bytes": 40_000_000, "read_bytes": 10_000_000}

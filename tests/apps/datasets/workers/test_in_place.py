@@ -424,7 +424,16 @@ def test_links_that_lead_out_and_pipes_are_left_out_by_name(source, folder, data
 
     assert (row.files, len(row.skipped)) == (6, 3)
     assert sorted(line.split()[0] for line in row.skipped) == ["set/folder", "set/out", "set/pipe"]
-    assert import_files(member, dataset, prefix="set/folder").error_code == "datasets.source_file_missing"
+    with pytest.raises(SourceFileMissing):
+        import_files(member, dataset, prefix="set/folder")
+
+
+@pytest.mark.parametrize("prefix", ["none", "set/a.txt/b", "none/.dvc", "files/md5/ab/" + 30 * "0" + ".dir"])
+def test_what_is_not_in_the_source_is_refused_at_once(source, dataset, member, prefix):
+    with pytest.raises(SourceFileMissing):
+        in_place.request_import(actor=member, dataset=dataset, source="nfs", prefix=prefix)
+
+    assert not InPlaceImport.objects.exists()
 
 
 def test_only_a_permitted_project_imports_and_only_from_a_registered_place(source, folder, dataset, member, viewer):
