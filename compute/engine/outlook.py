@@ -12,6 +12,7 @@ from core.units import ONE_GPU, format_bytes, format_cpu, format_duration, forma
 STRANGER = "another project"
 _NOW_S, _SOON_S, _SAME_S = 5.0, 60.0, 60.0
 _GPU, _CPU = "gpu", "cpu"
+_NAMED = 2
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,8 @@ def _held_by(outlook: Outlook, now: datetime) -> str:
     last = outlook.holders[0]
     same = [holder for holder in outlook.holders if (holder.project, holder.is_ahead) == (last.project, last.is_ahead)]
     others = len({(holder.project, holder.is_ahead) for holder in outlook.holders}) - 1
-    jobs = "" if last.project == STRANGER else f" ({', '.join(holder.job for holder in same[:2])})"
+    more = f" and {len(same) - _NAMED} more" if len(same) > _NAMED else ""
+    jobs = "" if last.project == STRANGER else f" ({', '.join(holder.job for holder in same[:_NAMED])}{more})"
     who = last.project + jobs + (f" and {others} more" if others else "")
     end = "" if others else "s"
     held = sum(holder.gpu_milli for holder in outlook.holders)
@@ -276,9 +278,9 @@ def about(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return "at an unknown time"
     left_s = (moment - now).total_seconds()
-    if _NOW_S <= left_s < _SOON_S:  # a minute would be too coarse
+    if 0 < left_s < _SOON_S:  # a minute would be too coarse
         return f"about {moment:%H:%M:%S} UTC"
-    return "now" if left_s < _NOW_S else f"about {_clock(moment, now)}"
+    return "now" if left_s <= 0 else f"about {_clock(moment, now)}"
 
 
 def _soon(moment: datetime, now: datetime) -> str:

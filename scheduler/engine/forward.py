@@ -264,7 +264,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Pass:
-    """One pass over what is to come. The session is as before afterwards."""
+    """One pass over what is to come. The session is as before afterwards. `up` are the jobs that run now."""
 
     session: Session
     begin: Mapping[str, JobView]
@@ -275,6 +275,7 @@ class _Pass:
     at_s: float
     is_age_told: bool
     moves_from_s: float
+    up: set[str] = field(default_factory=set)
     now_s: float = 0.0
     views: dict[str, JobView] = field(default_factory=dict)
     runs: dict[str, _Run] = field(default_factory=dict)
@@ -295,6 +296,7 @@ class _Pass:
         for job_id, view in self.begin.items():
             job = self.session.jobs[job_id]
             if _is_up(job):
+                self.up.add(job_id)
                 self._begin_run(job, starts_anew=False)
             else:
                 if view.waited_s is not None:
@@ -556,7 +558,7 @@ def _stops(one: _Pass, job_id: str) -> tuple[PlannedStop, ...]:
 
 def _ahead(one: _Pass, job_id: str) -> int:
     """Return how many of the jobs that wait now start before a job on its resource."""
-    started = list(one.starts)
+    started = [other for other in one.starts if other not in one.up]
     pools = [one.session.node_of[one.starts[other].node_ids[0]].view.pool for other in started]
     place = started.index(job_id)
     return pools[:place].count(pools[place])
@@ -569,7 +571,7 @@ def _holders(one: _Pass, job_id: str) -> tuple[Holder, ...]:
     for other, run in one.ended:
         if run.ends_s > start.began_s or set(start.node_ids).isdisjoint(run.node_ids) or other == job_id:
             continue
-        holders.append(Holder(other, run.ends_s, run.gpu_milli, other in one.starts))
+        holders.append(Holder(other, run.ends_s, run.gpu_milli, other in one.starts and other not in one.up))
         if start.gpu_milli and sum(holder.gpu_milli for holder in holders) >= start.gpu_milli:
             break
     return tuple(holders)

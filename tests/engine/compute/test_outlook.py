@@ -14,6 +14,7 @@ from compute.engine.outlook import (
     Place,
     StoppedJob,
     in_words,
+    in_words_of_trial,
 )
 from core.units import ONE_GPU
 
@@ -54,6 +55,10 @@ def sentence(wait_class: str, gpus: int, *holders: HolderEnd, stops=()) -> str:
             "that team-b (gang) and 1 more hold by right until about 14:00 UTC",
         ),
         ([holder(1, STRANGER)], ", of which another project holds 1 by right until about 14:00 UTC"),
+        (
+            [holder(1), holder(1, job="half"), holder(1, job="other")],
+            "that team-b (gang, half and 1 more) holds by right until about 14:00 UTC",
+        ),
         ([holder(2, "team-a")], "that team-a (gang) holds until about 14:00 UTC"),
         ([], ""),
     ],
@@ -77,6 +82,16 @@ def test_what_comes_within_a_minute_is_told_to_the_second():
     soon = NOW + timedelta(seconds=40)
 
     assert sentence("by_right", 2, holder(2, ends_at=soon)).endswith("holds by right until about 12:00:40 UTC")
+
+
+def test_what_comes_in_two_seconds_is_not_said_to_be_now():
+    moment = NOW + timedelta(seconds=2)
+    outlook = Outlook("by_right", NOW, moment, moment, 1, [], OWN, ONE_GPU, [holder(1, ends_at=moment)], [], [], 0)
+
+    assert in_words_of_trial(outlook, now=NOW).text == (
+        "It would not start now: this job waits for 1 GPU that team-b (gang) holds by right until about 12:00:02 UTC; "
+        "it starts about 12:00:02 UTC."
+    )
 
 
 def test_what_still_moves_is_never_said_to_be_there_already():

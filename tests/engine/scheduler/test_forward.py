@@ -125,6 +125,20 @@ def test_what_was_stopped_waits_again_and_runs_anew():
     assert told["c"].likely_s == 2 * HOUR
 
 
+def test_a_job_that_runs_now_and_runs_anew_later_is_not_ahead_of_the_one_that_stops_it():
+    jobs = [
+        *(held("a", "borrows", "n1", {0: 1, 1: 1}), held("q", "owns", "n1", {2: 1, 3: 1})),
+        *(wait("b", "owns", 4), wait("c", "borrows", 4, minute=1)),
+    ]
+    lengths = {"a": 10 * HOUR, "q": HOUR, "b": HOUR, "c": HOUR}
+
+    told = forecast(jobs, lengths, nodes=[node("n1", 4)], queues=[queue("borrows", 0), queue("owns", 4)])
+
+    assert told["b"].stops == (PlannedStop("a", HOUR, StopCode.RECLAIMED),)
+    assert [(each.job_id, each.is_ahead) for each in told["b"].holders] == [("a", False), ("q", False)]
+    assert (told["b"].ahead, told["c"].ahead) == (0, 1)
+
+
 def test_what_terminates_now_is_free_at_once():
     leaving = held("a", "team", "n1", {0: 1, 1: 1})
     pod = replace(leaving.pods[0], state=PodState.TERMINATING)
