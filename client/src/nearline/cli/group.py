@@ -28,7 +28,7 @@ def _coerce(value: Any, *, param: Any, ctx: "Context") -> Any:
     """Return what the program gets for a value that was given, or for None."""
     if (value is None and param.nargs == 1 and not param.multiple) or type(value) is param.type_descriptor.annotation:
         return value
-    if param.type_descriptor.annotation in _PATHS and "" in (value if param.nargs == -1 else [value]):
+    if param.type_descriptor.annotation in _PATHS and "" in (value or () if param.nargs == -1 else [value]):
         # As a path it would be the folder one stands in, and most often it is a variable of the shell that is not set.
         raise typer.BadParameter("A path is empty; '.' is this folder.", ctx=ctx, param=param)
     try:

@@ -32,7 +32,7 @@ class RootGroup(NearlineGroup):
         "compute": (f"{_COMMANDS}.compute", "Where steps run: resources, nodes, templates."),
         "analytics": (f"{_COMMANDS}.analytics", "What happened on the clusters: evictions, consumption."),
         "pool": (f"{_COMMANDS}.pools", "Pools of nodes: list, create, move, delete."),
-        "queue": (f"{_COMMANDS}.queues", "Quotas, limits and rules: list, show, set, try, departments."),
+        "queue": (f"{_COMMANDS}.queues", "Quotas, limits and rules: list, show, set, departments."),
         "project": (f"{_COMMANDS}.projects", "Teams and what they own."),
         "member": (f"{_COMMANDS}.members", "Members of a project and their roles: list, set, remove."),
         "secret": (f"{_COMMANDS}.secrets", "Secrets of a project, which jobs ask for by name: list, set, delete."),
