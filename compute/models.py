@@ -14,9 +14,8 @@ from compute.engine.idleness import IdleTimes, Use
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, name_of_run
 from compute.engine.pod_options import PodOptions
 from compute.engine.states import HOLDING, JOB_STATES, UNKNOWN, Gate, JobState, ReasonCode, explain_unknown
-from core import clock, priorities
+from core import priorities
 from core.orm import BaseModel, live_field
-from core.times import Interval, Times, measure
 from core.units import ONE_GPU
 
 
@@ -375,11 +374,6 @@ class Job(BaseModel):
         """Why it is pending, as far as anybody has said. Needs the workload and its answer at hand."""
         reason = self.workload.why if self.workload is not None else ""
         return self.reason or reason or "The scheduler decides within a second."
-
-    @property
-    def times(self) -> Times | None:
-        """How long it waited and ran. After an eviction its last run counts as run, all before it as wait."""
-        return measure([Interval(self.created_at, self.started_at, self.finished_at)], now=clock.now())
 
     @property
     def gpu_asked_milli(self) -> int:

@@ -14,12 +14,12 @@ from compute.api import schemas
 from compute.engine.changes import Changes
 from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
-from compute.selectors import checkpoints, data_waits, idle_gpus, idleness, logs, outlooks, waits
+from compute.selectors import checkpoints, data_waits, idle_gpus, job_rows, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
 from compute.selectors.idle_gpus import IdleGpus
-from compute.selectors.idleness import IdleState
+from compute.selectors.job_rows import JobRow
 from compute.services import (
     changes,
     commands,
@@ -117,8 +117,8 @@ def list_jobs(
     """List jobs, newest first: of one project, in one state, or that failed for one cause."""
     jobs = job_selectors.list_jobs(actor=request.actor, **filters.model_dump())
     page = paginate(jobs, cursor=cursor, limit=limit)
-    idle_states = idleness.find_idle_states(page.items)
-    return page.map(lambda job: _job_out(job, idle_states.get(job.pk)))
+    rows = job_rows.read_rows(actor=request.actor, jobs=page.items)
+    return Page([_row_out(row) for row in rows], page.next_cursor)
 
 
 @router.post("/compute/jobs", response={201: schemas.JobOut}, operation_id="compute_submit_job")
@@ -127,7 +127,7 @@ def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any
     project = get_project(actor=request.actor, name=body.project)
     submission = _submission_of(body)
     job = submissions.submit_job(actor=request.actor, project=project, submission=submission)
-    return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=job.name)))
+    return Status(201, _job_out(request, job_selectors.get_job(actor=request.actor, name=job.name)))
 
 
 @router.post("/compute/jobs/try", response=schemas.TrialOut, operation_id="compute_try_job")
@@ -144,20 +144,18 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     job = job_selectors.get_job(actor=request.actor, name=name)
     proof = find_proof(job.workload)
     advice = proof.advice if proof is not None else ""
-    events = list(job_selectors.list_events(actor=request.actor, job=job))
-    return _job_out(job, idleness.find_idle_states([job]).get(job.pk)) | {
-        "times": job_selectors.measure_times(job, events),
+    return _job_out(request, job) | {
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": outlooks.find_outlook(actor=request.actor, job=job),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
         "replicas": job.replicas,
-        "parts": [_part_out(part) for part in job_selectors.list_parts(actor=request.actor, job=job)],
+        "parts": [_part_out(part) for part in job_rows.read_parts(actor=request.actor, job=job)],
         "part_of": job.part_of.name if job.part_of is not None else "",
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
-        "events": events,
+        "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }
 
 
@@ -259,7 +257,7 @@ def cancel_job(request: ApiRequest, name: str, body: schemas.CancelIn | None = N
     """Cancel a job. Without effect on one that has ended."""
     job = job_selectors.get_job(actor=request.actor, name=name)
     reason = body.reason if body is not None else ""
-    return _job_out(jobs.cancel_job(actor=request.actor, job=job, reason=reason))
+    return _job_out(request, jobs.cancel_job(actor=request.actor, job=job, reason=reason))
 
 
 @router.delete("/compute/jobs/{name}", response={204: None}, operation_id="compute_delete_job")
@@ -274,21 +272,21 @@ def delete_job(request: ApiRequest, name: str) -> Status[None]:
 def suspend_job(request: ApiRequest, name: str) -> dict[str, Any]:
     """Stop a job and keep it out of the queue until it is resumed. Its data stays where it is."""
     job = job_selectors.get_job(actor=request.actor, name=name)
-    return _job_out(suspensions.suspend_job(actor=request.actor, job=job))
+    return _job_out(request, suspensions.suspend_job(actor=request.actor, job=job))
 
 
 @router.post("/compute/jobs/{name}/resume", response=schemas.JobOut, operation_id="compute_resume_job")
 def resume_job(request: ApiRequest, name: str) -> dict[str, Any]:
     """Queue a suspended job again; it starts anew, at the end of the line."""
     job = job_selectors.get_job(actor=request.actor, name=name)
-    return _job_out(suspensions.resume_job(actor=request.actor, job=job))
+    return _job_out(request, suspensions.resume_job(actor=request.actor, job=job))
 
 
 @router.post("/compute/jobs/{name}/keep", response=schemas.JobOut, operation_id="compute_keep_job")
 def keep_job(request: ApiRequest, name: str) -> dict[str, Any]:
     """Count a running job as used now, so that it may be idle for as long as its limit says once more."""
     job = keeping.keep_job(actor=request.actor, job=job_selectors.get_job(actor=request.actor, name=name))
-    return _job_out(job, idleness.find_idle_states([job]).get(job.pk))
+    return _job_out(request, job)
 
 
 @router.post("/compute/jobs/{name}/rerun", response={201: schemas.JobOut}, operation_id="compute_rerun_job")
@@ -296,7 +294,7 @@ def rerun_job(request: ApiRequest, name: str, body: schemas.RerunIn) -> Status[d
     """Submit once more what a job was submitted as, as a new job."""
     job = job_selectors.get_job(actor=request.actor, name=name)
     new = submissions.rerun_job(actor=request.actor, job=job, name=body.name)
-    return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=new.name)))
+    return Status(201, _job_out(request, job_selectors.get_job(actor=request.actor, name=new.name)))
 
 
 _PLACING = set(schemas.PlacingIn.model_fields)
@@ -308,12 +306,13 @@ def _submission_of(body: schemas.JobIn) -> Submission:
     )
 
 
-def _part_out(part: Job) -> dict[str, Any]:
+def _part_out(row: JobRow) -> dict[str, Any]:
+    part = row.job
     return {
         "part_index": part.part_index,
         "name": part.name,
         "state": part.state_shown,
-        "reason": part.reason_shown,
+        "reason": row.why,
         "resource": part.resource.name,
         "node": part.node_name,
         "evictions": part.evictions,
@@ -322,7 +321,12 @@ def _part_out(part: Job) -> dict[str, Any]:
     }
 
 
-def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
+def _job_out(request: ApiRequest, job: Job) -> dict[str, Any]:
+    return _row_out(job_rows.read_row(actor=request.actor, job=job))
+
+
+def _row_out(row: JobRow) -> dict[str, Any]:
+    job = row.job
     spec = job_selectors.get_spec(job)
     waits = job.workload.why if job.state == "pending" and job.workload is not None else ""
     reason = job.reason_shown if job.is_unknown else job.reason or waits
@@ -336,6 +340,7 @@ def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
         "is_unknown": job.is_unknown,
         "reason_code": job.reason_code,
         "reason": reason,
+        "why": row.why,
         "resource": job.resource.name,
         "template": job.template_name,
         "is_simulated": job.resource.is_simulated,
@@ -363,13 +368,13 @@ def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
         "pools": spec.pools,
         "timeout_s": spec.timeout_s,
         "idle_limit_s": job.idle_limit_s,
-        "idle": idle,
+        "idle": row.idle,
         "priority": job.priority,
         "is_preemptible": job.is_preemptible,
         "evictions": job.evictions,
         "exit_code": job.exit_code,
         "submitted_by": job.submitted_by,
-        "times": job.times,
+        "times": row.times,
         "created_at": job.created_at,
         "started_at": job.started_at,
         "finished_at": job.finished_at,

@@ -206,6 +206,10 @@ class JobOut(Schema):
     is_unknown: bool
     reason_code: str
     reason: str
+    why: str = Field(
+        description="Why it is as it is, in one sentence: of a waiting job who holds what it needs, and until when, as "
+        "far as that is known; else its `reason`."
+    )
     resource: str
     template: str
     is_simulated: bool

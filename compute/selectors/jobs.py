@@ -1,7 +1,7 @@
 """Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,11 +27,10 @@ from compute.errors import JobHasParts, JobIsPart, JobNotFound, ResourceUnreacha
 from compute.models import Job, JobEvent, ResourceState
 from compute.selectors import known_jobs, stored_logs
 from compute.selectors.usage import read_samples
-from core import clock, hosts, orm
+from core import hosts, orm
 from core.errors import InvalidInput
 from core.prepared import prepared
 from core.sealed_folder import SealedFolder
-from core.times import Interval, Times, measure
 from scheduler.selectors import workloads
 from scheduler.selectors.workloads import WorkloadWait
 
@@ -46,12 +45,12 @@ HOLDER = "job:"
 _STATUS_COLUMNS = (
     *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),
     *("files_deleted_at", "resource__is_simulated", "resource__host", "workload_id"),
-    *("resource__name", "resource__state"),
+    *("resource__name", "resource__state", "evictions"),
 )
 _STATUS_GETTERS = {column: attrgetter(column.replace("__", ".")) for column in _STATUS_COLUMNS}
 _READ_COLUMNS = (
     *_STATUS_COLUMNS,
-    *("project_id", "name", "spec", "completions", "retries", "evictions", "log_bytes", "log_stored_at"),
+    *("project_id", "name", "spec", "completions", "retries", "log_bytes", "log_stored_at"),
     *("output_state", "output_root", "output_folder", "output_files", "output_error"),
     *("resource__name", "resource__kind", "resource__credentials", "resource__unconfined_reason"),
 )
@@ -77,6 +76,7 @@ class JobStatus:
     has_files: bool
     is_simulated: bool
     is_here: bool
+    evictions: int = 0
     unknown_reason: str = ""
     wait: WorkloadWait = field(default_factory=WorkloadWait)
 
@@ -128,6 +128,7 @@ def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> Job
         has_files=row["files_deleted_at"] is None,
         is_simulated=row["resource__is_simulated"],
         is_here=hosts.is_here(row["resource__host"]),
+        evictions=row["evictions"],
         unknown_reason=explain_unknown(row["resource__name"], JobState(row["state"])) if is_unknown else "",
         wait=waits.get(row["workload_id"], WorkloadWait()),
     )
@@ -273,23 +274,6 @@ def list_events(*, actor: Actor, job: Job) -> QuerySet[JobEvent]:
     """Return what happened to a job, oldest first."""
     require(actor, permissions.VIEW_JOBS, job.project_id)
     return JobEvent.objects.filter(job=job).order_by("seq")
-
-
-def measure_times(job: Job, events: Iterable[JobEvent]) -> Times | None:
-    """Return how long a job waited and ran. Of a suspended one, which has no present run, its events tell."""
-    if job.state != JobState.SUSPENDED or job.has_parts:
-        return job.times
-    intervals: list[Interval] = []
-    queued_at: datetime | None = job.created_at
-    started_at = None
-    for event in events:
-        if event.state == JobState.RUNNING:
-            started_at = event.at
-        elif event.state in IDLE:
-            if queued_at is not None:
-                intervals.append(Interval(queued_at, started_at, event.at))
-            queued_at, started_at = (event.at if event.state == JobState.PENDING else None), None
-    return measure(intervals, now=clock.now())
 
 
 def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BYTES) -> LogChunk:

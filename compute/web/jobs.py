@@ -11,7 +11,7 @@ from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState, ReasonCode
 from compute.models import Job
-from compute.selectors import checkpoints, data_waits, failures, forecasts, idleness, outlooks, waits
+from compute.selectors import checkpoints, data_waits, failures, forecasts, job_rows, waits
 from compute.selectors import jobs as selectors
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
 from compute.web.progress import progress_of
@@ -34,11 +34,9 @@ def jobs_page(request: PageRequest) -> HttpResponse:
     )
     sort = read_sort(request, _SORTS, "-age")
     page = sort.paginate(jobs.defer("spec"), cursor=text(request, "cursor"), limit=_ROWS)
-    idle_states = idleness.find_idle_states(page.items)
-    outlook_of = outlooks.find_outlooks(actor=request.actor, jobs=page.items)
     context = {
         "page": page,
-        "rows": [(job, idle_states.get(job.pk), outlook_of.get(job.pk)) for job in page.items],
+        "rows": job_rows.read_rows(actor=request.actor, jobs=page.items),
         "sort": sort,
         "total": jobs.count(),
         "states": list(JobState),
@@ -62,7 +60,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
     command = spec.command if isinstance(spec.command, str) else " ".join(spec.command)
     may_write = (request.actor.level_in(job.project_id) or 0) >= Level.WRITE
     is_own = job.kind == submissions.KIND and job.part_of_id is None
-    events = list(selectors.list_events(actor=request.actor, job=job))
+    row = job_rows.read_row(actor=request.actor, job=job)
     charts = [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job))
     context = {
         "job": job,
@@ -71,19 +69,19 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         # Where the platform keeps its files is nobody's business and only in the way of reading.
         "command": command.replace(str(settings.NEARLINE.home), "$NEARLINE_HOME"),
         "failures": failures.of_job(job),
-        "events": events,
-        "times": selectors.measure_times(job, events),
+        "events": selectors.list_events(actor=request.actor, job=job),
+        "times": row.times,
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
-        "parts": selectors.list_parts(actor=request.actor, job=job) if job.has_parts else (),
+        "parts": job_rows.read_parts(actor=request.actor, job=job),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
-        "outlook": outlooks.find_outlooks(actor=request.actor, jobs=[job]).get(job.pk),
+        "outlook": row.outlook,
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "evictions": _evictions_of(request, job) if job.evictions else [],
         "may_write": may_write,
         "may_cancel": may_write and job.part_of_id is None,
-        "idle": idleness.find_idle_states([job]).get(job.pk),
+        "idle": row.idle,
         "may_suspend": is_own,
         "may_delete": is_own and job.has_ended,
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),

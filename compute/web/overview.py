@@ -12,7 +12,7 @@ from django.shortcuts import render
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import HOLDING, JobState
-from compute.selectors import data_waits, jobs, outlooks, utilisation, waits
+from compute.selectors import data_waits, job_rows, jobs, utilisation, waits
 from compute.selectors import forecasts as durations
 from compute.web import node_cells
 from compute.web.progress import progress_of
@@ -42,7 +42,6 @@ def overview_page(request: PageRequest) -> HttpResponse:
     forecasts = durations.forecast_durations(shown)
     oldest = list(waiting.order_by("pk").defer("spec")[:_WAITING_ROWS])
     expected, arrivals = waits.find_waits(actor=actor, jobs=oldest), data_waits.find_data_waits(oldest)
-    outlook_of = outlooks.find_outlooks(actor=actor, jobs=oldest)
     gpu_milli = Sum(F("replica_count") * F("gpu_milli"))
     context = {
         "nodes": nodes,
@@ -54,7 +53,10 @@ def overview_page(request: PageRequest) -> HttpResponse:
         "shares": _shares(actor),
         "waiting_total": waiting.aggregate(jobs=Count("pk"), gpu_milli=Coalesce(gpu_milli, Value(0))),
         "waiting": oldest,
-        "waits": [(job, outlook_of.get(job.pk), expected.get(job.pk), arrivals.get(job.pk)) for job in oldest],
+        "waits": [
+            (row, expected.get(row.job.pk), arrivals.get(row.job.pk))
+            for row in job_rows.read_rows(actor=actor, jobs=oldest)
+        ],
         "running_count": running.count(),
         "running": [(job, progress_of(job, forecasts.get(job.pk))) for job in shown],
         "utilisation": utilisation.measure_utilisation(list(running.defer("spec")[:_MEASURED])),

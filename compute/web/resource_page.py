@@ -14,7 +14,7 @@ from accounts.actor import Actor
 from accounts.web.requests import PageRequest
 from compute.engine.states import HOLDING
 from compute.models import Resource
-from compute.selectors import failures, jobs
+from compute.selectors import failures, job_rows, jobs
 from compute.selectors import resources as selectors
 from compute.services import resources
 from compute.web import node_cells
@@ -76,7 +76,7 @@ def resource_page(request: PageRequest, name: str) -> HttpResponse:
         "node_faults": resource.facts.get("faults", {}),
         "nodes_at": _moment(resource.facts.get("nodes_at")),
         "cluster": resource.facts.get("cluster"),
-        "running": live.filter(state__in=sorted(HOLDING)).defer("spec")[:_ROWS],
+        "running": job_rows.read_rows(actor=actor, jobs=live.filter(state__in=sorted(HOLDING)).defer("spec")[:_ROWS]),
         "counts": selectors.count_live_jobs(resource),
         "copies": _copies_of(actor, resource),
         "arrays": site_arrays.list_arrays(resource.sites),

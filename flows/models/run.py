@@ -4,9 +4,7 @@ from enum import StrEnum
 
 from django.db import models
 
-from core import clock
 from core.orm import BaseModel, Leased, PlainModel, live_field
-from core.times import Interval, Times, measure
 from flows.engine import names
 from flows.engine.states import (
     ATTEMPT_STATES,
@@ -144,18 +142,6 @@ class Attempt(BaseModel):
 
     def __str__(self) -> str:
         return self.job_name
-
-    @property
-    def interval(self) -> Interval:
-        """From when it was queued to its job's own end. Needs the job at hand."""
-        started_at = self.job.started_at if self.job is not None else None
-        finished_at = self.job.finished_at if self.job is not None else None
-        return Interval(self.created_at, started_at or self.started_at, finished_at or self.finished_at)
-
-    @property
-    def times(self) -> Times | None:
-        """How long it waited and ran. Needs the job at hand."""
-        return measure([self.interval], now=clock.now())
 
 
 class InputState(StrEnum):

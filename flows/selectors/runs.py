@@ -11,8 +11,9 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
+from compute.selectors import job_times, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
-from compute.selectors import logs, outlooks, waits
+from compute.selectors.job_times import RunHistory
 from compute.selectors.jobs import JobStatus
 from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
@@ -43,7 +44,8 @@ class AttemptView:
 
     `is_unknown`: the resource of its job does not answer, so that `state` is the last that was known.
 
-    `started_at` and `finished_at` are its job's own; `last_lines` those of its log that say why it failed.
+    `started_at` and `finished_at` are its job's own; `last_lines` those of its log that say why it failed. `history` is
+    what its job did before it was evicted; None: it was not.
     """
 
     number: int
@@ -63,6 +65,7 @@ class AttemptView:
     advice: str = ""
     is_unknown: bool = False
     log_problems: Problems = field(default_factory=Problems)
+    history: RunHistory | None = None
 
     @property
     def state_shown(self) -> str:
@@ -72,12 +75,14 @@ class AttemptView:
     @property
     def times(self) -> Times | None:
         """How long it waited and ran."""
-        return measure([self.interval], now=clock.now())
+        return measure(self.intervals, now=clock.now())
 
     @property
-    def interval(self) -> Interval:
-        """From when it was queued to its end."""
-        return Interval(self.created_at, self.started_at, self.finished_at)
+    def intervals(self) -> Sequence[Interval]:
+        """From when it was queued to its end, parted where it was evicted."""
+        earlier = self.history.runs if self.history is not None else []
+        queued_at = (self.history.queued_at if self.history is not None else None) or self.created_at
+        return [*earlier, Interval(queued_at, self.started_at, self.finished_at)]
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ class StepView:
     @property
     def times(self) -> Times | None:
         """How long it waited and ran, all tries together, and from the first to the last; None before the first."""
-        return measure([attempt.interval for attempt in self.attempts], now=clock.now())
+        return measure([each for attempt in self.attempts for each in attempt.intervals], now=clock.now())
 
 
 @dataclass(frozen=True)
@@ -174,11 +179,13 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     # Read after the attempts: each has its experiment from the same transaction on.
     records = records_of_run(run.pk)
     jobs = job_selectors.states_of(Attempt.objects.filter(run=run).values("job"))
+    histories = job_times.find_histories({pk for pk, job in jobs.items() if job.evictions})
     waiting: dict[str, str] = {}
     arrivals = inputs.describe_arrivals(*([row.pk for row in rows if row.state == state] for state in _WAITING))
     for row in rows:
         job = jobs.get(row.job_id) if row.job_id is not None else None
-        attempts.setdefault(row.step_id, []).append(_attempt_view(row, job, records[row.pk], arrivals.get(row.pk, "")))
+        view = _attempt_view(row, job, records[row.pk], arrivals.get(row.pk, ""))
+        attempts.setdefault(row.step_id, []).append(replace(view, history=histories.get(row.job_id or "")))
         if row.state == "queued" and job is not None:
             waiting[row.step_id] = job.id
     pending = job_selectors.list_many(waiting.values()) if waiting else []
@@ -201,7 +208,7 @@ def times_of(run: Run, steps: Sequence[StepView]) -> Times:
 
     Between its end and a retry it neither waits nor runs.
     """
-    intervals = [attempt.interval for step in steps for attempt in step.attempts]
+    intervals = [each for step in steps for attempt in step.attempts for each in attempt.intervals]
     together = measure(intervals, now=clock.now()) or Times(0.0, None, 0.0)
     return replace(together, total_s=total_s(run))
 

@@ -358,6 +358,7 @@ WORDS = {
     "sum_text": "The quotas of all projects against the GPUs of the pool.",
     "surplus_evictions_at_most": "How often claims beyond a quota may stop one job; null: as above.",
     "surplus_min_runtime_s": "Seconds before claims beyond a quota may evict its work; null: as above.",
+    "suspended_s": "Seconds in which a person kept it from the queue.",
     "svm": "The storage virtual machine of the array.",
     "tags": "Words that people gave it; of a commit: its tags.",
     "tags_file": "The CSV, YAML or Parquet file of the commit with the tags; empty: `tags.csv`, `.yaml` or `.parquet`.",

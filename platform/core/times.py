@@ -1,7 +1,8 @@
 """How long something waited, ran and took in all: one definition for pages, API and commands.
 
 *Waited*: something was queued and nothing ran. *Ran*: at least one job ran. *Total*: from when the first was queued to
-the last end. Between the end of a run and its retry it neither waits nor runs, so total may be more than both.
+the last end. *Suspended*: a person kept it from the queue. Between the end of a run and its retry it neither waits nor
+runs, so total may be more than these together.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,22 +19,31 @@ class Interval:
     ended_at: datetime | None
 
 
+Stretch = tuple[datetime, datetime | None]
+"""A stretch of time; without an end it has not ended."""
+
+
 @dataclass(frozen=True)
 class Times:
-    """Seconds, to the millisecond: waited, ran, and from first queued to last end. `ran_s` None: nothing ever ran."""
+    """Seconds, to the millisecond: waited, ran, from first queued to last end, and suspended.
+
+    `ran_s` None: nothing ever ran.
+    """
 
     waited_s: float
     ran_s: float | None
     total_s: float
+    suspended_s: float = 0.0
 
 
-def measure(intervals: Sequence[Interval], *, now: datetime) -> Times | None:
+def measure(intervals: Sequence[Interval], *, now: datetime, suspensions: Sequence[Stretch] = ()) -> Times | None:
     """Return how long jobs took together, up to now where they have not ended; None without any.
 
     What happens at the same time counts once.
     """
     if not intervals:
         return None
+    suspended = [(start, end or now) for start, end in suspensions]
     ran = [
         (max(interval.queued_at, interval.started_at), interval.ended_at or now)
         for interval in intervals
@@ -41,8 +51,14 @@ def measure(intervals: Sequence[Interval], *, now: datetime) -> Times | None:
     ]
     live_s = _union_s((interval.queued_at, interval.ended_at or now) for interval in intervals)
     ran_s = _union_s(ran)
-    total = max(interval.ended_at or now for interval in intervals) - min(interval.queued_at for interval in intervals)
-    return Times(round(live_s - ran_s, 3), round(ran_s, 3) if ran else None, round(max(0.0, total.total_seconds()), 3))
+    ends = [*(interval.ended_at or now for interval in intervals), *(end for _, end in suspended)]
+    total = max(ends) - min(interval.queued_at for interval in intervals)
+    return Times(
+        waited_s=round(live_s - ran_s, 3),
+        ran_s=round(ran_s, 3) if ran else None,
+        total_s=round(max(0.0, total.total_seconds()), 3),
+        suspended_s=round(_union_s(suspended), 3),
+    )
 
 
 def _union_s(stretches: Iterable[tuple[datetime, datetime]]) -> float:

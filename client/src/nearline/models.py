@@ -644,6 +644,8 @@ class IdleState(Record):
 class Job(Record):
     """What compute runs; `label` is what people call it. `idle` is None where no idle limit holds for it now.
 
+    While it waits, `why` says who holds what it needs and until when; `reason` is what the scheduler said last.
+
     `is_unknown`: its resource does not answer, so that `state` is the last that was known.
 
     Of a gang that is placed `replicas` has `node`, `gpus`, `state` and `reason` of each, by rank; a list has none.
@@ -661,6 +663,7 @@ class Job(Record):
     label: str = ""
     node: str = ""
     reason: str = ""
+    why: str = ""
     reason_code: str = ""
     command: str = ""
     image: str | None = None

@@ -204,7 +204,7 @@ def test_a_job_is_submitted_with_an_idle_limit(cli, server):
 
 def test_an_idle_job_is_told_in_the_list_and_kept(cli, server):
     idle = {"state": "idle", "limit_s": 7200, "text": "It has been idle for 1 h.", "is_warned": True}
-    server.on("GET", "/compute/jobs", {"items": [job(idle=idle)], "next_cursor": None})
+    server.on("GET", "/compute/jobs", {"items": [job(idle=idle, why=idle["text"])], "next_cursor": None})
     server.on("GET", "/compute/jobs/train", job(idle=idle, idle_limit_s=7200))
     server.on("POST", "/compute/jobs/train/keep", job())
     server.refuse("POST", "/compute/jobs/batch/keep", 409, "batch has no idle limit.")

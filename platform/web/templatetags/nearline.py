@@ -25,7 +25,7 @@ _FOLD_BEYOND = 30
 _SOON = timedelta(seconds=5)
 _MEANT = (
     "waited: something was queued and nothing ran; ran: at least one job ran; total: from when it was first asked for "
-    "to its last end, with the time before a retry"
+    "to its last end, with the time before a retry, and the time in which it was suspended"
 )
 
 
@@ -152,6 +152,8 @@ def times(measured: Times | None) -> SafeString:
     words = [f"waited {units.format_duration(measured.waited_s)}"]
     if measured.ran_s is not None:
         words.append(f"ran {units.format_duration(measured.ran_s)}")
+    if measured.suspended_s:
+        words.append(f"suspended {units.format_duration(measured.suspended_s)}")
     words.append(f"total {units.format_duration(measured.total_s)}")
     return format_html('<span title="{}">{}</span>', _MEANT, " · ".join(words))
 

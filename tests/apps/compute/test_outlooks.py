@@ -4,7 +4,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Project, User
 from accounts.services import projects
@@ -352,3 +354,26 @@ def test_a_job_with_parts_is_told_the_wait_of_the_first_part_that_waits(member, 
     assert told == outlook_of(member, "hpo-0.1")
     assert told.likely_at == NOON + timedelta(hours=2)
     assert call(member, "GET", "/compute/jobs/hpo").body["outlook"]["line"] == 1
+
+
+def test_lists_say_the_sentence_of_the_page_with_as_many_queries_for_many_jobs(
+    member, project, whole, move, django_assert_num_queries
+):
+    hold_and_wait(project, whole, simulated_duration_s=600)
+    waiting = Job.objects.select_related("workload").get(name="waits")
+    with CaptureQueriesContext(connection) as queries:
+        one = call(member, "GET", "/compute/jobs?limit=2").body["items"]
+    for name in ("more", "most"):
+        make.submit(project, whole, name, simulated_duration_s=600)
+    run_cycle()
+    forecasts.forecast_all()
+
+    with django_assert_num_queries(len(queries)):
+        items = call(member, "GET", "/compute/jobs").body["items"]
+
+    why_of = {item["name"]: item["why"] for item in items}
+    sentence = outlooks.find_outlooks(actor=member, jobs=[waiting])[waiting.pk].text
+    assert "holder" in sentence
+    assert [item["why"] for item in one if item["name"] == "waits"] == [why_of["waits"]] == [sentence]
+    assert "waits" in why_of["more"]
+    assert "holder" not in why_of["holder"]

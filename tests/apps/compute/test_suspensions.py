@@ -75,8 +75,15 @@ def test_a_suspended_job_tells_how_long_it_waited_and_ran(member, project, templ
         page = browser.get(f"/jobs/{job.name}/").content.decode()
         told = call(member, "GET", f"/compute/jobs/{job.name}").body["times"]
 
-    assert "waited 3 min \N{MIDDLE DOT} ran 39 min \N{MIDDLE DOT} total 5 h 42 min" in page
-    assert told == {"waited_s": 180.0, "ran_s": 2340.0, "total_s": 20520.0}
+        listed = call(member, "GET", "/compute/jobs").body["items"][0]["times"]
+        table = browser.get("/jobs/").content.decode()
+
+    dot = "\N{MIDDLE DOT}"
+    assert f"waited 3 min {dot} ran 39 min {dot} suspended 10 h {dot} total 10 h 42 min" in page
+    assert told == {"waited_s": 180.0, "ran_s": 2340.0, "suspended_s": 36000.0, "total_s": 38520.0}
+    assert listed == told
+    assert '<td class="num nowrap">3 min</td>' in table
+    assert '<td class="num nowrap">39 min</td>' in table
 
 
 def test_a_resumed_job_is_queued_anew_and_runs_again(job, member, driver):
@@ -211,3 +218,32 @@ def test_the_page_of_a_job_suspends_and_resumes_it(job, member, client):
     client.post("/jobs/train/resume/")
 
     assert now(job).state == "pending"
+
+
+def test_what_a_resumed_job_ran_before_counts_as_run(member, project, template, driver):
+    with clock.frozen_at(datetime(2026, 11, 21, 12, tzinfo=UTC)) as move:
+        [job] = make.submit(project, template, "train")
+        make.start([job])
+        move(clock.now() + timedelta(minutes=10))
+        suspend(member, now(job))
+        move(clock.now() + timedelta(hours=1))
+        suspensions.resume_job(actor=member, job=now(job))
+        move(clock.now() + timedelta(minutes=1))
+        make.start([now(job)])
+        move(clock.now() + timedelta(minutes=5))
+
+        told = call(member, "GET", "/compute/jobs").body["items"][0]["times"]
+
+    assert told == {"waited_s": 60.0, "ran_s": 900.0, "suspended_s": 3600.0, "total_s": 4560.0}
+
+
+def test_a_resumed_job_was_not_preempted(member, job):
+    suspend(member, job)
+    suspensions.resume_job(actor=member, job=now(job))
+    browser = Client()
+    browser.force_login(User.objects.get(pk=member.user_id))
+
+    page = browser.get(f"/jobs/{job.name}/").content.decode()
+
+    assert "Why it waits" in page
+    assert "preempted" not in page

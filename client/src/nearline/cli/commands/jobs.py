@@ -242,7 +242,7 @@ def list_jobs(
             formats.state("unknown" if job.is_unknown else job.state),
             f"{job.resource} {job.node}".strip(),
             formats.ago(job.created_at),
-            job.idle.text if job.idle is not None and job.idle.state == "idle" else job.reason.partition("\n")[0],
+            (job.why or job.reason).partition("\n")[0],
         )
         for job in jobs
     ]

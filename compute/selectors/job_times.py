@@ -1,0 +1,51 @@
+"""How long jobs waited, ran and were suspended, all of their runs together. One query for any number of jobs."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+
+from django.db.models import Exists, OuterRef, Q
+
+from compute.engine.run_history import RunHistory, read_history
+from compute.engine.states import JobState
+from compute.models import Job, JobEvent
+from core import clock, orm
+from core.times import Interval, Times, measure
+
+__all__ = ["RunHistory", "find_histories", "measure_times"]
+
+_BREAKS = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
+
+
+def measure_times(jobs: Collection[Job]) -> dict[str, Times | None]:
+    """Return by id how long these jobs waited, ran and were suspended, and took in all. For jobs that may be seen."""
+    histories = find_histories({job.pk for job in jobs})
+    return {job.pk: _measure(job, histories.get(job.pk)) for job in jobs}
+
+
+def find_histories(job_ids: Collection[str]) -> Mapping[str, RunHistory]:
+    """Return by id what those of these jobs did before their present runs that were evicted or suspended."""
+    histories: dict[str, RunHistory] = {}
+    for batch in orm.in_batches(sorted(job_ids)):
+        histories |= {
+            pk: read_history(created_at, (event[2:] for event in events))
+            for (pk, created_at), events in groupby(_breaks_of(batch), key=itemgetter(0, 1))
+        }
+    return histories
+
+
+def _breaks_of(job_ids: Collection[str]) -> Iterable[tuple[str, datetime, str, datetime]]:
+    suspended = JobEvent.objects.filter(job=OuterRef("pk"), state=JobState.SUSPENDED)
+    broken = Job.objects.filter(Q(evictions__gt=0) | Exists(suspended), pk__in=job_ids).order_by()
+    events = JobEvent.objects.filter(job__in=broken, state__in=_BREAKS).order_by("job_id", "seq")
+    return events.values_list("job_id", "job__created_at", "state", "at")
+
+
+def _measure(job: Job, history: RunHistory | None) -> Times | None:
+    if history is None:
+        return measure([Interval(job.created_at, job.started_at, job.finished_at)], now=clock.now())
+    now = clock.now()
+    present = [] if history.queued_at is None else [Interval(history.queued_at, job.started_at, job.finished_at)]
+    suspensions = [(start, end or job.finished_at) for start, end in history.suspensions]
+    return measure([*history.runs, *present], suspensions=suspensions, now=now)
