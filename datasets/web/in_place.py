@@ -121,7 +121,9 @@ def _form_for(request: PageRequest, dataset: Dataset, typed: QueryDict | None = 
     form.fields["branch"].choices = [(one, one) for one in branches[:_BRANCHES]]  # type: ignore[attr-defined]
     preview_url = reverse("datasets:preview_import", args=[dataset.project.name, dataset.name])
     watched = {"hx-get": preview_url, "hx-target": "#import-preview", "hx-include": "closest form"}
-    form.fields["source"].widget.attrs |= watched | {"hx-trigger": "load, change"}
+    # A form that comes back says itself what is wrong.
+    trigger = "load, change" if typed is None else "change"
+    form.fields["source"].widget.attrs |= watched | {"hx-trigger": trigger}
     form.fields["folder"].widget.attrs |= watched | {"hx-trigger": "input changed delay:400ms", "class": "mono"}
     form.fields["directory"].widget.attrs["class"] = "mono"
     return form

@@ -52,12 +52,12 @@ def list_import(files: SourceFiles, prefix: bytes) -> Iterator[tuple[bytes, Foun
 def require_place(files: SourceFiles, prefix: bytes) -> None:
     """Require that there is what an import of this prefix begins with; of a folder at most one file is listed.
 
-    Raises what the source raises, SourceFileMissing among it.
+    Raises what the source raises, SourceFileMissing among it, and InvalidInput of an empty folder.
     """
     if _LISTING.fullmatch(prefix):
         files.read(prefix, 0, 1)
-    else:
-        next(iter(files.list_files(prefix)), None)
+    elif next(iter(files.list_files(prefix)), None) is None and not _REPOSITORY.fullmatch(prefix):
+        raise InvalidInput(f"'{show_path(prefix) or '/'}' holds no file.")
 
 
 def list_places(files: SourceFiles, prefix: bytes) -> Iterator[FoundFile]:

@@ -4,7 +4,7 @@ import { read } from "../src/editor/model/document.ts";
 import { begin, push, redo, undo } from "../src/editor/model/history.ts";
 import { keepFormatting, matchLines } from "../src/editor/model/lines.ts";
 import { readFlow, triesOf } from "../src/editor/model/flow.ts";
-import { isAutomatic, placesOf } from "../src/editor/model/placing.ts";
+import { boundsOf, isAutomatic, placesOf } from "../src/editor/model/placing.ts";
 import { freeName, whyNot } from "../src/editor/model/rules.ts";
 import { EditorStore } from "../src/editor/model/store.ts";
 import { durationOf, textOf, textsOf, valueOf, valuesOf } from "../src/editor/model/values.ts";
@@ -123,4 +123,15 @@ test("lines are matched, and only what was edited is taken from the edited text"
     [2, 2],
   ]);
   assert.equal(keepFormatting("a:   1\n\n\nb: 2\n", "a: 1\n\nb: 2\n", "a: 1\n\nb: 3\n"), "a:   1\n\n\nb: 3\n");
+});
+
+test("the canvas is fitted to where the nodes stand now, not to where they were drawn", () => {
+  assert.deepEqual(
+    boundsOf([
+      [-20, 40],
+      [300, 10],
+    ]),
+    { x: -20, y: 10, width: 528, height: 88 },
+  );
+  assert.deepEqual(boundsOf([]), { x: 0, y: 0, width: 0, height: 0 });
 });

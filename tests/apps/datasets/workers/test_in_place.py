@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from accounts.actor import Actor
 from core import clock
+from core.errors import InvalidInput
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store, open_manifests, open_store
 from datasets.engine.layout import map_key, pack_key
@@ -434,6 +435,13 @@ def test_what_is_not_in_the_source_is_refused_at_once(source, dataset, member, p
         in_place.request_import(actor=member, dataset=dataset, source="nfs", prefix=prefix)
 
     assert not InPlaceImport.objects.exists()
+
+
+def test_an_empty_folder_is_refused_at_once(source, folder, dataset, member):
+    (folder / "empty").mkdir()
+
+    with pytest.raises(InvalidInput, match="'empty' holds no file"):
+        in_place.request_import(actor=member, dataset=dataset, source="nfs", prefix="empty")
 
 
 def test_only_a_permitted_project_imports_and_only_from_a_registered_place(source, folder, dataset, member, viewer):

@@ -5,7 +5,7 @@ import { useCallback } from "react";
 import { LEAST_ZOOM } from "../../graph/drawing.ts";
 import { Icon } from "../../graph/icon.tsx";
 import { useChosen, useEditor } from "../model/editor.ts";
-import { tidyUp } from "../model/placing.ts";
+import { boundsOf, placesOf, tidyUp } from "../model/placing.ts";
 
 const MARGIN = 24;
 
@@ -16,7 +16,7 @@ export function CanvasTools({ isEditable }: { isEditable: boolean }) {
   const tidy = async () => {
     try {
       await tidyUp(store);
-      requestAnimationFrame(showBeginning);
+      showBeginning();
     } catch {
       store.say("The server does not answer; the nodes stay where they are.");
     }
@@ -67,12 +67,16 @@ function Tool({
 
 /** A function that shows everything, if titles can be read then; otherwise as much as can be read, from the first steps on. */
 export function useShowBeginning(): () => void {
-  const { getNodesBounds, setViewport } = useReactFlow();
+  const { store } = useEditor();
+  const { setViewport } = useReactFlow();
   const graph = useStoreApi();
   return useCallback(() => {
-    const { nodes, domNode } = graph.getState();
-    if (domNode) void setViewport(viewOf(getNodesBounds(nodes), domNode.clientWidth, domNode.clientHeight));
-  }, [graph, getNodesBounds, setViewport]);
+    const { domNode } = graph.getState();
+    const { flow, history, arranged } = store.state;
+    // Where the nodes stand now: what is drawn follows only with the next frames.
+    const bounds = boundsOf(placesOf(flow, history.now.layout, arranged).values());
+    if (domNode) void setViewport(viewOf(bounds, domNode.clientWidth, domNode.clientHeight));
+  }, [store, graph, setViewport]);
 }
 
 function viewOf(bounds: Rect, width: number, height: number): Viewport {

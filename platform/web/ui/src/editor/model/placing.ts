@@ -52,6 +52,16 @@ export function placesOf(flow: Flow, layout: Layout, arranged: Layout): Map<stri
   return places;
 }
 
+// What all nodes cover.
+export function boundsOf(places: Iterable<Place>): { x: number; y: number; width: number; height: number } {
+  const all = [...places];
+  const x = Math.min(...all.map(([left]) => left));
+  const y = Math.min(...all.map(([, top]) => top));
+  const right = Math.max(...all.map(([left]) => left + NODE_WIDTH));
+  const bottom = Math.max(...all.map(([, top]) => top + NODE_HEIGHT));
+  return all.length > 0 ? { x, y, width: right - x, height: bottom - y } : { x: 0, y: 0, width: 0, height: 0 };
+}
+
 export function freePlace(taken: ReadonlySet<string>, wish: Place): Place {
   let [x, y] = wish;
   while (taken.has(cellOf([x, y]))) y += ROW;
