@@ -30,13 +30,15 @@ class StorageFull(PlatformError):
 
 def find_full(error: BaseException) -> StorageFull | None:
     """Return the error to answer with where a full disk is this error's cause; None for every other error."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, StorageFull):
-            return seen
-        if _says_full(seen):
+    cause: BaseException | None = error
+    seen: set[int] = set()  # an error may be among its own causes
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, StorageFull):
+            return cause
+        if _says_full(cause):
             return StorageFull("The server's disk is full, so nothing can be saved.")
-        seen = seen.__cause__ or seen.__context__
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
     return None
 
 

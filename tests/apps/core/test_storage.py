@@ -50,6 +50,12 @@ def test_other_errors_are_not_taken_for_a_full_disk(error):
     assert find_full(error) is None
 
 
+def test_an_error_that_is_its_own_cause_is_looked_at_once():
+    error = NotFound("Nothing is there.")
+
+    assert find_full(caused(error, by=error)) is None
+
+
 def test_a_write_that_reading_can_do_without_is_dropped_on_a_full_disk_and_only_there():
     with optional_write():
         raise OSError(errno.ENOSPC, "No space left on device")
