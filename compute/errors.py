@@ -131,7 +131,7 @@ class UnknownHostKey(InvalidResource):
     """A host shows a key that nobody has confirmed, so nothing is sent to it. `details` hold its `fingerprint`."""
 
     code = "compute.unknown_host_key"
-    hint = "Compare the fingerprint with that of the host, and attach it with the line as its known host."
+    hint = "Compare the fingerprint with the host's, and attach it with the line as known host (`--known-host FILE`)."
 
 
 class ResourceUnreachable(PlatformError):
@@ -148,6 +148,13 @@ class CredentialsRefused(ResourceUnreachable):
 
     code, kind = "compute.credentials_refused", ErrorKind.CONFLICT  # asking again does not help
     hint = "Give new credentials. A resource that is attached already gets them by `nearline compute rotate`."
+
+
+class HostUnfit(ResourceUnreachable):
+    """A host lets Nearline in, and cannot run its program."""
+
+    code, kind = "compute.host_unfit", ErrorKind.CONFLICT  # asking again does not help
+    hint = "The host needs Python 3.11 or newer, and a home and a folder for jobs that the account may write to."
 
 
 class ResourceUnconfined(PlatformError):

@@ -22,7 +22,7 @@ import structlog
 
 from compute.adapters.ssh import wire
 from compute.adapters.ssh.program import Program, build_program
-from compute.errors import ResourceUnreachable, StartRefused, UnknownHostKey
+from compute.errors import CredentialsRefused, HostUnfit, ResourceUnreachable, StartRefused, UnknownHostKey
 from core.breaker import Breaker
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ class HostConnection:
             if (unreachable := _in_words(self._host, error)) is None:
                 raise
             self._breaker.fail(unreachable.message, is_slow=isinstance(error, TimeoutError))
+            if unreachable is error:
+                raise
             raise unreachable from error
         self._breaker.succeed()
         return result
@@ -278,7 +280,7 @@ async def _open_session(host: Host, program: Program) -> _Session:
 
 
 async def _start_program(connection: Any, host: Host, program: Program) -> Any:
-    """Start our program, which is brought before if it is not on the host whole. Raises ResourceUnreachable."""
+    """Start our program, which is brought before if it is not on the host whole. Raises HostUnfit."""
     place = f'"$HOME/.cache/nearline/{program.digest}.pyz"'
     seen = await connection.run(_shell(f"sha256sum 2>/dev/null <{place}"))
     if program.digest not in str(seen.stdout):
@@ -287,7 +289,7 @@ async def _start_program(connection: Any, host: Host, program: Program) -> Any:
         script = f"umask 077; {write} || {{ rm -f {part}; exit 1; }}"
         sent = await connection.run(_shell(script), input=program.data, encoding=None)
         if sent.exit_status != 0:
-            raise ResourceUnreachable(f"{host} does not take Nearline's program: {_last_line(sent.stderr)}")
+            raise HostUnfit(f"{host} does not take Nearline's program: {_last_line(sent.stderr)}")
     arguments = " ".join(map(shlex.quote, (host.folder, *host.readable)))
     command = _shell(f"exec {shlex.quote(host.python)} -I {place} {arguments}")
     process = await connection.create_process(command, encoding=None)
@@ -295,7 +297,7 @@ async def _start_program(connection: Any, host: Host, program: Program) -> Any:
         await process.stdout.readuntil(wire.GREETING)
     except asyncio.IncompleteReadError as error:
         words = _last_line(await process.stderr.read(1 << 16))
-        raise ResourceUnreachable(f"Nearline's program does not run on {host}: {words}") from error
+        raise HostUnfit(f"Nearline's program does not run on {host}: {words}") from error
     return process
 
 
@@ -317,10 +319,10 @@ def _in_words(host: Host, error: Exception) -> ResourceUnreachable | None:
         case ResourceUnreachable():
             return error
         case asyncssh.PermissionDenied():
-            field = {"field": "private_key"}
-            words = (
-                f"refuses the key. Its public key has to be a line of ~/.ssh/authorized_keys of {host.user} there: "
-                f"{_public_key(host)}"
+            return CredentialsRefused(
+                f"{host} refuses the key. Its public key has to be a line of ~/.ssh/authorized_keys of {host.user} "
+                f"there: {_public_key(host)}",
+                field="private_key",
             )
         case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed():
             field = {"field": "known_host"}

@@ -12,6 +12,7 @@ from core.errors import InvalidInput
 from datasets.selectors import caches
 from scheduler.models import Node
 from tests.contracts.compute.ssh.sshd import USER
+from tests.factories.api import call
 from tests.factories.browsers import browser_of
 from tests.kubernetes.stand_in_platform import StandInPlatform
 from tests.ports import reserve_port
@@ -125,6 +126,25 @@ def test_a_host_that_lets_nobody_connect_is_told_in_the_words_of_the_system(site
         attach(site_admin, fields | {"address": f"me@127.0.0.1:{port}", "known_host": ""})
 
     assert raised.value.message == f"me@127.0.0.1:{port} does not answer: Connection refused."
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"host_python": "/no/python"}, "/no/python: not found"),
+        ({"host_folder": "/proc/nearline"}, "No such file or directory: '/proc/nearline"),
+    ],
+)
+def test_a_host_on_which_the_program_does_not_run_is_refused_in_its_words(site_admin, sshd, fields, change, words):
+    body = {"name": "gpu-7", "kind": "ssh", "settings": fields | change}
+
+    status, problem = call(site_admin, "POST", "/compute/resources", body)
+    page = browser_of(site_admin).post("/compute/attach/", fields | change | {"name": "gpu-7", "kind": "ssh"})
+
+    (message,) = page.context["form"].errors["__all__"]
+    assert (status, problem["code"]) == (409, "compute.host_unfit")
+    assert [words in text for text in (str(problem), message)] == [True, True]
+    assert not Resource.objects.exists()
 
 
 def test_a_host_that_cannot_reach_the_platform_is_refused(site_admin, sshd, fields):
