@@ -4,7 +4,7 @@ Layout: blobs, then per blob its content id and length, then a trailer. docs/ref
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from nearline.content.errors import BadPack
@@ -131,8 +131,24 @@ class PackBuilder:
 
 def make_footer(blobs: Sequence[BlobInPack]) -> bytes:
     """Return what follows the blobs in a pack."""
-    index = [_INDEX_ROW.pack(blob.content_id, blob.size) for blob in blobs]
-    return b"".join([*index, _TRAILER.pack(len(blobs), 0, VERSION, ALGORITHM, MAGIC)])
+    return write_index(blobs) + _TRAILER.pack(len(blobs), 0, VERSION, ALGORITHM, MAGIC)
+
+
+def write_index(blobs: Iterable[BlobInPack]) -> bytes:
+    """Return what tells of the blobs of a pack, in order."""
+    return b"".join([_INDEX_ROW.pack(blob.content_id, blob.size) for blob in blobs])
+
+
+def read_index(index: Buffer) -> list[BlobInPack]:
+    """Return the blobs that an index of whole rows tells of. Raises BadPack for one without bytes or too large."""
+    blobs = []
+    offset = 0
+    for content_id, size in _INDEX_ROW.iter_unpack(index):
+        if not 0 < size <= MAX_BLOB_BYTES:
+            raise BadPack(f"The index of this pack lists a blob of {size} bytes.")
+        blobs.append(BlobInPack(content_id, offset, size))
+        offset += size
+    return blobs
 
 
 def read_footer(data: Buffer) -> list[BlobInPack]:
@@ -152,14 +168,8 @@ def read_footer(data: Buffer) -> list[BlobInPack]:
     index_at = len(data) - _TRAILER.size - count * _INDEX_ROW.size
     if index_at < 0:
         raise BadPack("The index of this pack is larger than the pack.")
-    blobs = []
-    offset = 0
-    for content_id, size in _INDEX_ROW.iter_unpack(memoryview(data)[index_at : len(data) - _TRAILER.size]):
-        if not 0 < size <= MAX_BLOB_BYTES:
-            raise BadPack(f"The index of this pack lists a blob of {size} bytes.")
-        blobs.append(BlobInPack(content_id, offset, size))
-        offset += size
-    if offset != index_at:
+    blobs = read_index(memoryview(data)[index_at : len(data) - _TRAILER.size])
+    if sum(blob.size for blob in blobs) != index_at:
         raise BadPack("The index of this pack does not cover its content.")
     return blobs
 

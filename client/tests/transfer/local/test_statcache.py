@@ -3,6 +3,7 @@
 import pytest
 
 from nearline.content.entries import BlobRef, EntryKind
+from nearline.content.packs import BlobInPack, Pack
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.walk import LocalFile
 
@@ -54,16 +55,17 @@ def test_a_damaged_database_is_replaced(tmp_path):
     cache.close()
 
 
-def test_places_of_blobs_are_kept_until_they_are_forgotten(tmp_path):
-    blobs = [BlobRef(b"1", b"p", 0, 5), BlobRef(b"2", b"q", 5, 6)]
+def test_stored_packs_are_kept_until_they_are_forgotten(tmp_path):
+    one, two, three = bytes(32), b"1" * 32, b"2" * 32
     cache = StatCache(tmp_path / "cache.db")
-    cache.note_stored(blobs)
+    cache.note_stored([Pack(b"q", (), (BlobInPack(one, 0, 5), BlobInPack(two, 5, 6)))])
+    cache.note_stored([Pack(b"p", (), (BlobInPack(three, 0, 7),))])
     cache.close()
     cache = StatCache(tmp_path / "cache.db")
 
-    assert list(cache.list_stored()) == blobs
-    cache.forget_stored([b"p"])
-    assert list(cache.list_stored()) == blobs[1:]
+    assert list(cache.list_stored()) == [BlobRef(one, b"q", 0, 5), BlobRef(two, b"q", 5, 6), BlobRef(three, b"p", 0, 7)]
+    cache.forget_stored([b"q"])
+    assert list(cache.list_stored()) == [BlobRef(three, b"p", 0, 7)]
     cache.forget_stored()
     assert list(cache.list_stored()) == []
     cache.close()

@@ -1,4 +1,4 @@
-"""Notes in SQLite that save reading: content ids of local files by stat, digests of ranges, places of sent blobs.
+"""Notes in SQLite that save reading: content ids of local files by stat, digests of ranges, the packs that were sent.
 
 Losing it costs reading again, never correctness: a damaged database is thrown away.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from nearline.content.entries import BlobRef
+from nearline.content.packs import Pack, read_index, write_index
 from nearline.transfer.local.walk import LocalFile
 
 # A file changed so shortly before it was hashed may change again without a difference that stat would show.
@@ -22,9 +23,10 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (
     path BLOB PRIMARY KEY, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, inode INTEGER, content_id BLOB
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS stored (
-    blob_id BLOB PRIMARY KEY, pack BLOB, offset INTEGER, size INTEGER
-) WITHOUT ROWID;
+DROP TABLE IF EXISTS stored;
+CREATE TABLE IF NOT EXISTS packs (
+    pack BLOB PRIMARY KEY, content BLOB
+);
 CREATE TABLE IF NOT EXISTS ranges (
     range_id TEXT PRIMARY KEY, digest BLOB
 ) WITHOUT ROWID;
@@ -125,26 +127,28 @@ class StatCache:
             self._database.execute("DELETE FROM ranges")
             self._database.executemany("INSERT INTO ranges VALUES (?, ?)", digests.items())
 
-    def note_stored(self, blobs: Iterable[BlobRef]) -> None:
-        """Note where blobs lie that are stored but not yet part of a commit."""
+    def note_stored(self, packs: Iterable[Pack]) -> None:
+        """Note what packs hold that are stored but not yet part of a commit."""
         with self._lock, self._database:
             self._database.executemany(
-                "INSERT OR REPLACE INTO stored VALUES (?, ?, ?, ?)",
-                ((blob.content_id, blob.pack, blob.offset, blob.size) for blob in blobs),
+                "INSERT OR REPLACE INTO packs VALUES (?, ?)", ((pack.sha256, write_index(pack.blobs)) for pack in packs)
             )
 
     def list_stored(self) -> Iterator[BlobRef]:
-        """Yield the blobs that were stored since the last commit."""
+        """Yield the blobs of the packs that were stored since the last commit, in order."""
         with self._lock:
-            yield from map(BlobRef._make, self._database.execute("SELECT * FROM stored"))
+            rows = self._database.execute("SELECT pack, content FROM packs ORDER BY rowid").fetchall()
+        for pack, content in rows:
+            for blob in read_index(content):
+                yield BlobRef(blob.content_id, pack, blob.offset, blob.size)
 
     def forget_stored(self, packs: Iterable[bytes] | None = None) -> None:
         """Drop the notes about these packs; about all, once they are part of a commit."""
         with self._lock, self._database:
             if packs is None:
-                self._database.execute("DELETE FROM stored")
+                self._database.execute("DELETE FROM packs")
             else:
-                self._database.executemany("DELETE FROM stored WHERE pack = ?", [(pack,) for pack in packs])
+                self._database.executemany("DELETE FROM packs WHERE pack = ?", [(pack,) for pack in packs])
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from nearline.content.entries import BlobRef, Entry
 from nearline.content.hashing import ID_BYTES
+from nearline.content.packs import Pack
 
 # Each takes some milliseconds for half a million files.
 _MOST_SEARCHES = 32
@@ -57,6 +58,13 @@ class KnownContent:
             self._read_for(blob.content_id)
             self._note(blob)
 
+    def add_pack(self, pack: Pack) -> None:
+        """Take note of a pack whose blobs were all looked for before they were sent."""
+        with self._lock:
+            ordinal = self._ordinal_of(pack.sha256) << 64
+            for content_id, offset, size in pack.blobs:
+                self._places.setdefault(content_id, ordinal | offset << 32 | size)
+
     def find_blob(self, blob_id: bytes) -> BlobRef | None:
         """Return where a blob lies."""
         with self._lock:
@@ -105,12 +113,14 @@ class KnownContent:
             self._chunks[entry.content_id] = tuple(blob.content_id for blob in entry.blobs)
 
     def _note(self, blob: BlobRef) -> None:
-        if blob.content_id in self._places:
-            return
-        ordinal = self._ordinals.setdefault(blob.pack, len(self._packs))
+        if blob.content_id not in self._places:
+            self._places[blob.content_id] = self._ordinal_of(blob.pack) << 64 | blob.offset << 32 | blob.size
+
+    def _ordinal_of(self, pack: bytes) -> int:
+        ordinal = self._ordinals.setdefault(pack, len(self._packs))
         if ordinal == len(self._packs):
-            self._packs.append(blob.pack)
-        self._places[blob.content_id] = ordinal << 64 | blob.offset << 32 | blob.size
+            self._packs.append(pack)
+        return ordinal
 
 
 def _beginnings(ids: bytes) -> "array[int]":

@@ -6,7 +6,7 @@ is what slows all of them down together.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
@@ -58,13 +58,13 @@ class Upload:
 
 
 class Journal(Protocol):
-    """Remembers between two programs where blobs lie that are stored but not yet part of a commit."""
+    """Remembers between two programs the packs that are stored but not yet part of a commit."""
 
     def list_stored(self) -> Iterable[BlobRef]:
-        """Yield the blobs that were stored since the last commit."""
+        """Yield the blobs of the packs that were stored since the last commit."""
 
-    def note_stored(self, blobs: Iterable[BlobRef]) -> None:
-        """Note where blobs lie."""
+    def note_stored(self, packs: Iterable[Pack]) -> None:
+        """Note what packs hold."""
 
 
 class PackSender:
@@ -230,18 +230,11 @@ class PackSender:
             names = [pack.name for pack in arrived[start : start + MAX_OFFERS]]
             self._policy.repeat(partial(self._server.complete_packs, self._upload.id, names))
         with self._lock:
-            for blob in _places_in(arrived):
-                self._known.add_blob(blob)
-                self._pending.discard(blob.content_id)
+            for pack in arrived:
+                self._known.add_pack(pack)
+                self._pending.difference_update(blob.content_id for blob in pack.blobs)
         if self._journal:
-            self._journal.note_stored(_places_in(arrived))
-
-
-def _places_in(packs: Iterable[Pack]) -> Iterator[BlobRef]:
-    """Yield where the blobs of these packs lie; they are too many to be held."""
-    for pack in packs:
-        for blob in pack.blobs:
-            yield BlobRef(blob.content_id, pack.sha256, blob.offset, blob.size)
+            self._journal.note_stored(arrived)
 
 
 def send_pack(server: Storage, upload: Upload, name: str, data: bytes | bytearray, policy: RetryPolicy) -> None:
