@@ -305,7 +305,10 @@ class Http:
         status = response.status_code
         problem = _problems.read(status, response.content)
         if problem is None and status in _problems.PASSING:
-            problem = errors.Unavailable(f"{self.url} answered {status}: what stands behind it is away or busy.")
+            problem = errors.Unavailable(
+                f"{self.url} answered {status}: what stands behind it is away or busy.",
+                hint="Try again later. Those who run the server find the reason in its log.",
+            )
         if isinstance(problem, errors.Unavailable):
             problem.retry_after_s = _retry_after_s(response)
         return problem or errors.ServerFailure(

@@ -51,6 +51,17 @@ def test_a_folder_becomes_a_dataset_named_after_itself(server, tmp_path, monkeyp
     assert (folder / ".nearline").is_dir()
 
 
+def test_no_dataset_is_made_for_a_folder_that_cannot_be_linked(server, here, cli):
+    server.exists = False
+    (here / ".nearline").write_text("")
+
+    done = cli("data", "init", "--project", "team")
+
+    assert (done.exit_code, server.exists) == (1, False)
+    assert "'.nearline' in it is no folder." in done.stderr
+    assert "hint: " in done.stderr
+
+
 def test_a_folder_that_is_linked_already_says_so_and_that_is_no_failure(cli, linked):
     done = cli("data", "init", "--project", "team")
 

@@ -135,7 +135,7 @@ def test_output_that_does_not_fit_is_a_failure_in_one_line():
     with FULL.open("w") as full:
         done = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
 
-    assert (done.returncode, done.stderr) == (1, "✗ [Errno 28] No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "✗ No space left on device.\n")
 
 
 def test_a_closed_stdout_is_no_traceback():

@@ -177,6 +177,13 @@ def test_what_is_missing_is_named_with_what_is_there(job):
         nearline.data("letters")
 
 
+def test_outside_of_a_job_it_is_told_where_a_job_has_its_data(monkeypatch):
+    monkeypatch.setenv("NEARLINE_DATA", "/nowhere")
+
+    with pytest.raises(FileNotFoundError, match=r"A job has them in \$NEARLINE_DATA, which is no folder here\."):
+        nearline.data("digits")
+
+
 def test_outside_of_a_job_there_are_no_parameters(monkeypatch):
     monkeypatch.delenv("NEARLINE_PARAMETERS", raising=False)
 

@@ -18,7 +18,8 @@ def report(error: NearlineError, *, as_json: bool) -> None:
 
 def failure_of(error: OSError) -> Failed:
     """Return what the system refused, as a failure."""
-    return Failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    reason = error.strerror or str(error)
+    return Failed(f"{error.filename}: {reason}" if error.filename else f"{reason}.")
 
 
 def printable_lines(text: str) -> str:

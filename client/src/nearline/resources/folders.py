@@ -134,6 +134,10 @@ class Folders:
         self._http = http
         self._datasets = Datasets(http)
 
+    def require_linkable(self, root: Path | str) -> None:
+        """Raise Failed where a folder cannot be linked, before a dataset is made for it."""
+        Workspace.require_linkable(Path(root))
+
     def link(self, root: Path | str, dataset: str | Reference, *, branch: str = "main") -> Folder:
         """Link a folder to a dataset that exists. No file changes."""
         target = self._datasets.parse(dataset)

@@ -75,5 +75,8 @@ def _child(variable: str, default: str, name: str, what: str) -> Path:
     path = base / name
     if not path.exists():
         there = sorted(entry.name for entry in base.iterdir()) if base.is_dir() else []
-        raise FileNotFoundError(f"This job has no {what} '{name}'. It has: {', '.join(there) or 'none'}.")
+        has = f"This job has no {what} '{name}'. It has: {', '.join(there) or 'none'}."
+        raise FileNotFoundError(
+            has if base.is_dir() else f"{has} A job has them in ${variable}, which is no folder here."
+        )
     return path

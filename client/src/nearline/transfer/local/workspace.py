@@ -52,8 +52,17 @@ class Workspace:
                 workspace.write_state(State())
             _write_json(workspace.home / "config.json", {"version": 1, **asdict(link)})
         except OSError as error:
-            raise Failed(f"Cannot link '{root}': {error.strerror}.", code="client.local_file") from error
+            raise _cannot_link(root, error.strerror) from error
         return workspace
+
+    @classmethod
+    def require_linkable(cls, root: Path) -> None:
+        """Raise Failed where a folder that exists cannot be linked, as nothing can be written into it."""
+        home = cls(root).home
+        if home.exists() and not home.is_dir():
+            raise _cannot_link(root, f"'{FOLDER_NAME}' in it is no folder")
+        if not os.access(home if home.is_dir() else root, os.W_OK | os.X_OK):
+            raise _cannot_link(root, "it cannot be written to")
 
     @classmethod
     def find(cls, start: Path) -> Self | None:
@@ -150,6 +159,11 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise _damaged(path)
     return document
+
+
+def _cannot_link(root: Path, reason: str | None) -> Failed:
+    hint = f"Its link is kept in '{FOLDER_NAME}' there: make the folder writable, or use another one."
+    return Failed(f"Cannot link '{root}': {reason}.", code="client.local_file", hint=hint)
 
 
 def _damaged(path: Path) -> Failed:

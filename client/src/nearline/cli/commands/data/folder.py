@@ -57,6 +57,7 @@ def make_dataset(session: Session, title: str, *, project: str | None, branch: s
     """Make a dataset and link this folder to it."""
     name = slug(title)
     target = Reference(session.project(project), name)
+    session.client().folders.require_linkable(Path.cwd())
     made = session.client().datasets.create(target, description="" if title in {name, Path.cwd().name} else title)
     _tell_link(session, session.client().folders.link(Path.cwd(), target, branch=branch), url=made.url)
 
