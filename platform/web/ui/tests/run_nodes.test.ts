@@ -104,7 +104,8 @@ test("arrows between steps of the critical path are marked", () => {
 
 test("all is shown where it can be read, else the step that is chosen, and never beyond the edge", () => {
   assert.deepEqual(firstView(picture(box("a")), "", 1140, 150), { x: 438, y: 18, zoom: 1 });
-  assert.equal(firstView({ ...picture(box("a")), width: 2280 }, "", 1140, 150).zoom, 0.5);
+  assert.equal(firstView({ ...picture(box("a")), width: 2216 }, "", 1140, 150).zoom, 0.5);
+  assert.equal(firstView({ ...picture(box("a")), width: 2216 }, "", 1140, 150).x, 32);
 
   const wide = { ...picture(box("a"), box("z", { x: 9000, y: 28 })), width: 9264, height: 114 };
   assert.equal(firstView(wide, "z:0", 1140, 520).x, 1140 - 9264 * 0.8);

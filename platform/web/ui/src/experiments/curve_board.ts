@@ -77,8 +77,10 @@ export class CurveBoard extends HTMLElement {
       if (!answer.ok) throw new Error(String(answer.status));
       const { series } = (await answer.json()) as { series: Series[] };
       if (!this.isConnected) return;
-      if (series.every(({ values }) => values.length === 0)) {
-        stage.innerHTML = '<p class="sub small">It has no stored points: there is no curve to draw.</p>';
+      const values = series.flatMap((each) => each.values);
+      if (values.every((value) => value === null)) {
+        const reason = values.length > 0 ? "None of its values is a finite number" : "It has no stored points";
+        stage.innerHTML = `<p class="sub small">${reason}: there is no curve to draw.</p>`;
         return;
       }
       stage.replaceChildren();

@@ -41,8 +41,9 @@ export class PickedCurves extends HTMLElement {
     board.append(legend);
     const charts = document.createElement("div");
     charts.className = "two even";
-    for (const key of (this.dataset["keys"] ?? "").split("\n").slice(0, MOST_CHARTS))
-      charts.append(this.#chart(key, ids));
+    const measured = new Set(picked.flatMap(metricsOf));
+    const keys = (this.dataset["keys"] ?? "").split("\n").filter((key) => measured.has(key));
+    for (const key of keys.slice(0, MOST_CHARTS)) charts.append(this.#chart(key, ids));
     board.append(charts);
     return board;
   }
@@ -59,6 +60,12 @@ export class PickedCurves extends HTMLElement {
     stage?.setAttribute("aria-label", `${key}: arrow keys read the values`);
     return box;
   }
+}
+
+/** The metrics that the row of an experiment shows a value of. */
+function metricsOf(input: HTMLInputElement): string[] {
+  const cells = input.closest("tr")?.querySelectorAll<HTMLElement>("[data-metric]") ?? [];
+  return [...cells].map(({ dataset }) => dataset["metric"] ?? "");
 }
 
 function member({ value, dataset }: HTMLInputElement, place: number): HTMLElement {
