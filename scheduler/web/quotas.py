@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
+from accounts.services.projects import may_create_projects
 from accounts.web.requests import PageRequest, text
 from core import clock, units
 from core.errors import InvalidInput
@@ -157,6 +158,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     if request.htmx:
         return render(request, "scheduler/quotas_live.html", context)
     context["moves"] = _moves(request, everywhere, name) if request.actor.is_site_admin else []
+    context["may_create_projects"] = may_create_projects(request.actor)
     context["chart"] = _chart_of(leaves, only)
     if here is not None:
         then = with_changes(rules, tried_rules)

@@ -305,6 +305,7 @@ def test_a_viewer_sees_no_way_to_change_anything(viewer, project, template):
     make.submit(project, template, "job")
     client = browser_of(viewer)
 
+    assert "Run a flow" not in shown(client, "/")
     assert "Detach" not in shown(client, "/compute/")
     assert "cancel-job" not in shown(client, "/jobs/job/")
 

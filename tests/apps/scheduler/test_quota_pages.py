@@ -40,6 +40,11 @@ def test_fair_shares_are_those_of_the_next_cycle(browser, two_projects):
     assert rows_of(browser, "/quotas/") == {"team-b": (2000, None), "team-c": (2000, None)}
 
 
+def test_a_new_project_is_offered_to_those_who_may_create_one(browser, viewer):
+    assert "New project" in browser.get("/quotas/").content.decode()
+    assert "New project" not in browser_of(viewer).get("/quotas/").content.decode()
+
+
 def test_a_change_is_tried_without_being_made(browser, two_projects):
     tried = rows_of(browser, "/quotas/?try=team-b&gpus=3")
 

@@ -87,7 +87,7 @@ function DraftState() {
     return () => clearInterval(timer);
   }, []);
   const words = !config.may_write
-    ? "Changes stay in this browser: your role does not allow you to push flows."
+    ? "Your role does not allow you to change flows."
     : drafting.kept === "here"
       ? "Draft saved in this browser; the server has not answered yet."
       : drafting.kept === "writing"

@@ -38,7 +38,7 @@ export function Canvas() {
   const [edges, setEdges] = useState<Edge[]>([]);
   const { screenToFlowPosition, fitView } = useReactFlow();
   const graph = useStoreApi();
-  const isEditable = !state.fault && !state.flow.isForeign;
+  const isEditable = config.may_write && !state.fault && !state.flow.isForeign;
   const { flow, history, arranged, selection, problems } = state;
 
   useEffect(() => {
