@@ -22,7 +22,8 @@ _ROOT = Path(__file__).parents[3]
 _PLACES = (_ROOT, _ROOT / "platform", _ROOT / "client" / "src", _ROOT / "client")
 _ENTRY, _SHIM = "compute.adapters.ssh.host.serve", "compute.adapters.ssh.host.shim"
 _COPIES = "nearline.pod.copies"
-_HTTP, _COMPILED = ("httpx", "httpcore", "h11", "anyio", "idna", "certifi", "typing_extensions"), ("blake3",)
+_HTTP = ("httpx", "httpcore", "h11", "anyio", "idna", "certifi", "typing_extensions", "urllib3")
+_COMPILED = ("blake3",)
 _NEEDED_FILES = {".py", ".pem", ".so"}
 OLDEST = (3, 11)
 # Python older than that reads this file too.

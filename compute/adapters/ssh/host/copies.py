@@ -36,6 +36,7 @@ _HOPELESS = 3
 _MOST_TRIES, _LONG_S = 6, 600.0
 """A process that ended early is started again so often; one that had worked for long does not count."""
 _TRY_S = 60
+_MOST_WORDS = 500
 _SERVE = "serve-"
 _LISTENS_S, _POLL_S = 5.0, 0.05
 _RUN = (
@@ -46,10 +47,11 @@ _RUN = (
 )
 _TRY = (
     "import sys; before, after = sys.argv[1:3]; sys.path.insert(0, before); sys.path.append(after); "
-    "import httpx, nearline.pod.copies"
+    "import httpx, nearline.pod.copies, nearline._store"
 )
 
 _UNEXPLAINED = "The process that does it was killed again and again. Look at the log of the host; often it is memory."
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True)
@@ -266,8 +268,9 @@ class Work:
                 self.forget()
                 return result
             if code == _HOPELESS or tries >= _MOST_TRIES:
+                error = self._explain_end()
                 self.forget()
-                return {"error": _UNEXPLAINED, **result}
+                return {"error": error, **result}
             self._start(arguments, caller, lock, tries + 1)
         finally:
             os.close(lock)
@@ -356,6 +359,14 @@ class Work:
             return int((self.folder / name).read_text())
         except (FileNotFoundError, ValueError):  # a process that was killed while it wrote
             return None
+
+    def _explain_end(self) -> str:
+        """Say why the process ended without a result, as far as it is known."""
+        with suppress(FileNotFoundError):
+            words = (self.folder / "log").read_text(errors="replace").strip()
+            if _TRACEBACK in words:
+                return f"The process that does it failed again and again: {words.splitlines()[-1][:_MOST_WORDS]}"
+        return _UNEXPLAINED
 
     def _read_result(self) -> Json:
         try:
