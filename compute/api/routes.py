@@ -144,10 +144,12 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     job = job_selectors.get_job(actor=request.actor, name=name)
     proof = find_proof(job.workload)
     advice = proof.advice if proof is not None else ""
-    return _job_out(request, job) | {
+    row = job_rows.read_row(actor=request.actor, job=job)
+    outlook = outlooks.find_outlook(actor=request.actor, job=job) if job.has_parts else row.outlook
+    return _row_out(row) | {
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
-        "outlook": outlooks.find_outlook(actor=request.actor, job=job),
+        "outlook": outlook,
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
         "replicas": job.replicas,

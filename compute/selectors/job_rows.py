@@ -29,10 +29,15 @@ class JobRow:
 
     @property
     def why(self) -> str:
-        """Why it is as it is, in one sentence: that it is idle, why and until when it waits, or else its reason."""
+        """Why it is as it is: that it is idle, why and until when it waits, or else its reason.
+
+        Of one that runs as parts it is how many there are in which state, and why the first of them waits.
+        """
         if self.idle is not None and self.idle.state == Idleness.IDLE:
             return self.idle.text
-        return self.job.reason_shown if self.outlook is None else self.outlook.text
+        if self.outlook is None:
+            return self.job.reason_shown
+        return f"{self.job.reason_shown}. {self.outlook.text}" if self.job.has_parts else self.outlook.text
 
 
 def read_rows(*, actor: Actor, jobs: Iterable[Job]) -> list[JobRow]:

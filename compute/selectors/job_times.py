@@ -1,6 +1,7 @@
 """How long jobs waited, ran and were suspended, all of their runs together. One query for any number of jobs."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +22,8 @@ _BREAKS = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
 def measure_times(jobs: Collection[Job]) -> dict[str, Times | None]:
     """Return by id how long these jobs waited, ran and were suspended, and took in all. For jobs that may be seen."""
     histories = find_histories({job.pk for job in jobs})
-    return {job.pk: _measure(job, histories.get(job.pk)) for job in jobs}
+    runs_of = _runs_of_parts([job.pk for job in jobs if job.has_parts and job.pk in histories])
+    return {job.pk: _measure(job, histories.get(job.pk), runs_of.get(job.pk)) for job in jobs}
 
 
 def find_histories(job_ids: Collection[str]) -> Mapping[str, RunHistory]:
@@ -42,10 +44,29 @@ def _breaks_of(job_ids: Collection[str]) -> Iterable[tuple[str, datetime, str, d
     return events.values_list("job_id", "job__created_at", "state", "at")
 
 
-def _measure(job: Job, history: RunHistory | None) -> Times | None:
+def _runs_of_parts(job_ids: Collection[str]) -> Mapping[str, list[Interval]]:
+    """Return when the parts of jobs waited and ran, by the ids of those jobs."""
+    if not job_ids:
+        return {}
+    parts = list(Job.objects.filter(part_of__in=job_ids).defer("spec"))
+    histories = find_histories({part.pk for part in parts})
+    runs: dict[str, list[Interval]] = {job_id: [] for job_id in job_ids}
+    for part in parts:
+        if part.part_of_id is not None:
+            runs[part.part_of_id] += _intervals(part, histories.get(part.pk))
+    return runs
+
+
+def _intervals(job: Job, history: RunHistory | None) -> list[Interval]:
     if history is None:
-        return measure([Interval(job.created_at, job.started_at, job.finished_at)], now=clock.now())
-    now = clock.now()
+        return [Interval(job.created_at, job.started_at, job.finished_at)]
     present = [] if history.queued_at is None else [Interval(history.queued_at, job.started_at, job.finished_at)]
-    suspensions = [(start, end or job.finished_at) for start, end in history.suspensions]
-    return measure([*history.runs, *present], suspensions=suspensions, now=now)
+    return [*history.runs, *present]
+
+
+def _measure(job: Job, history: RunHistory | None, runs_of_parts: list[Interval] | None) -> Times | None:
+    intervals = _intervals(job, history)
+    if runs_of_parts is not None:
+        intervals = [*(replace(each, started_at=None) for each in intervals), *runs_of_parts]
+    suspensions = [] if history is None else [(start, end or job.finished_at) for start, end in history.suspensions]
+    return measure(intervals, suspensions=suspensions, now=clock.now())

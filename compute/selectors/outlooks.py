@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Min
+
 from accounts.actor import Actor
 from compute.engine.outlook import STRANGER, DataState, HeldShare, HolderEnd, Outlook, Place, StoppedJob, in_words
 from compute.engine.states import JobState
@@ -18,13 +20,16 @@ _STRANGERS_JOB = "a job of another project"
 
 
 def find_outlooks(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Outlook]:
-    """Return by id what is known about the waits of these jobs, which the actor may see; others are left out."""
-    waiting = [job for job in jobs if job.state == JobState.PENDING]
-    stored = find_forecasts([job.name for job in waiting]) if waiting else {}
+    """Return by id what is known about the waits of these jobs, which the actor may see; others are left out.
+
+    Of a job none of whose parts runs it is the wait of its first part that waits.
+    """
+    waiting = _find_waiting([job for job in jobs if job.present_state == JobState.PENDING])
+    stored = find_forecasts([job.name for job in waiting.values()]) if waiting else {}
     now = clock.now()
-    forecasts = {job.pk: read(actor, stored[job.name]) for job in waiting if job.name in stored}
+    forecasts = {pk: read(actor, stored[job.name]) for pk, job in waiting.items() if job.name in stored}
     # A job in the queue has its data, also where that arrived since its forecast was made.
-    queued = {job.pk for job in waiting if job.workload_id is not None}
+    queued = {pk for pk, job in waiting.items() if job.workload_id is not None}
     return {
         pk: in_words(_with_data(outlook) if pk in queued else outlook, now=now) for pk, outlook in forecasts.items()
     }
@@ -41,9 +46,17 @@ def find_outlook(*, actor: Actor, job: Job) -> Outlook | None:
 
 def find_waiting(job: Job) -> Job | None:
     """Return a job itself, or the first of its parts that waits, if any does."""
-    if not job.has_parts:
-        return job
-    return Job.objects.filter(part_of=job.pk, state=JobState.PENDING).order_by("part_index", "pk").first()
+    return _find_waiting([job]).get(job.pk)
+
+
+def _find_waiting(jobs: Sequence[Job]) -> dict[str, Job]:
+    """Return by id each of these jobs itself, or the first of its parts that waits; without such a part none."""
+    waiting = {job.pk: job for job in jobs if not job.has_parts}
+    if len(waiting) < len(jobs):
+        parts = Job.objects.filter(part_of__in=[job.pk for job in jobs if job.has_parts], state=JobState.PENDING)
+        first = parts.order_by().values("part_of").annotate(first=Min("pk")).values("first")
+        waiting |= {part.part_of_id or "": part for part in Job.objects.filter(pk__in=first).defer("spec")}
+    return waiting
 
 
 def _with_data(outlook: Outlook) -> Outlook:

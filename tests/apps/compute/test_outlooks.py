@@ -354,6 +354,8 @@ def test_a_job_with_parts_is_told_the_wait_of_the_first_part_that_waits(member, 
     assert told == outlook_of(member, "hpo-0.1")
     assert told.likely_at == NOON + timedelta(hours=2)
     assert call(member, "GET", "/compute/jobs/hpo").body["outlook"]["line"] == 1
+    why_of = {item["name"]: item["why"] for item in call(member, "GET", "/compute/jobs").body["items"]}
+    assert why_of["hpo"] == f"0 of 2 done, 1 waiting. {told.text}"
 
 
 def test_lists_say_the_sentence_of_the_page_with_as_many_queries_for_many_jobs(

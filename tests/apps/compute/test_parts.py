@@ -1,6 +1,7 @@
 """A job with completions runs as parts: jobs with an index each, of which some run at once until all have succeeded."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,6 +12,7 @@ from compute.selectors import jobs as selectors
 from compute.services import jobs, submissions, suspensions
 from compute.services.submissions import Submission
 from compute.workers import data_waits, observe, parts, stops
+from core import clock
 from experiments.models import Experiment
 from tests.factories import compute as make
 from tests.factories.api import call
@@ -171,6 +173,26 @@ def test_suspending_resuming_and_cancelling_it_is_doing_so_to_all_of_its_parts(j
     parts.advance_parts()
     assert (now(job).state, [part.state for part in parts_of(job)]) == ("cancelled", ["cancelled"] * 2)
     assert (now(job).parts_running, now(job).gpu_held_milli) == (0, 0)
+
+
+def test_it_ran_while_a_part_of_it_ran_and_is_suspended_with_them(member, project, template):
+    with clock.frozen_at(datetime(2026, 11, 21, 12, tzinfo=UTC)) as move:
+        job = submissions.submit_job(actor=member, project=project, submission=WANTED)
+        parts.advance_parts()
+        move(clock.now() + timedelta(minutes=1))
+        run(job)
+        move(clock.now() + timedelta(minutes=10))
+        suspensions.suspend_job(actor=member, job=now(job))
+        stop(job)
+        move(clock.now() + timedelta(hours=1))
+        suspensions.resume_job(actor=member, job=now(job))
+        move(clock.now() + timedelta(minutes=2))
+        run(job)
+        move(clock.now() + timedelta(minutes=5))
+
+        told = call(member, "GET", f"/compute/jobs/{job.name}").body["times"]
+
+    assert told == {"waited_s": 180.0, "ran_s": 900.0, "suspended_s": 3600.0, "total_s": 4680.0}
 
 
 def test_a_deleted_one_is_gone_with_its_parts_and_its_names_are_free(job, member, project):

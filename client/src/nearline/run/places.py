@@ -76,7 +76,6 @@ def _child(variable: str, default: str, name: str, what: str) -> Path:
     if not path.exists():
         there = sorted(entry.name for entry in base.iterdir()) if base.is_dir() else []
         has = f"This job has no {what} '{name}'. It has: {', '.join(there) or 'none'}."
-        raise FileNotFoundError(
-            has if base.is_dir() else f"{has} A job has them in ${variable}, which is no folder here."
-        )
+        elsewhere = "" if base.is_dir() else f" A job has them in ${variable}, which is no folder here."
+        raise FileNotFoundError(has + elsewhere)
     return path

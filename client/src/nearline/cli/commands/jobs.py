@@ -296,7 +296,7 @@ def show(context: typer.Context, name: Name) -> None:
             ("job", job.name),
             ("project", job.project),
             ("state", state),
-            ("why", outlook["text"] if outlook else job.reason),
+            ("why", job.why or (outlook["text"] if outlook else job.reason)),
         ),
         ("GPUs", f"{formats.gpus(job.gpu_milli)}{f' ({job.gpu_cap})' if job.gpu_cap else ''}" if job.gpu_milli else ""),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
