@@ -118,6 +118,7 @@ class ScriptedDriver:
 
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
         """Return the samples of the script."""
+        self._answer()
         return [sample for sample in self.jobs.usage.get(name, []) if after is None or sample.at > after]
 
     def open_output(self, name: str) -> OutputFolder:

@@ -10,6 +10,7 @@ from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState, ReasonCode
+from compute.errors import ResourceUnreachable
 from compute.models import Job
 from compute.selectors import checkpoints, data_waits, failures, forecasts, job_rows, waits
 from compute.selectors import jobs as selectors
@@ -17,7 +18,7 @@ from compute.services import changes, connections, jobs, keeping, submissions, s
 from compute.web.progress import progress_of
 from scheduler.selectors import evictions
 from scheduler.selectors.answers import find_proof
-from web.series import usage_charts
+from web.series import Chart, usage_charts
 from web.sorting import read_sort
 
 _ROWS = 50
@@ -61,7 +62,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
     may_write = (request.actor.level_in(job.project_id) or 0) >= Level.WRITE
     is_own = job.kind == submissions.KIND and job.part_of_id is None
     row = job_rows.read_row(actor=request.actor, job=job)
-    charts = [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job))
+    charts, usage_is_reachable = ([], True) if request.htmx else _usage(request, job)
     context = {
         "job": job,
         "project_name": job.project.name,
@@ -86,6 +87,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "may_delete": is_own and job.has_ended,
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
         "charts": charts,
+        "usage_is_reachable": usage_is_reachable,
         "has_gpu_charts": any(chart.title.startswith("GPU") for chart in charts),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)
@@ -96,6 +98,14 @@ def changes_part(request: PageRequest, name: str) -> HttpResponse:
     job = selectors.get_job(actor=request.actor, name=name)
     tried = changes.try_changes(actor=request.actor, job=job)
     return render(request, "compute/changes.html", {"tried": tried, "job": job})
+
+
+def _usage(request: PageRequest, job: Job) -> tuple[list[Chart], bool]:
+    """Return the charts of what a job used, and whether the place where it runs or ran answers at all."""
+    try:
+        return usage_charts(selectors.usage(actor=request.actor, job=job)), True
+    except ResourceUnreachable:
+        return [], False
 
 
 def _evictions_of(request: PageRequest, job: Job) -> list[evictions.EvictionView]:

@@ -54,6 +54,12 @@ def test_a_job_that_ran_there_is_shown_as_unknown_and_one_that_waits_as_pending(
     assert why in flat(browser.get("/jobs/train/").content.decode())
 
 
+def test_the_page_of_a_job_there_says_that_its_usage_cannot_be_read(lost, browser):
+    page = flat(browser.get("/jobs/train/").content.decode())
+
+    assert "<b>What it uses cannot be read now</b><p>scripted, where it ran, does not answer.</p>" in page
+
+
 def test_the_api_keeps_the_last_known_state_and_says_that_it_is_unknown(lost, site_admin):
     items = call(site_admin, "GET", "/compute/jobs").body["items"]
 
