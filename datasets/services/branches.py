@@ -7,7 +7,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from core.signals import send_on_commit
 from datasets import permissions, signals
-from datasets.engine.names import check_label
+from datasets.engine.names import check_label, may_be_commit
 from datasets.errors import DefaultBranchKept, EmptyBranch, NameTaken, ReferenceNotFound, StaleParent
 from datasets.models import Branch, Commit, Dataset, Tag
 from datasets.selectors import commits
@@ -124,6 +124,8 @@ def _check_is_free(dataset: Dataset, name: str) -> None:
     )
     if is_taken:
         raise _taken(dataset, name)
+    if may_be_commit(name) and Commit.objects.filter(dataset=dataset, id__startswith=name).exists():
+        raise NameTaken(f"A commit of {dataset.name} begins with '{name}', and the name would go before it.")
 
 
 def _taken(dataset: Dataset, name: str) -> NameTaken:

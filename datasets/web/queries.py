@@ -10,8 +10,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.web.requests import PageRequest, text
+from core.errors import PlatformError
 from core.form_fields import SizeField
 from datasets.engine.queries import LONGEST_PATTERN, Conditions
+from datasets.errors import AmbiguousReference, InvalidLabel, InvalidQuery, NameTaken, ReferenceNotFound
 from datasets.selectors import datasets, queries
 from datasets.services import queries as services
 from datasets.services import selections
@@ -20,6 +22,13 @@ from datasets.web.paths import link_path
 from nearline.content.paths import show_path
 
 _ROWS = 100
+_FIELDS: dict[type[PlatformError], str] = {
+    AmbiguousReference: "ref",
+    InvalidLabel: "name",
+    NameTaken: "name",
+    ReferenceNotFound: "ref",
+}
+"""Beside which field of the form an error is shown."""
 
 
 class ListField(forms.CharField):
@@ -104,18 +113,20 @@ def queries_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         fields = form.cleaned_data
         query, ref = fields.pop("name"), fields.pop("ref")
-        services.create_query(
-            actor=request.actor, dataset=dataset, name=query, conditions=Conditions(**fields), ref=ref
-        )
-        messages.success(request, f"The query {query} is saved.")
-        return redirect("datasets:query", project=project, name=name, query=query)
-    for field, errors in form.errors.items():
-        messages.error(request, f"{form[field].label}: {' '.join(map(str, errors))}")
+        try:
+            services.create_query(
+                actor=request.actor, dataset=dataset, name=query, conditions=Conditions(**fields), ref=ref
+            )
+        except (AmbiguousReference, InvalidLabel, InvalidQuery, NameTaken, ReferenceNotFound) as error:
+            form.add_error(_FIELDS.get(type(error)), error.message)
+        else:
+            messages.success(request, f"The query {query} is saved.")
+            return redirect("datasets:query", project=project, name=name, query=query)
     context = heading.of(request.actor, dataset, tab="queries") | {
         "queries": queries.list_queries(request.actor, dataset).order_by("name"),
         "form": form,
     }
-    return render(request, "datasets/queries.html", context)
+    return render(request, "datasets/queries.html", context, status=422 if form.errors else 200)
 
 
 def query_page(request: PageRequest, project: str, name: str, query: str) -> HttpResponse:

@@ -50,6 +50,14 @@ def test_a_taken_name_is_refused_for_both(dataset, member, commit, name):
     assert (Branch.objects.count(), Tag.objects.count()) == (1, 1)
 
 
+def test_a_name_that_hides_a_commit_is_refused(dataset, member, commit):
+    with pytest.raises(NameTaken):
+        branches.create_tag(actor=member, dataset=dataset, name=commit.short, commit=commit)
+    branches.create_tag(actor=member, dataset=dataset, name="20261127", commit=commit)
+
+    assert [tag.name for tag in Tag.objects.all()] == ["20261127"]
+
+
 @pytest.mark.parametrize("name", ["latest", "a/b", "", "0" * 64])
 def test_an_impossible_name_is_refused(dataset, member, commit, name):
     with pytest.raises(InvalidLabel):

@@ -1,5 +1,7 @@
 """The pages of saved queries: made, looked at, made into a commit, deleted."""
 
+import html
+
 import pytest
 
 from datasets.models import Commit, Query
@@ -39,7 +41,25 @@ def test_a_size_that_is_none_is_said_so_and_what_was_typed_stays(browser, commit
         browser.post(PAGE, {"name": "pictures", "contains": "x-ray", "min_size_bytes": "huge"}).content.decode()
     )
 
-    assert "At least: " in page
+    assert "'huge' is not a size." in page
+    assert 'value="x-ray"' in page
+    assert not Query.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "error"),
+    [
+        ({"name": "a b"}, "'a b' cannot name a branch, a tag or a query"),
+        ({"regex": "("}, "The regular expression cannot be used."),
+        ({"ref": "none"}, "xrays has no branch, tag or commit called 'none'."),
+    ],
+)
+def test_what_is_no_query_is_refused_in_the_form(browser, commit, typed, error):
+    answer = browser.post(PAGE, {"name": "pictures", "contains": "x-ray"} | typed)
+
+    page = flat(html.unescape(answer.content.decode()))
+    assert answer.status_code == 422
+    assert error in page
     assert 'value="x-ray"' in page
     assert not Query.objects.exists()
 
