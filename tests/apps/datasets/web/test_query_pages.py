@@ -41,7 +41,7 @@ def test_a_size_that_is_none_is_said_so_and_what_was_typed_stays(browser, commit
         browser.post(PAGE, {"name": "pictures", "contains": "x-ray", "min_size_bytes": "huge"}).content.decode()
     )
 
-    assert "'huge' is not a size." in page
+    assert "&#x27;huge&#x27; is not a size." in page
     assert 'value="x-ray"' in page
     assert not Query.objects.exists()
 
