@@ -150,6 +150,13 @@ class CredentialsRefused(ResourceUnreachable):
     hint = "Give new credentials. A resource that is attached already gets them by `nearline compute rotate`."
 
 
+class HostKeyChanged(ResourceUnreachable):
+    """A host shows another key than the one by which it is known, so nothing is sent to it."""
+
+    code, kind = "compute.host_key_changed", ErrorKind.CONFLICT  # asking again does not help
+    hint = "On the host, `ssh-keygen -lf` prints the fingerprint of each /etc/ssh/ssh_host_*_key.pub."
+
+
 class HostUnfit(ResourceUnreachable):
     """A host lets Nearline in, and cannot run its program."""
 

@@ -22,7 +22,14 @@ import structlog
 
 from compute.adapters.ssh import wire
 from compute.adapters.ssh.program import Program, build_program
-from compute.errors import CredentialsRefused, HostUnfit, ResourceUnreachable, StartRefused, UnknownHostKey
+from compute.errors import (
+    CredentialsRefused,
+    HostKeyChanged,
+    HostUnfit,
+    ResourceUnreachable,
+    StartRefused,
+    UnknownHostKey,
+)
 from core.breaker import Breaker
 
 if TYPE_CHECKING:
@@ -314,7 +321,6 @@ def _last_line(words: bytes) -> str:
 def _in_words(host: Host, error: Exception) -> ResourceUnreachable | None:
     """Return what went wrong between here and a host; None for what is no such thing."""
     asyncssh = _ssh()
-    field = {}
     match error:
         case ResourceUnreachable():
             return error
@@ -325,10 +331,10 @@ def _in_words(host: Host, error: Exception) -> ResourceUnreachable | None:
                 field="private_key",
             )
         case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed():
-            field = {"field": "known_host"}
-            words = (
-                "shows another key than the known one: another host answers, or it was installed anew. Nothing was "
-                "sent to it. Attach it again once its key is confirmed."
+            return HostKeyChanged(
+                f"{host} shows another key than the known one: another host answers, or it was installed anew. "
+                "Nothing was sent to it. Once its key is confirmed, detach it and attach it again.",
+                field="known_host",
             )
         case TimeoutError():
             words = "does not answer in time."
@@ -338,7 +344,7 @@ def _in_words(host: Host, error: Exception) -> ResourceUnreachable | None:
             words = f"does not answer: {_reason_of(error)}."
         case _:
             return None
-    return ResourceUnreachable(f"{host} {words}", **field)
+    return ResourceUnreachable(f"{host} {words}")
 
 
 def _reason_of(error: Exception) -> str:
