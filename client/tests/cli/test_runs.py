@@ -106,6 +106,18 @@ def test_a_run_that_fails_ends_with_1_and_says_which_step_and_where_to_look(cli,
     assert "train" in done.stdout
 
 
+def test_a_wait_that_is_interrupted_says_that_the_run_goes_on(cli, server):
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    server.on("GET", "/runs/run_1", interrupt)
+
+    done = cli("run", "show", "run_1", "--wait")
+
+    assert done.exit_code == 130
+    assert "Run run_1 goes on: `nearline run show run_1`, or `nearline run cancel run_1`." in done.stderr
+
+
 def test_a_failed_step_shows_the_last_lines_of_its_log_and_how_long_it_waited_and_ran(cli, server):
     failed = step(
         "train",

@@ -82,7 +82,11 @@ def follow_run(session: Session, run_id: str, *, timeout_s: float | None = None)
                 seen[step.label] = (step.state, step.reason)
                 session.out.note(_step_line(step))
 
-    run = session.client().runs.wait(run_id, on_change=tell, timeout_s=timeout_s)
+    try:
+        run = session.client().runs.wait(run_id, on_change=tell, timeout_s=timeout_s)
+    except KeyboardInterrupt:
+        session.out.note(f"\nRun {run_id} goes on: `nearline run show {run_id}`, or `nearline run cancel {run_id}`.")
+        raise
     show_run(session, run)
     check_success(run)
 

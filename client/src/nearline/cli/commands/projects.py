@@ -11,7 +11,7 @@ from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Limit, Yes
-from nearline.cli.quantities import read_bytes
+from nearline.cli.quantities import NONE, read_bytes, read_or_none
 from nearline.cli.session import Session, session_of
 from nearline.errors import NotFound
 from nearline.settings import read_profile, write_profile
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 app = CommandGroup(help="Teams and what they own.")
 
-_NONE = "none"
 _NAMED = 5
 
 
@@ -163,14 +162,11 @@ def show_storage(
     """Show what a project stores and what takes most of it, or limit it."""
     session = session_of(context)
     projects = session.client().projects
-    if limit is None:
-        storage = projects.storage(name)
-    else:
-        storage = projects.limit_storage(name, None if limit == _NONE else read_bytes(limit))
+    storage = projects.storage(name) if limit is None else projects.limit_storage(name, read_or_none(read_bytes, limit))
     fields = [
         ("Project", storage.project),
         ("Stored", formats.size(storage.used_bytes)),
-        ("Limit", _NONE if storage.limit_bytes is None else formats.size(storage.limit_bytes)),
+        ("Limit", NONE if storage.limit_bytes is None else formats.size(storage.limit_bytes)),
         ("Leaving by itself", formats.size(storage.leaving_bytes)),
     ]
     session.out.record(storage, [*fields, *((part.label, formats.size(part.stored_bytes)) for part in storage.parts)])

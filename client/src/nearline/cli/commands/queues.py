@@ -9,7 +9,7 @@ from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
-from nearline.cli.quantities import read_bytes, read_count, read_milli, read_number, read_seconds
+from nearline.cli.quantities import NONE, read_bytes, read_count, read_milli, read_number, read_or_none, read_seconds
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest
 from nearline.models import QueueSettings, QuotaTrial
@@ -19,7 +19,6 @@ app = CommandGroup(help="Quotas, limits and rules of projects and departments.")
 
 Pool = Annotated[str, typer.Option("--pool", help="Pool of nodes; see `nearline pool list`.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A project, or a department.")]
-_NONE = "none"
 
 
 @app.command("list")
@@ -129,9 +128,9 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
         ("preempt_min_runtime_s", preempt_after, read_seconds),
         ("pool_rank", rank, read_count),
     ]
-    settings |= {key: None if text == _NONE else read(text) for key, text, read in given if text}
+    settings |= {key: read_or_none(read, text) for key, text, read in given if text}
     labels = {"training_node_labels": nodes_training, "interactive_node_labels": nodes_interactive}
-    settings |= {key: [] if values == [_NONE] else values for key, values in labels.items() if values}
+    settings |= {key: [] if values == [NONE] else values for key, values in labels.items() if values}
     if not settings:
         raise InvalidRequest("Nothing is to change.", hint="Name a setting, such as --gpus 4.")
     session = session_of(context)
@@ -238,4 +237,4 @@ def _gpus(milli: float) -> str:
 
 
 def _or_none(amount: Any, write: Callable[[Any], str]) -> str:
-    return _NONE if amount is None else write(amount)
+    return NONE if amount is None else write(amount)
