@@ -7,6 +7,7 @@ httpx is imported when the first call is made, which the command line must not w
 import asyncio
 import base64
 import json
+import re
 import ssl
 import tempfile
 import threading
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compute.errors import InvalidResource, ResourceUnreachable
+from compute.errors import CredentialsRefused, InvalidResource, ResourceUnreachable
 from core.breaker import Breaker
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _PIECE_BYTES = 1 << 16
 _NOT_FOUND, _CONFLICT, _FAULT, _REFUSED, _SWITCHED = 404, 409, 500, 400, 101
 _STDERR = 2
 _MOST_WORDS = 500
+_CLIENT_REFUSED = re.compile(r"_ALERT_(\w*CERTIFICATE|UNKNOWN_CA)")
+"""How OpenSSL says that the daemon refuses the client's certificate."""
 
 
 @dataclass(frozen=True)
@@ -238,10 +241,9 @@ class Engine:
                     raise self._refusal_of(answer)
                 yield answer
         except (httpx.TransportError, ssl.SSLError) as error:
-            is_slow = isinstance(error, httpx.TimeoutException)
-            message = f"{self._address.url} does not answer: {str(error).rstrip('.') or type(error).__name__}."
-            self._breaker.fail(message, is_slow=is_slow)
-            raise ResourceUnreachable(message) from error
+            unreachable = _in_words(self._address, error)
+            self._breaker.fail(unreachable.message, is_slow=isinstance(error, httpx.TimeoutException))
+            raise unreachable from error
 
     def _refusal_of(self, answer: "httpx.Response") -> Refusal:
         text = answer.read().decode(errors="replace")
@@ -266,6 +268,24 @@ class Engine:
         if self._address.socket:
             return "http://docker", {"uds": self._address.socket}
         return self._address.url, {"verify": open_context(self._address)}
+
+
+def _in_words(address: Address, error: Exception) -> ResourceUnreachable:
+    """Return what went wrong between here and a daemon."""
+    reason = str(error).rstrip(".") or type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        return CredentialsRefused(
+            f"{address.url} shows a certificate that is not trusted: {reason}. Give the certificate of the authority "
+            "that signed it.",
+            field="docker_ca",
+        )
+    if _CLIENT_REFUSED.search(reason):
+        return CredentialsRefused(
+            f"{address.url} does not let in the client's certificate: {reason}. Give one that the authority of the "
+            "daemon has signed.",
+            field="docker_certificate",
+        )
+    return ResourceUnreachable(f"{address.url} does not answer: {reason}.")
 
 
 def open_context(address: Address) -> ssl.SSLContext:

@@ -4,7 +4,7 @@ import pytest
 
 from compute.adapters import drivers
 from compute.engine.mounts import SourceKind
-from compute.errors import InvalidResource, ResourceExists, ResourceUnreachable
+from compute.errors import CredentialsRefused, InvalidResource, ResourceExists, ResourceUnreachable
 from compute.models import Resource
 from compute.selectors import resources as selectors
 from compute.services import resources
@@ -55,10 +55,17 @@ def test_a_daemon_on_a_network_is_attached_by_certificates_and_mounts_no_folders
 
 
 def test_a_stranger_is_not_let_in_and_nothing_is_kept(site_admin, daemon):
-    with pytest.raises(ResourceUnreachable, match="does not answer"):
+    with pytest.raises(CredentialsRefused, match="does not let in the client's certificate"):
         attach(site_admin, https_fields(daemon, "stranger"))
 
     assert not Resource.objects.exists()
+
+
+def test_a_daemon_whose_certificate_another_authority_has_signed_is_not_trusted(site_admin, daemon):
+    with pytest.raises(CredentialsRefused, match="shows a certificate that is not trusted") as raised:
+        attach(site_admin, {**https_fields(daemon, "client"), "docker_ca": ""})
+
+    assert raised.value.details == {"field": "docker_ca"}
 
 
 @pytest.mark.parametrize(
