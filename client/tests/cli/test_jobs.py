@@ -202,6 +202,15 @@ def test_a_job_is_submitted_with_an_idle_limit(cli, server):
     assert server.asked[-1][3]["idle_limit_s"] == 7200
 
 
+def test_how_long_a_job_waited_ran_and_was_suspended_is_told_apart(cli, server):
+    times = {"waited_s": 180.0, "ran_s": 2340.0, "suspended_s": 36000.0, "total_s": 38520.0}
+    server.on("GET", "/compute/jobs/train", job(times=times))
+    server.on("GET", "/compute/jobs/batch", job(times=times | {"suspended_s": 0.0}))
+
+    assert "waited 3 min, ran 39 min, suspended 10 h, total 10 h 42 min" in cli("job", "show", "train").stdout
+    assert "waited 3 min, ran 39 min, total 10 h 42 min" in cli("job", "show", "batch").stdout
+
+
 def test_an_idle_job_is_told_in_the_list_and_kept(cli, server):
     idle = {"state": "idle", "limit_s": 7200, "text": "It has been idle for 1 h.", "is_warned": True}
     server.on("GET", "/compute/jobs", {"items": [job(idle=idle, why=idle["text"])], "next_cursor": None})

@@ -28,7 +28,7 @@ def show_run(session: Session, run: "Run") -> None:
         ("Why", _one_line(run.reason)),
         ("Parameters", ", ".join(f"{key}={value}" for key, value in (run.parameters or {}).items())),
         ("Started", f"{formats.ago(run.started_at)} by {run.created_by}" if run.started_at else None),
-        ("Time", _times(run.times)),
+        ("Time", formats.times(run.times)),
         ("Page", run.url),
     ]
     out.record(run, fields)
@@ -123,9 +123,3 @@ def _why(step: "Step") -> str:
 
 def _one_line(reason: str | None) -> str:
     return (reason or "").replace("\n", "; ")
-
-
-def _times(times: "Mapping[str, float | None]") -> str:
-    """Write how long something waited, ran and took in all, each named."""
-    named = [(name, times.get(f"{name}_s")) for name in ("waited", "ran", "total")]
-    return ", ".join(f"{name} {formats.duration(seconds)}" for name, seconds in named if seconds is not None)

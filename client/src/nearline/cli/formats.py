@@ -1,6 +1,7 @@
 """Quantities and moments as people read them."""
 
 import time
+from collections.abc import Mapping
 from datetime import datetime
 
 _DURATIONS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
@@ -33,6 +34,13 @@ def memory(size_bytes: int | None) -> str:
 def count(number: int | None, thing: str) -> str:
     """Write a number of things: `1 file`, `1,797 files`."""
     return "-" if number is None else f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def times(measured: Mapping[str, float | None]) -> str:
+    """Write how long something waited, ran, was suspended and took in all, each named."""
+    named = [(name, measured.get(f"{name}_s")) for name in ("waited", "ran", "suspended", "total")]
+    shown = [(name, seconds) for name, seconds in named if seconds or (seconds is not None and name != "suspended")]
+    return ", ".join(f"{name} {duration(seconds)}" for name, seconds in shown)
 
 
 def duration(seconds: float | None) -> str:

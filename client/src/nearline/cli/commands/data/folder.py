@@ -1,5 +1,6 @@
 """A folder on this machine that is linked to a dataset: made, synced, looked at."""
 
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -224,8 +225,9 @@ def verify(
 
 
 def slug(title: str) -> str:
-    """Make a name of a title: lower-case letters, digits and dashes, with a letter first."""
-    name = "-".join("".join(char if char.isascii() and char.isalnum() else " " for char in title.lower()).split())
+    """Make a name of a title: lower-case letters without accents, digits and dashes, with a letter first."""
+    plain = "".join(char for char in unicodedata.normalize("NFKD", title.lower()) if not unicodedata.combining(char))
+    name = "-".join("".join(char if char.isascii() and char.isalnum() else " " for char in plain).split())
     return (name if name[:1].isalpha() else f"data-{name}")[:63].rstrip("-")
 
 
