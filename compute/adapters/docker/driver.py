@@ -64,6 +64,9 @@ _BEAT, _VERDICT = "/beat", "/verdict"
 _NOT_FOUND, _CONFLICT = 404, 409
 _PULL_SILENT_S = 300.0
 _KILLED = 137
+_UNSEEN = 255
+"""The exit code that a daemon notes for a container which it finds ended when it starts; a command may have it too."""
+_LATE_S = 1.0
 _HANG_UP = 'for p in /proc/[0-9]*; do grep -qs "$1" "$p/environ" && kill -HUP "${p#/proc/}"; done'
 _UNENDED = frozenset({"running", "paused", "restarting", "removing"})
 
@@ -284,7 +287,7 @@ class DockerDriver:
             self._judge_running(record["Id"], run, started_at)
             return JobReport(name, token, ReportState.RUNNING, started_at=started_at)
         exit_code = int(facts["ExitCode"])
-        cause, reason = self._explain_end(record["Id"], facts)
+        cause, reason = self._explain_end(record["Id"], run["Id"], facts)
         finished_at = _time(facts["FinishedAt"])
         return JobReport(
             name=name,
@@ -320,7 +323,7 @@ class DockerDriver:
         elif TIMEOUT in labels and clock.now() - started_at >= timedelta(seconds=float(labels[TIMEOUT])):
             self._end(record_id, run["Id"], EndCause.TIMEOUT, float(labels.get(GRACE, DEFAULT_GRACE_PERIOD_S)))
 
-    def _explain_end(self, record_id: str, facts: Json) -> tuple[EndCause, str]:
+    def _explain_end(self, record_id: str, run_id: str, facts: Json) -> tuple[EndCause, str]:
         if facts["ExitCode"] == 0:
             return EndCause.EXITED, ""
         verdict = self._read_verdict(record_id)
@@ -330,9 +333,18 @@ class DockerDriver:
             return EndCause.OUT_OF_MEMORY, ""
         if facts.get("Error"):
             return EndCause.NOT_STARTED, f"Docker could not run the container: {facts['Error']}"
-        if facts["ExitCode"] == _KILLED:
-            return EndCause.EXITED, "The command was killed by SIGKILL: by itself, or by somebody on the Docker host."
-        return EndCause.EXITED, ""
+        if facts["ExitCode"] == _UNSEEN and not self._has_seen_end(run_id, facts):
+            return EndCause.NODE_LOST, "The Docker daemon or its host was restarted while the job ran."
+        killed = "The command was killed by SIGKILL: by itself, or by somebody on the Docker host."
+        return EndCause.EXITED, killed if facts["ExitCode"] == _KILLED else ""
+
+    def _has_seen_end(self, run_id: str, facts: Json) -> bool:
+        """Whether the daemon tells that the command ended. One that was started again has found the container ended."""
+        filters = json.dumps({"container": [run_id], "event": ["die"]})
+        until = f"{_time(facts['FinishedAt']).timestamp() + _LATE_S:.9f}"
+        with _refusal_as_ours():
+            events = self._engine.follow("/events", silent_s=_LATE_S, since="0", until=until, filters=filters)
+            return next(events, None) is not None
 
     def stop(self, name: str, grace_s: float) -> None:
         """Note that the run is to end, then tell its command. One that has not begun never begins."""

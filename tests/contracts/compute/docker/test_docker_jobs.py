@@ -204,7 +204,17 @@ def test_a_daemon_that_does_not_answer_says_nothing_about_its_jobs_and_knows_the
     own_place.restart()
 
     assert own_place.report("done") == ended
-    assert own_place.wait_for_end("cut").state is ReportState.FAILED
+    cut = own_place.wait_for_end("cut")
+    assert (cut.state, cut.cause) == (ReportState.FAILED, EndCause.NODE_LOST)
+    assert cut.reason == "The Docker daemon or its host was restarted while the job ran."
+
+
+def test_a_command_that_exits_with_the_code_of_an_unseen_end_has_failed_itself(place):
+    place.start("minus", "exit 255")
+
+    ended = place.wait_for_end("minus")
+
+    assert (ended.exit_code, ended.cause, ended.reason) == (255, EndCause.EXITED, "")
 
 
 def test_a_daemon_that_begins_its_answer_late_is_no_silent_one(tmp_path):
