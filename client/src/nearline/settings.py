@@ -7,10 +7,11 @@ server that it was not made for.
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nearline.errors import InvalidRequest
+from nearline.errors import Failed, InvalidRequest
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -87,19 +88,29 @@ def read_profile(environ: Mapping[str, str] = os.environ) -> Profile:
     except (FileNotFoundError, NotADirectoryError):
         return Profile()
     except (OSError, ValueError, AttributeError, TypeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "it is no profile in JSON"
         raise InvalidRequest(
-            f"The profile {path} cannot be read: {error}.", hint="Remove it and run `nearline login` again."
+            f"The profile {path} cannot be read: {reason}.", hint="Remove it and run `nearline login` again."
         ) from error
 
 
 def write_profile(profile: Profile, environ: Mapping[str, str] = os.environ) -> Path:
-    """Replace the profile in one step, readable by its owner only, and return its path."""
+    """Replace the profile in one step, readable by its owner only, and return its path. Raises Failed."""
     path = profile_path(environ)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     text = json.dumps({"url": profile.url, "project": profile.project, "tokens": dict(profile.tokens)}, indent=2)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text + "\n")
-    draft.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text + "\n")
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise Failed(
+            f"The profile {path} cannot be written: {error.strerror}.",
+            code="client.local_file",
+            hint="Make its folder writable, or set XDG_CONFIG_HOME to another one, or NEARLINE_TOKEN.",
+        ) from error
     return path

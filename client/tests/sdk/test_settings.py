@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from nearline.errors import InvalidRequest
+from nearline.errors import Failed, InvalidRequest
 from nearline.settings import Profile, normalize_url, profile_path, read_profile, read_settings, write_profile
 
 
@@ -75,8 +75,18 @@ def test_a_damaged_profile_is_named(home, text):
     path.parent.mkdir(parents=True)
     path.write_text(text)
 
-    with pytest.raises(InvalidRequest, match=r"config\.json"):
+    with pytest.raises(InvalidRequest, match=r"config\.json cannot be read: it is no profile in JSON\."):
         read_profile(home)
+
+
+def test_a_profile_that_cannot_be_written_is_named_and_leaves_nothing(home):
+    path = profile_path(home)
+    path.mkdir(parents=True)
+
+    with pytest.raises(Failed, match=r"config\.json cannot be written: Is a directory\."):
+        write_profile(Profile(), home)
+
+    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
