@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from itertools import chain
+from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
-from django.shortcuts import resolve_url
 from django.utils.deprecation import MiddlewareMixin
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -92,6 +91,13 @@ class PlatformErrorMiddleware(MiddlewareMixin):
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
-    if getattr(request, "htmx", False):
-        return HttpResponseClientRedirect(resolve_url(settings.LOGIN_URL))
-    return redirect_to_login(request.get_full_path() if request.method == "GET" else "/")
+    is_part = bool(getattr(request, "htmx", False))
+    is_page = request.method == "GET" and not is_part
+    answer = redirect_to_login(request.get_full_path() if is_page else _page_of(request))
+    return HttpResponseClientRedirect(answer.url) if is_part else answer
+
+
+def _page_of(request: HttpRequest) -> str:
+    """Return the address of the page that a form or a part stands on, as the browser tells it; else the overview's."""
+    page = urlsplit(request.headers.get("Referer", ""))
+    return page._replace(scheme="", netloc="").geturl() if page.netloc == request.get_host() else "/"

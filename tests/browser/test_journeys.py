@@ -41,6 +41,24 @@ def test_who_is_not_signed_in_is_led_to_the_sign_in_and_back(open_page, manage):
     assert watched.page.url.endswith("/cache/")
 
 
+def test_what_was_typed_when_the_session_had_ended_is_there_again_after_the_sign_in(open_page, admin_state):
+    page = open_page(admin_state).page
+    page.goto("/jobs/new/?project=demo")
+    page.locator("[name=command]").fill("echo kept")
+    session = next(cookie for cookie in page.context.cookies() if cookie["name"] == "sessionid")
+    page.context.clear_cookies(name="sessionid")
+
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_text("Nothing was sent.")).to_be_visible()
+    page.context.add_cookies([session])
+    page.goto("/jobs/new/?project=demo")
+
+    expect(page.locator("[name=command]")).to_have_value("echo kept")
+    expect(page.get_by_text("It was not sent.")).to_be_visible()
+    page.reload()
+    expect(page.locator("[name=command]")).to_have_value("")
+
+
 def test_two_clicks_cache_a_commit_and_the_page_shows_it_ready(open_page, admin_state, sample):
     watched = open_page(admin_state)
     watched.page.goto("/datasets/demo/digits/commits/")

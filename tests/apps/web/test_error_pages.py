@@ -22,9 +22,24 @@ def test_who_is_not_signed_in_is_sent_to_the_sign_in_and_back():
 
 
 def test_a_part_of_a_page_sends_the_whole_page_to_the_sign_in():
-    answer = Client().get("/cache/", headers={"HX-Request": "true"})
+    page = "http://testserver/cache/?need=1GB"
+    answer = Client().get("/cache/", headers={"HX-Request": "true", "Referer": page})
 
-    assert answer["HX-Redirect"] == "/accounts/login/"
+    assert answer["HX-Redirect"] == "/accounts/login/?next=/cache/%3Fneed%3D1GB"
+
+
+@pytest.mark.parametrize(
+    ("page", "following"),
+    [
+        ("http://testserver/jobs/new/?project=demo", "/jobs/new/%3Fproject%3Ddemo"),
+        ("https://elsewhere.example/jobs/new/", "/"),
+        ("", "/"),
+    ],
+)
+def test_a_form_that_is_sent_when_the_session_has_ended_leads_back_to_its_page(page, following):
+    answer = Client().post("/jobs/new/", {"name": "a"}, headers={"Referer": page})
+
+    assert answer["Location"] == f"/accounts/login/?next={following}"
 
 
 def test_an_anticipated_error_is_a_page_with_what_why_what_to_do_and_code(browser):

@@ -14,6 +14,7 @@ import { startSearch } from "./search.ts";
 import { startShownOnce } from "./shown_once.ts";
 import { SeriesChart } from "./series_chart.ts";
 import { startThemeSwitch } from "./theme_switch.ts";
+import { startUnsent } from "./unsent.ts";
 
 startThemeSwitch();
 startMenus();
@@ -25,6 +26,7 @@ startNotes();
 startPolling();
 startLive();
 startShownOnce();
+startUnsent();
 customElements.define("log-view", LogView);
 customElements.define("series-chart", SeriesChart);
 

@@ -3,23 +3,20 @@
 // that arrived, what was typed is put into it once it has arrived again.
 
 import htmx from "htmx.org";
-
-type Field = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
+import { readFields, type Typed, writeFields } from "./fields.ts";
 
 // What the entry of the history keeps. `source` and `place`: where a dialog arrived from, and in which element.
 interface Left {
   dialog?: string;
   source?: string;
   place?: string;
-  typed?: (string | boolean)[];
+  typed?: Typed[];
 }
 
 interface Arrival {
   requestConfig: { verb: string };
   pathInfo: { requestPath: string };
 }
-
-const FIELDS = "input:not([type=hidden], [type=file], [type=password]), select, textarea";
 
 let opener: Element | null = null;
 
@@ -42,12 +39,12 @@ export function startDialogs(): void {
     open(dialog);
     const { requestConfig, pathInfo } = (event as CustomEvent<Arrival>).detail;
     if (requestConfig.verb === "get") note({ source: pathInfo.requestPath, place: place.id });
-    if (typed) fieldsOf(dialog).forEach((field, index) => write(field, typed?.[index]));
+    if (typed) writeFields(dialog, typed);
     typed = undefined;
   });
   document.addEventListener("submit", (event) => {
     const dialog = (event.target as Element).closest<HTMLDialogElement>("dialog[data-opens-now]");
-    if (dialog) note({ typed: fieldsOf(dialog).map(read) });
+    if (dialog) note({ typed: readFields(dialog) });
   });
   document.addEventListener("close", () => note({ dialog: "" }), true);
   if (!left?.dialog) return;
@@ -67,23 +64,6 @@ function open(dialog: HTMLDialogElement | null): void {
 // The entry of the history keeps which dialog is open, as it keeps what was typed.
 function note(left: Left): void {
   history.replaceState({ ...(history.state as object | null), ...left }, "");
-}
-
-function fieldsOf(dialog: HTMLDialogElement): Field[] {
-  return [...dialog.querySelectorAll<Field>(FIELDS)];
-}
-
-function isTicked(field: Field): field is HTMLInputElement {
-  return field.type === "checkbox" || field.type === "radio";
-}
-
-function read(field: Field): string | boolean {
-  return isTicked(field) ? field.checked : field.value;
-}
-
-function write(field: Field, value: string | boolean | undefined): void {
-  if (typeof value === "string") field.value = value;
-  else if (value !== undefined && isTicked(field)) field.checked = value;
 }
 
 function find(id: string | undefined): HTMLDialogElement | null {

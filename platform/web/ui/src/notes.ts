@@ -5,7 +5,7 @@ const ID = "server-note";
 
 export function startNotes(): void {
   document.addEventListener("htmx:sendError", () => {
-    show(
+    showNote(
       "The server does not answer",
       "The page keeps its content and reloads it by itself. Your last action was not carried out.",
     );
@@ -15,7 +15,7 @@ export function startNotes(): void {
     // An error that was foreseen brings its own note, and says where it goes.
     if (detail.xhr.status < 500 || detail.xhr.getResponseHeader("HX-Retarget")) return;
     detail.shouldSwap = false;
-    show(
+    showNote(
       "Internal error",
       "The error is logged. Try again in a moment. If it persists, tell your administrator the time.",
     );
@@ -25,7 +25,7 @@ export function startNotes(): void {
   });
 }
 
-function show(title: string, text: string): void {
+export function showNote(title: string, text: string): void {
   const note = document.createElement("div");
   note.id = ID;
   note.className = "toast-note error";
