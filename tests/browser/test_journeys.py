@@ -41,7 +41,7 @@ def test_who_is_not_signed_in_is_led_to_the_sign_in_and_back(open_page, manage):
     assert watched.page.url.endswith("/cache/")
 
 
-def test_what_was_typed_when_the_session_had_ended_is_there_again_after_the_sign_in(open_page, admin_state):
+def test_what_was_typed_when_the_session_had_ended_is_there_again_after_the_sign_in(open_page, admin_state, sample):
     page = open_page(admin_state).page
     page.goto("/jobs/new/?project=demo")
     page.locator("[name=command]").fill("echo kept")
