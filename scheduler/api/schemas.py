@@ -306,6 +306,7 @@ class JobTrialOut(Schema):
     gpu_milli: int
     reason: str
     is_anyway: bool
+    is_after_stops: bool = Field(description="Whether it starts once what is stopped for it has ended.")
 
 
 class QuotaTrialOut(Schema):

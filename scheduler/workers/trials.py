@@ -1,7 +1,7 @@
 """What a change of quotas would do, decided by the engine on the present state. Nothing is stored."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from django.db import transaction
@@ -10,7 +10,7 @@ from accounts.actor import Actor
 from core import clock, isolation
 from core.units import ONE_GPU, format_gpus
 from scheduler.engine.cycle import decide
-from scheduler.engine.decisions import Decision, Start, Stop
+from scheduler.engine.decisions import Decision, Reserve, Start, Stop
 from scheduler.engine.proof import Resource
 from scheduler.engine.session import Session
 from scheduler.engine.sharing import Rules, SharingRules, with_changes
@@ -45,7 +45,10 @@ class QueueTrial:
 
 @dataclass(frozen=True)
 class JobTrial:
-    """A job that the next cycle would start, or stop for a reason. `is_anyway`: so it would without the change."""
+    """A job that the next cycle would start, or stop for a reason. `is_anyway`: so it would without the change.
+
+    `is_after_stops`: it starts once what is stopped for it has ended.
+    """
 
     workload_id: str
     name: str
@@ -53,6 +56,7 @@ class JobTrial:
     gpu_milli: int
     reason: str = ""
     is_anyway: bool = False
+    is_after_stops: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,10 +112,10 @@ def try_quotas(
     projects = set(Queue.objects.filter(pool=pool, project__isnull=False).values_list("pk", flat=True))
     closed = set(Queue.objects.filter(pool=pool, project__deleted_at__isnull=False).values_list("pk", flat=True))
     stopped_anyway = {decision.job_id for decision in now_decisions if isinstance(decision, Stop)}
-    started_anyway = {decision.job_id for decision in now_decisions if isinstance(decision, Start)}
+    started_anyway = _started_by(now_decisions)
     names = {queue.id: queue.name for queue in before.queues}
     stops = {decision.job_id: decision.text for decision in then_decisions if isinstance(decision, Stop)}
-    starts = dict.fromkeys(decision.job_id for decision in then_decisions if isinstance(decision, Start))
+    starts = _started_by(then_decisions)
     return QuotaTrial(
         pool=pool.name,
         gpu_milli=sum(ONE_GPU * len(node.devices) for node in before.nodes if node.is_open),
@@ -132,7 +136,10 @@ def try_quotas(
             if queue.id not in closed
         ],
         stops=[_job(after.jobs[pk], names, text, is_anyway=pk in stopped_anyway) for pk, text in stops.items()],
-        starts=[_job(after.jobs[pk], names, is_anyway=pk in started_anyway) for pk in starts],
+        starts=[
+            replace(_job(after.jobs[pk], names, is_anyway=pk in started_anyway), is_after_stops=is_after_stops)
+            for pk, is_after_stops in starts.items()
+        ],
     )
 
 
@@ -147,6 +154,19 @@ def _decide(view: ClusterView, policy: Policy) -> tuple[Mapping[str, _Share], Se
     session = Session(Snapshot(view.nodes, view.queues, list(view.jobs.values())), policy)
     shares = {queue.view.id: _Share(int(queue.fair[0]), int(queue.held[0])) for queue in session.queues.values()}
     return shares, decide(session)
+
+
+def _started_by(decisions: Sequence[Decision]) -> Mapping[str, bool]:
+    """Return the jobs that get what they need, in order, and whether all of it is to be freed first.
+
+    Those that are stopped and get another place are not among them.
+    """
+    stopped = {decision.job_id for decision in decisions if isinstance(decision, Stop)}
+    started: dict[str, bool] = {}
+    for decision in decisions:
+        if isinstance(decision, Start | Reserve) and decision.job_id not in stopped:
+            started[decision.job_id] = started.get(decision.job_id, True) and isinstance(decision, Reserve)
+    return started
 
 
 def _sum_of(rows: Sequence[QueueView]) -> int:

@@ -606,13 +606,17 @@ class QueueTrial(Record):
 
 
 class JobTrial(Record):
-    """A job that the next cycle would start, or stop. `is_anyway`: so it would without the change."""
+    """A job that the next cycle would start, or stop. `is_anyway`: so it would without the change.
+
+    `is_after_stops`: it starts once what is stopped for it has ended.
+    """
 
     name: str
     queue: str
     gpu_milli: int
     reason: str = ""
     is_anyway: bool = False
+    is_after_stops: bool = False
 
 
 class QuotaTrial(Record):

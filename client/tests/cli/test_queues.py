@@ -33,7 +33,7 @@ TRIAL = {
         }
     ],
     "stops": [{"name": "b-4", "queue": "team-b", "gpu_milli": 2000, "reason": "It is claimed.", "is_anyway": False}],
-    "starts": [],
+    "starts": [{"name": "a-1", "queue": "team-a", "gpu_milli": 2000, "is_anyway": False, "is_after_stops": True}],
 }
 
 
@@ -107,6 +107,7 @@ def test_a_dry_run_shows_shares_sums_and_who_is_stopped_and_changes_nothing(cli,
         "team-a  4 -> 12  6 -> 12     6",
         "The quotas add up to 24 of 16 GPUs: over by 8.",
         "stops 1: b-4 of team-b, 2 GPU. It is claimed.",
+        "starts: a-1 of team-a, 2 GPU, once these have stopped.",
     ]
     assert [(method, path) for method, path, *_ in server.asked] == [("POST", "/scheduler/quota-trials")]
 

@@ -8,7 +8,7 @@ import pytest
 from accounts.errors import PermissionDenied
 from accounts.services import projects
 from core import clock
-from scheduler.models import DEFAULT_POOL_ID, Placement, Pool, Queue, Workload
+from scheduler.models import DEFAULT_POOL_ID, Placement, Pool, Queue, Reservation, Workload
 from scheduler.selectors.workloads import list_terminating
 from scheduler.services import pool_members, queues, workloads
 from scheduler.workers import cycle, trials
@@ -57,6 +57,12 @@ def test_a_change_shows_sums_gains_and_who_would_be_stopped_in_which_order(teams
         ("a2", "team-a", 1000, False),
         ("a1", "team-a", 1000, False),
     ]
+    assert [(job["name"], job["is_after_stops"], job["is_anyway"]) for job in trial["starts"]] == [
+        ("b1", True, True),
+        ("b2", True, True),
+        ("b3", True, False),
+        ("b4", True, False),
+    ]
     assert stored() == before
 
 
@@ -84,14 +90,19 @@ def test_what_is_predicted_is_what_the_next_cycle_does(teams, site_admin, move, 
     assert stored() == before
     queues.set_quotas(actor=site_admin, changes=changes)
     states = dict(Workload.objects.values_list("pk", "state"))
+    reserved_before = set(Reservation.objects.values_list("workload", flat=True))
     cycle.run_once(only_if_waiting=False)
 
     now = dict(Workload.objects.values_list("pk", "state"))
     assert {job.workload_id for job in trial.stops} == {
         pk for pk, state in now.items() if state == "leaving" and states[pk] != state
     }
-    assert {job.workload_id for job in trial.starts} == {
+    assert {job.workload_id for job in trial.starts if not job.is_after_stops} == {
         pk for pk, state in now.items() if state == "placed" and states[pk] != state
+    }
+    reserved = set(Reservation.objects.values_list("workload", flat=True)) - reserved_before
+    assert {job.workload_id for job in trial.starts if job.is_after_stops} == {
+        pk for pk in reserved if states[pk] == now[pk] == "pending"
     }
     assert {queue.id: queue.quota_after_milli for queue in trial.queues} == dict(
         Queue.objects.values_list("pk", "gpu_quota_milli")

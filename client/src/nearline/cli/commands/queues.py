@@ -204,7 +204,8 @@ def show_trial(context: typer.Context, trial: QuotaTrial) -> None:
         anyway = " It would stop without the change, too." if job.is_anyway else ""
         out.line(f"stops {number}: {job.name} of {job.queue}, {_gpus(job.gpu_milli)} GPU. {job.reason}{anyway}")
     for job in trial.starts:
-        out.line(f"starts: {job.name} of {job.queue}, {_gpus(job.gpu_milli)} GPU.")
+        when = ", once these have stopped" if job.is_after_stops else ""
+        out.line(f"starts: {job.name} of {job.queue}, {_gpus(job.gpu_milli)} GPU{when}.")
     out.note("Nothing was changed.")
 
 
