@@ -162,7 +162,7 @@ _WHY = {
     "affinity": "this job waits for {asked} on nodes where it may run{held}",
     "guard": "this job waits for {asked} that are reserved for a bigger job",
     "stopping": "this job waits for {asked} of jobs that are being stopped",
-    "nodes": "this job waits for {asked} on nodes that take no work now",
+    "nodes": "this job waits for {asked} on nodes that are drained or do not answer",
     "never": "no node can ever give this job {asked}",
     "next_cycle": "this job waits for the next cycle, as {asked} have just become free",
     "fragmented": "this job waits for {asked} on one node, and as many are free but not together{held}",
@@ -235,6 +235,8 @@ def _until_stop(stops: Sequence[StoppedJob], now: datetime) -> str:
 def _when(outlook: Outlook, now: datetime) -> str:
     if outlook.wait_class == "never":
         return ""
+    if outlook.likely_at is None and outlook.wait_class == "nodes":
+        return "it starts once they take work again"
     if outlook.likely_at is None:
         is_data = outlook.wait_class == "data"
         missing = "no rate of its data is known" if is_data else "there is no history of how long those before it run"

@@ -69,6 +69,13 @@ def test_of_what_a_job_waits_for_it_says_how_much_the_named_holders_hold(holders
     assert sentence("by_right", 2, *holders) == f"This job waits for 2 GPUs{space}{told}"
 
 
+def test_what_waits_for_nodes_that_take_no_work_is_not_said_to_wait_for_others():
+    outlook = Outlook("nodes", NOW, None, None, 1, [], OWN, 2 * ONE_GPU, [], [], [], 0)
+
+    told = "This job waits for 2 GPUs on nodes that are drained or do not answer; it starts once they take work again."
+    assert in_words(outlook, now=NOW).text == told
+
+
 @pytest.mark.parametrize(("in_s", "back"), [(0, "now"), (180, "in 3 min")])
 def test_what_is_borrowed_and_reclaimed_is_given_back_now_or_when_the_rules_let_it_be_taken(in_s, back):
     stops = [StoppedJob("gang", "team-b", "reclaimed", NOW + timedelta(seconds=in_s))]
