@@ -120,7 +120,7 @@ def report_of(pod: Json) -> JobReport:
     if not has_ended(pod):
         if not (running or ended):
             return JobReport(name, token, ReportState.STARTING, reason=explain_pending(pod))
-        return JobReport(name, token, ReportState.RUNNING, started_at=started_at, reason=_explain_silence(pod))
+        return JobReport(name, token, ReportState.RUNNING, started_at=started_at, reason=_explain_doubt(pod))
     finished_at = _time((ended or {}).get("finishedAt")) or _end_of(pod)
     exit_code = ended.get("exitCode") if ended else None
     cause, reason = _explain_end(pod, ended)
@@ -324,10 +324,11 @@ def explain_pending(pod: Json) -> str:
     return _PENDING["PodInitializing" if is_bringing else "ContainerCreating"]
 
 
-def _explain_silence(pod: Json) -> str:
-    """Return why nobody knows whether a pod still runs; empty: its node answers."""
+def _explain_doubt(pod: Json) -> str:
+    """Return why a pod that runs may not, or not for long; empty: its node answers, and nobody else ends it."""
     if not is_node_away(pod):
-        return ""
+        is_foreign = "deletionTimestamp" in pod["metadata"] and VERDICT not in _annotations(pod)
+        return "Its pod was deleted on the cluster, not by Nearline, and ends now." if is_foreign else ""
     node = pod.get("spec", {}).get("nodeName")
     return (
         f"The node {node} does not answer the cluster. The job may still run there, so it is started again only when "

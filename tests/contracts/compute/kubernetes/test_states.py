@@ -75,6 +75,17 @@ def test_a_job_has_succeeded_when_its_output_is_stored():
     assert report.finished_at - report.started_at == timedelta(seconds=50)
 
 
+def test_a_pod_that_somebody_else_deletes_runs_until_it_has_ended_and_says_so():
+    report = states.report_of(make_pod(main=RUNS, meta=DELETED))
+    stopped_by_us = states.report_of(make_pod(main=RUNS, meta=DELETED, verdict=Verdict(EndCause.STOPPED)))
+
+    assert (report.state, report.reason) == (
+        ReportState.RUNNING,
+        "Its pod was deleted on the cluster, not by Nearline, and ends now.",
+    )
+    assert (stopped_by_us.state, stopped_by_us.reason) == (ReportState.RUNNING, "")
+
+
 def test_a_deleted_pod_on_a_node_that_does_not_answer_runs():
     assert states.report_of(make_pod(main=RUNS, meta=DELETED)).state is ReportState.RUNNING
 
@@ -96,7 +107,7 @@ def test_a_pod_whose_node_does_not_answer_runs_as_far_as_anybody_knows_and_says_
 def test_a_pod_that_is_removed_by_force_from_a_node_that_answers_runs_until_the_node_says_otherwise():
     report = states.report_of(make_pod(main=RUNS, conditions=[condition("Ready")], meta=FORCED))
 
-    assert (report.state, report.reason) == (ReportState.RUNNING, "")
+    assert report.state is ReportState.RUNNING
 
 
 @pytest.mark.parametrize(
