@@ -55,6 +55,7 @@ from datasets.errors import HydrationStopped
 log = logging.getLogger(__name__)
 
 _LATE_USAGE_BYTES = 16 * 1024
+_LEAST_FREE_BYTES = 64 * 1024
 
 
 class LocalDriver:
@@ -252,6 +253,8 @@ class LocalDriver:
         # The shim was killed. Its command may live on where nobody watches it: end that too, then say so.
         shim.kill_all(name, session=shim.NO_SESSION, since_ticks=0)
         reason = "The process that watched over the job was killed, or the machine was restarted."
+        if _is_full(folder.path):
+            reason = "The disk with the files of jobs is full, so that the end of the job could not be recorded."
         return JobReport(name, facts["token"], ReportState.LOST, started_at=_time(facts["started_at"]), reason=reason)
 
     def stop(self, name: str, grace_s: float) -> None:
@@ -448,6 +451,11 @@ def _gpu_packages() -> str:
 
 def _running(name: str, facts: dict[str, Any]) -> JobReport:
     return JobReport(name, facts["token"], ReportState.RUNNING, started_at=_time(facts["started_at"]))
+
+
+def _is_full(path: str) -> bool:
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize < _LEAST_FREE_BYTES
 
 
 def _ended(name: str, end: dict[str, Any]) -> JobReport:

@@ -467,6 +467,19 @@ def test_a_killed_shim_is_reported_as_lost_and_its_command_ends_too(place, long_
     wait_until(lambda: processes_with(long_time) == [])
 
 
+def test_a_job_whose_end_cannot_be_recorded_on_a_full_disk_says_so(place, long_time, monkeypatch):
+    place.driver.start(make_launch("orphan", f"exec sleep {long_time}"))
+    wait_until(lambda: processes_with(long_time) != [])
+    shim = json.loads((place.jobs / "orphan" / "started.json").read_text())["shim"]
+    full = os.statvfs_result((4096, 4096, 1000, 0, 0, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+
+    os.kill(shim, signal.SIGKILL)
+
+    reason = "The disk with the files of jobs is full, so that the end of the job could not be recorded."
+    assert place.wait_for("orphan", ReportState.LOST).reason == reason
+
+
 def test_jobs_go_on_and_others_start_when_the_spawner_of_shims_is_killed(place):
     place.driver.start(make_launch("early", "while [ ! -e go ]; do sleep 0.01; done"))
     place.wait_for("early", ReportState.RUNNING)
