@@ -188,23 +188,41 @@ class _Start:
     driver: ComputeDriver
 
 
+@dataclass(frozen=True)
+class _Unanswered:
+    """A job whose resource did not say whether it started, and how people are told."""
+
+    job: Job
+    reason: str
+
+    @classmethod
+    def by(cls, job: Job, error: ResourceUnreachable) -> "_Unanswered":
+        log.warning("job.start_unanswered", job=job.name, error=error.message)
+        return cls(job, f"It has not started yet, and is tried again: {error.message}")
+
+
 def _start(jobs: Iterable[Job]) -> None:
     # One that fails keeps its lease; once that has run out it is tried again, at most `_MOST_STARTS` times.
     prepared = isolation.for_each(failures.PREPARE, jobs, _prepare)
-    ended = [step for step in prepared if isinstance(step, journal.Step)]
     starts = [start for start in prepared if isinstance(start, _Start)]
     here = [start for start in starts if not _is_remote(start)]
-    ended += filter(None, isolation.for_each(failures.START, here, _start_one, key=_id_of))
+    outcomes = [*prepared, *isolation.for_each(failures.START, here, _start_one, key=_id_of)]
     if len(here) < len(starts):
         remote = filter(_is_remote, starts)
         with ThreadPoolExecutor(_STARTED_AT_ONCE, thread_name_prefix="start") as pool:
-            ended += filter(None, isolation.for_each(failures.START, remote, _start_one, key=_id_of, executor=pool))
-    if ended:
+            outcomes += isolation.for_each(failures.START, remote, _start_one, key=_id_of, executor=pool)
+    ended = [outcome for outcome in outcomes if isinstance(outcome, journal.Step)]
+    unanswered = [outcome for outcome in outcomes if isinstance(outcome, _Unanswered)]
+    news = {each.job.pk: (each.job.token, each.reason) for each in unanswered if each.reason != each.job.reason}
+    if ended or news:
         with transaction.atomic():
-            journal.record_steps(ended, now=clock.now())
+            if ended:
+                journal.record_steps(ended, now=clock.now())
+            if news:
+                journal.record_reasons(news, now=clock.now())
 
 
-def _prepare(job: Job) -> _Start | journal.Step | None:
+def _prepare(job: Job) -> _Start | journal.Step | _Unanswered | None:
     """Return what starts a job, or how it ended, if it cannot start at all; None if it cannot start yet."""
     try:
         confinement.require_launch(job)
@@ -215,12 +233,11 @@ def _prepare(job: Job) -> _Start | journal.Step | None:
     except (SecretNotFound, ResourceUnconfined) as error:
         return _failure(job, ReasonCode.USER_ERROR, error.message, clock.now())
     except ResourceUnreachable as error:
-        log.warning("job.start_unanswered", job=job.name, error=error.message)
-    return None
+        return _Unanswered.by(job, error)
 
 
-def _start_one(start: _Start) -> journal.Step | None:
-    """Hand a job to its driver; return how it ended, if it cannot start at all."""
+def _start_one(start: _Start) -> journal.Step | _Unanswered | None:
+    """Hand a job to its driver; return how it ended, if it cannot start at all, or that nobody answered."""
     try:
         start.driver.start(start.launch)
     except QuotaExceeded as error:
@@ -229,7 +246,7 @@ def _start_one(start: _Start) -> journal.Step | None:
         return _failure(start.job, ReasonCode.INFRASTRUCTURE, error.message, clock.now())
     except ResourceUnreachable as error:
         # It may or may not have started. Its lease runs out unless it is seen, and then it is tried again.
-        log.warning("job.start_unanswered", job=start.job.name, error=error.message)
+        return _Unanswered.by(start.job, error)
     return None
 
 

@@ -74,3 +74,17 @@ def test_once_the_resource_answers_its_jobs_are_known_again(lost, browser, resou
     observe.observe_resource(resource_id=resource.pk)
 
     assert ">Unknown<" not in browser.get("/jobs/").content.decode()
+
+
+def test_a_job_whose_start_nobody_answered_says_so(project, template, driver):
+    (job,) = make.submit(project, template, "train")
+    driver.is_away = True
+
+    make.start([job])
+
+    job.refresh_from_db()
+    assert (job.state, job.reason) == (
+        "starting",
+        "It has not started yet, and is tried again: The scripted resource is away.",
+    )
+    assert job.events.order_by("-seq").values_list("message", flat=True)[0] == job.reason
