@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { align, placesOf, smooth, spread, valueAt } from "../src/experiments/curves.ts";
+import { align, lonely, placesOf, smooth, spread, valueAt } from "../src/experiments/curves.ts";
 import { accept, offerAt } from "../src/experiments/filter_words.ts";
 import { bridgesOf, isWithin, pathOf, rangeOf, scaleOf } from "../src/experiments/parallel.ts";
 
@@ -125,4 +125,10 @@ test("accepting replaces the piece that was begun and goes on behind it", () => 
     at: 17,
   });
   assert.deepEqual(accept("flow i", offerAt("flow i", 6, words), "in ("), { text: "flow in (", at: 9 });
+});
+
+test("a value between gaps is drawn as a point", () => {
+  assert.deepEqual(lonely([null, 1, null, undefined, 2, undefined, 3, null, 4]), [1, 8]);
+  assert.equal(lonely([1, undefined, 2]), null);
+  assert.equal(lonely([null, undefined]), null);
 });

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { formatDuration, formatMoment, formatNumber } from "../format.ts";
-import { align, placesOf, smooth, spread, valueAt, type Along, type Line, type Series } from "./curves.ts";
+import { align, lonely, placesOf, smooth, spread, valueAt, type Along, type Line, type Series } from "./curves.ts";
 
 export type Look = { smoothing: number; along: Along; isLog: boolean; hidden: ReadonlySet<string> };
 export type Member = { id: string; number: number; hue: number };
@@ -83,7 +83,11 @@ export class CurvePlot {
     };
     const lines = this.#shown.map(({ id, hue }) => ({
       stroke: colour(`--nl-hue-${hue}`),
-      points: { show: this.#isShort(id) },
+      points: {
+        show: this.#isShort(id),
+        filter: (_plot: uPlot, place: number, isShown: boolean) =>
+          isShown ? null : lonely(this.#columns[place - 1] ?? []),
+      },
     }));
     return {
       width: this.#stage.clientWidth,

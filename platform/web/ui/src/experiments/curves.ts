@@ -62,3 +62,11 @@ export function spread(wanted: readonly number[], gap: number, top: number, bott
   }
   return found;
 }
+
+/** Where values stand between gaps, so that no line shows them; null where there is none. Undefined is no gap. */
+export function lonely(values: readonly (number | null | undefined)[]): number[] | null {
+  const known = values.flatMap((value, place) => (value === undefined ? [] : [{ value, place }]));
+  const isGap = (index: number) => typeof known[index]?.value !== "number";
+  const found = known.filter((_, index) => !isGap(index) && isGap(index - 1) && isGap(index + 1));
+  return found.length > 0 ? found.map(({ place }) => place) : null;
+}
