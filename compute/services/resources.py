@@ -261,7 +261,8 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     resource = _lock(resource)
     live = Job.objects.filter(resource=resource, is_live=True).count()
     if live:
-        raise ResourceInUse(f"{live} jobs that have not ended are on {resource.name}.", jobs=live)
+        which = "1 job that has not ended is" if live == 1 else f"{live} jobs that have not ended are"
+        raise ResourceInUse(f"{which} on {resource.name}.", jobs=live)
     resource.detached_at = clock.now()
     resource.save(update_fields=["detached_at"])
     _unshare_sites(actor, resource, resource.sites)

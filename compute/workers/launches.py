@@ -73,7 +73,9 @@ def start_again(job_ids: Collection[str]) -> None:
         ]
         hopeless = [job for job in overdue if job.starts >= _MOST_STARTS]
         reason = f"The job was started {_MOST_STARTS} times and never came up."
-        journal.record_steps([_failure(job, ReasonCode.INFRASTRUCTURE, reason, now) for job in hopeless], now=now)
+        reasons = [f"{reason} {job.reason}".strip() for job in hopeless]
+        steps = zip(hopeless, reasons, strict=True)
+        journal.record_steps([_failure(job, ReasonCode.INFRASTRUCTURE, why, now) for job, why in steps], now=now)
         ids = [job.pk for job in overdue if job.starts < _MOST_STARTS]
         Job.objects.filter(pk__in=ids).update(starts=F("starts") + 1, lease_expires_at=now + LEASE)
     _start(_launched().filter(pk__in=ids).order_by("pk"))
@@ -198,7 +200,7 @@ class _Unanswered:
     @classmethod
     def by(cls, job: Job, error: ResourceUnreachable) -> "_Unanswered":
         log.warning("job.start_unanswered", job=job.name, error=error.message)
-        return cls(job, f"It has not started yet, and is tried again: {error.message}")
+        return cls(job, f"Its start was not answered: {error.message}")
 
 
 def _start(jobs: Iterable[Job]) -> None:

@@ -85,6 +85,6 @@ def test_a_job_whose_start_nobody_answered_says_so(project, template, driver):
     job.refresh_from_db()
     assert (job.state, job.reason) == (
         "starting",
-        "It has not started yet, and is tried again: The scripted resource is away.",
+        "Its start was not answered: The scripted resource is away.",
     )
     assert job.events.order_by("-seq").values_list("message", flat=True)[0] == job.reason

@@ -179,13 +179,14 @@ def test_a_job_that_never_came_up_is_started_again_under_the_same_name_and_token
 
 def test_a_job_that_never_came_up_three_times_fails(running, resource, driver):
     Job.objects.update(state=JobState.STARTING, lease_expires_at=clock.now() - timedelta(seconds=1), starts=3)
+    Job.objects.update(reason="Its start was not answered: It is away.")
     driver.vanish("train")
 
     look(resource)
 
     running.refresh_from_db()
     assert (running.state, running.reason_code) == ("failed", "infrastructure")
-    assert running.reason == "The job was started 3 times and never came up."
+    assert running.reason == "The job was started 3 times and never came up. Its start was not answered: It is away."
 
 
 def test_a_refused_start_fails_the_job_in_the_drivers_words(project, template, driver):
