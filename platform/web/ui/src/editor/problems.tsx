@@ -89,7 +89,7 @@ function DraftState() {
   const words = !config.may_write
     ? "Your role does not allow you to change flows."
     : drafting.kept === "here"
-      ? "Draft saved in this browser; the server has not answered yet."
+      ? `Draft saved in this browser; ${drafting.other ? "another window has changed it" : "the server has not answered yet"}.`
       : drafting.kept === "writing"
         ? "Saving the draft…"
         : drafting.isDirty && drafting.kept === "kept"
