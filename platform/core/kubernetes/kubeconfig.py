@@ -39,6 +39,7 @@ _FORBIDDEN = {
     "proxy-url": "names a proxy",
     "insecure-skip-tls-verify": "switches off the check of the certificate",
 }
+_LEFT_OUT = frozenset({"REDACTED", "DATA+OMITTED"})
 _HINT = (
     "Make one that holds everything itself: `kubectl config view --raw --flatten --minify`, "
     "with the token of a service account (see deploy/rbac)."
@@ -104,7 +105,7 @@ def read_kubeconfig(text: str, context: str = "") -> Kubeconfig:
     name = context or _text(document, "current-context")
     if not name:
         if not (names := _names(document)):
-            raise _refusal("The kubeconfig has no contexts.", "Give the output of: kubectl config view --flatten")
+            raise _refusal("The kubeconfig has no contexts.")
         raise _refusal("The kubeconfig has no current context.", f"Name one of: {', '.join(names)}.")
     context_entry = _named(document, "contexts", "context", name)
     cluster = _named(document, "clusters", "cluster", _text(context_entry, "cluster"))
@@ -203,6 +204,8 @@ def _text(entry: Mapping[str, Any], key: str) -> str:
         return ""
     if not isinstance(value, str):
         raise _refusal(f"'{key}' of the kubeconfig is no text.")
+    if value in _LEFT_OUT:
+        raise _refusal(f"'{key}' of the kubeconfig is left out: kubectl wrote {value}, as without --raw.")
     return value
 
 

@@ -75,6 +75,13 @@ def test_the_official_client_gets_inline_data_only():
         ("user", "as", "root", "'as', which acts as somebody else"),
         ("user", "token", "two\nlines", "The token holds a line break or a space. Write it on one line"),
         ("user", "token", "signs\x07", "The token holds signs that no token has. Copy it again"),
+        (
+            "user",
+            "token",
+            "REDACTED",
+            "'token' of the kubeconfig is left out: kubectl wrote REDACTED, as without --raw",
+        ),
+        ("user", "client-key-data", "DATA+OMITTED", "'client-key-data' of the kubeconfig is left out"),
         ("user", "token", 7, "'token' of the kubeconfig is no text"),
         ("user", "token", "", "neither a token nor a certificate"),
         ("user", "client-key-data", "!", "is not Base64"),
