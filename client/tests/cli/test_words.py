@@ -6,7 +6,7 @@ import pytest
 
 from nearline.cli import formats
 from nearline.cli.commands.data.folder import slug
-from nearline.cli.output import align, printable, width
+from nearline.cli.output import Output, align, cut, printable, width
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -97,3 +97,25 @@ def test_columns_start_at_the_same_place_also_for_wide_letters():
 )
 def test_what_reaches_a_terminal_is_harmless(value, text):
     assert printable(value) == text
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"), [(10, "数字 waits"), (9, "数字 wai…"), (4, "数…"), (3, "数…"), (2, "…"), (1, "…")]
+)
+def test_a_text_is_cut_to_so_many_cells_of_a_terminal(cells, text):
+    assert cut("数字 waits", cells) == text
+
+
+@pytest.mark.parametrize(
+    ("columns", "line"), [("40", "job-1  It waits for 2 GPUs that team-d …"), ("10", "job-1  It waits for 2 GPUs…")]
+)
+def test_a_sentence_at_the_end_of_a_row_ends_where_the_terminal_does(monkeypatch, capsys, columns, line):
+    monkeypatch.setenv("COLUMNS", columns)
+    rows = [("job-1", "It waits for 2 GPUs that team-d holds.")]
+
+    Output().table([], ("JOB", "WHY"), rows, empty="", ends_in_prose=True)
+    assert capsys.readouterr().out == "JOB    WHY\njob-1  It waits for 2 GPUs that team-d holds.\n"
+
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    Output().table([], ("JOB", "WHY"), rows, empty="", ends_in_prose=True)
+    assert capsys.readouterr().out == f"JOB    WHY\n{line}\n"

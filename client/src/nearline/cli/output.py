@@ -4,13 +4,18 @@ Names that come from elsewhere are made harmless before they reach a terminal.
 """
 
 import json
+import shutil
 import sys
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Protocol
 
 GOOD, BAD, NOTE = "✔", "✗", "!"
+# So many cells of a sentence, with the gap before it, are shown on any terminal, however narrow.
+_LEAST_PROSE = 22
 
 
 class Speaks(Protocol):
@@ -36,8 +41,12 @@ class Output:
         *,
         empty: str,
         next_cursor: str | None = None,
+        ends_in_prose: bool = False,
     ) -> None:
-        """Print many things: all of each in JSON, the first column alone when quiet, else a table."""
+        """Print many things: all of each in JSON, the first column alone when quiet, else a table.
+
+        Sentences in the last column (`ends_in_prose`) end where the terminal does; where none reads, they are whole.
+        """
         if self.is_json:
             self.json({"items": [item.to_json() for item in items], "next_cursor": next_cursor})
             return
@@ -46,7 +55,13 @@ class Output:
             for row in texts:
                 write(row[0])
         elif texts:
-            write("\n".join(align([columns, *texts])))
+            shown = [columns, *texts]
+            lines = align(shown)
+            if ends_in_prose and sys.stdout.isatty():
+                before = max(map(width, align([row[:-1] for row in shown])))
+                cells = max(shutil.get_terminal_size().columns, before + _LEAST_PROSE)
+                lines = [cut(line, cells) for line in lines]
+            write("\n".join(lines))
         else:
             self.note(empty)
 
@@ -113,6 +128,14 @@ def width(text: str) -> int:
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
+
+
+def cut(text: str, cells: int) -> str:
+    """Return the text, or as much of its beginning as fits so many cells of a terminal, with an ellipsis."""
+    if width(text) <= cells:
+        return text
+    ends = list(accumulate(map(width, text)))
+    return text[: bisect_right(ends, cells - 1)] + "…"
 
 
 def printable(value: object) -> str:

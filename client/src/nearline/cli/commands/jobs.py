@@ -246,7 +246,8 @@ def list_jobs(
         )
         for job in jobs
     ]
-    session.out.table(jobs, ("JOB", "PROJECT", "STATE", "WHERE", "CREATED", "WHY"), rows, empty="There is no such job.")
+    columns = ("JOB", "PROJECT", "STATE", "WHERE", "CREATED", "WHY")
+    session.out.table(jobs, columns, rows, empty="There is no such job.", ends_in_prose=True)
 
 
 def _gpu_part(job: "Job") -> str:

@@ -51,7 +51,11 @@ def list_runs(
         for run in runs
     ]
     session.out.table(
-        runs, ("RUN", "FLOW", "STATE", "STARTED", "TOTAL", "BY", "WHY"), rows, empty="There is no such run."
+        runs,
+        ("RUN", "FLOW", "STATE", "STARTED", "TOTAL", "BY", "WHY"),
+        rows,
+        empty="There is no such run.",
+        ends_in_prose=True,
     )
 
 

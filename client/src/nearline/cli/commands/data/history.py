@@ -51,7 +51,7 @@ def list_commits(
         for item in commits
     ]
     columns = ("COMMIT", "MADE", "BY", "FILES", "SIZE", "CHANGE", "WHERE", "MESSAGE")
-    session.out.table(commits, columns, rows, empty=f"{target.dataset} has no commit yet.")
+    session.out.table(commits, columns, rows, empty=f"{target.dataset} has no commit yet.", ends_in_prose=True)
 
 
 def diff(
