@@ -191,7 +191,7 @@ def _attach_cluster(stack: ExitStack, product: Product, cluster: Cluster, base: 
 
 
 def _make_template(product: Product, resource: str) -> None:
-    shape = {"resource": resource, "name": "learning", "cpu_millicores": 100, "memory_bytes": 2**29}
+    shape = {"resource": resource, "name": "learning", "cpu_millicores": 1000, "memory_bytes": 2**29}
     product.api("POST", "/compute/templates", shape)
 
 
