@@ -449,6 +449,13 @@ class OtherCommit(CacheSiteUnavailable):
     hint = "Choose another cache site."
 
 
+class CopyGone(VolumeRefused):
+    """Somebody deleted a copy from its cache site."""
+
+    code = "datasets.copy_gone"
+    hint = "Ask for the commit again."
+
+
 class CopyDiffers(VolumeRefused):
     """Files that are not ours are not what their commit says. The message names some of them."""
 

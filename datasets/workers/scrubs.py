@@ -22,7 +22,7 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import open_site
 from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind, Verifier
 from datasets.engine.cache_states import CacheState
-from datasets.errors import CopyDiffers
+from datasets.errors import CopyDiffers, CopyGone
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import caches, failures
 from datasets.selectors.trees import TreeReader
@@ -91,6 +91,9 @@ def _verify(row: CachedCommit, verifier: Verifier | None) -> None:
         _note([row], CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
         if isinstance(error, CopyDiffers):
             evictions.give_up(row, "It is not what its commit says, and is not ours to heal.")
+            return
+        if isinstance(error, CopyGone):
+            evictions.give_up(row, error.message)
             return
         raise
     if findings_here is None:

@@ -13,6 +13,7 @@ from datasets.errors import (
     CacheSiteUnavailable,
     ContentCorrupt,
     CopyDiffers,
+    CopyGone,
     RemovalHeldUp,
 )
 from datasets.models import CachedCommit
@@ -51,6 +52,8 @@ def find_failure(result: Json, *, kind: type[CacheSiteUnavailable], unexplained:
     message = str(result.get("error") or unexplained)
     if result.get("errno") in _FULL:
         return CacheSiteFull(message)
+    if result.get("code") == "host.copy_gone":
+        return CopyGone(message)
     if result.get("code") == "client.not_the_commit":
         return CopyDiffers(message)
     details = result.get("details") or {}

@@ -349,6 +349,23 @@ def test_a_flipped_bit_is_found_named_and_healed(site, place, commit):
     assert [event.message for event in told] == ["Not as the commit says: a/one (changed).", "Healed from the store."]
 
 
+def test_a_copy_that_somebody_deleted_is_given_up_by_the_scrub_and_can_be_made_again(site, place, commit):
+    row = work(make_row(site, commit))
+    folder = place.folder("near") / row.pk
+    for path in [folder, *folder.rglob("*/")]:
+        path.chmod(0o700)
+    shutil.rmtree(folder)
+    CachedCommit.objects.filter(pk=row.pk).update(scrub_requested_at=clock.now())
+
+    scrubs.scrub_cached_commit(cached_commit_id=row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, row.error_code) == ("evicting", "datasets.copy_gone")
+    evictions.remove_copy(cached_commit_id=row.pk)
+    row.refresh_from_db()
+    assert row.state == "gone"
+
+
 def test_what_no_row_wants_is_swept_away_but_nothing_of_another_site(site, place, commit):
     row = work(make_row(site, commit))
     CachedCommit.objects.filter(pk=row.pk).delete()

@@ -182,7 +182,8 @@ class CopyFolder:
     def verify(self, copy: str, options: Sequence[str], caller: Caller) -> Json:
         """Have a complete copy compared and healed. Return what was found, or `error`; empty: it is under way."""
         if self._read_made(copy) is None:
-            return {"error": f"The copy is gone from {self._root} on the host: somebody deleted it. Clear it."}
+            words = f"The copy is gone from {self._root} on the host: somebody deleted it."
+            return {"error": words, "code": "host.copy_gone"}
         duty = "verify-part" if options else "verify"
         return self._work(copy, duty).follow(["verify", str(self._root), "--copy", copy, *options], caller) or {}
 

@@ -30,7 +30,7 @@ from datasets.engine.cache_ports import (
 )
 from datasets.engine.cache_states import LIVE
 from datasets.engine.volumes import claim_name
-from datasets.errors import CacheSiteUnavailable, VolumeRefused
+from datasets.errors import CacheSiteUnavailable, CopyGone, VolumeRefused
 from datasets.models import CachedCommit, CacheSite
 
 Json = dict[str, Any]
@@ -114,8 +114,8 @@ class ClusterSite(ABC):
         """Have a Job do it."""
         with as_site_errors(unreachable=True):
             owner = self._find_owner(copy_id)
-            if owner is None:
-                raise VolumeRefused(f"{claim_name(copy_id)} is gone from the cluster: somebody deleted it.")
+            if owner is None or "deletionTimestamp" in owner["metadata"]:
+                raise CopyGone(f"{claim_name(copy_id)} is gone from the cluster: somebody deleted it.")
             name = f"{claim_name(copy_id)}{READS_ALL if part is None else READS_PART}"
             options = () if part is None else ("--part", f"{part[0]}/{part[1]}")
             job = self._have_job(name, owner, copy_id, duty=self.verifies_by, options=options)
