@@ -56,6 +56,17 @@ def test_a_volume_that_cannot_be_mounted_is_told():
     )
 
 
+def test_of_a_mount_that_fails_it_is_told_what_the_program_said_and_not_its_whole_command():
+    message = (
+        "MountVolume.SetUp failed : mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs"
+    )
+    message += " filer:/cache /var/lib/kubelet/volume\nOutput: mount.nfs: access denied by server\n"
+
+    assert reasons.mount_failure([event("FailedMount", message)]) == (
+        "the mount of the volume: mount.nfs: access denied by server. Check that the export policy lets the nodes in."
+    )
+
+
 def test_of_several_pods_the_one_that_ended_last_says_what_was_done():
     def ended(at, message):
         state = {"terminated": {"finishedAt": at, "message": message}}

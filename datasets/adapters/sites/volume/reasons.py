@@ -70,8 +70,10 @@ def mount_failure(events: Iterable[Json]) -> str:
     failures = [event for event in events if event.get("reason") in {"FailedMount", "FailedAttachVolume"}]
     if not failures:
         return ""
-    message = max(failures, key=_when).get("message", "")
-    return f"the mount of the volume: {message}. Check that the export policy lets the nodes in."
+    message = str(max(failures, key=_when).get("message", ""))
+    # A node repeats its long command first, and then what that said.
+    words = " ".join((message.partition("\nOutput:")[2] or message).split()).rstrip(".")
+    return f"the mount of the volume: {words}. Check that the export policy lets the nodes in."
 
 
 def read_result(pods: Iterable[Json]) -> Json:
