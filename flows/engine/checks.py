@@ -49,6 +49,11 @@ _SENTENCES = {
     "string_too_short": "must not be empty.",
     "string_too_long": "is too long.",
 }
+_BOUNDS = {
+    "greater_than_equal": "must be at least {ge}.",
+    "greater_than": "must be more than {gt}.",
+    "less_than_equal": "must be at most {le}.",
+}
 # More are of no use to anyone, and each costs time: what has so many was not written by hand.
 _MOST_FINDINGS = 1000
 # What pydantic calls the members of the union `Value`.
@@ -166,8 +171,8 @@ def _sentence(error: ErrorDetails, path: Path) -> tuple[str, str]:
         return "wrong_value", str(error["ctx"]["error"])
     if kind == "literal_error":
         return "wrong_value", f"{_subject(path)} must be {error['ctx']['expected']}."
-    if kind in {"greater_than_equal", "greater_than", "less_than_equal"}:
-        return "wrong_value", f"{_subject(path)}: {error['msg'].removeprefix('Input ')}."
+    if kind in _BOUNDS:
+        return "wrong_value", f"{_subject(path)} {_BOUNDS[kind].format(**error['ctx'])}"
     return "wrong_type", f"{_subject(path)} {_SENTENCES.get(kind, error['msg'])}"
 
 

@@ -20,6 +20,7 @@ from django.views.decorators.http import require_POST
 from accounts.permissions import Level
 from accounts.web.requests import PageRequest, go_to, text
 from core.errors import InvalidInput
+from flows.errors import RunHasEnded
 from flows.models import Run
 from flows.selectors import failures, inputs
 from flows.selectors import runs as selectors
@@ -55,10 +56,14 @@ def run_page(request: PageRequest, run_id: str) -> HttpResponse:
 
 @require_POST
 def cancel(request: PageRequest, run_id: str) -> HttpResponse:
-    """Stop a run."""
+    """Stop a run. One that has ended since the page was shown is shown as it is."""
     run = selectors.get_run(actor=request.actor, run_id=run_id)
-    runs.cancel_run(actor=request.actor, run=run)
-    messages.success(request, "The run is being cancelled.")
+    try:
+        runs.cancel_run(actor=request.actor, run=run)
+    except RunHasEnded as error:
+        messages.info(request, error.message)
+    else:
+        messages.success(request, "The run is being cancelled.")
     return go_to(request, reverse("flows:run", args=[run.pk]))
 
 

@@ -222,3 +222,13 @@ def test_the_title_of_a_step_stands_in_place_of_its_name_on_the_pages_of_flow_an
     assert ">Train the model</text>" in flow_page
     assert ">Train the model C=1</a>" in run_page
     assert ">Train the model C=10</a>" in run_page
+
+
+def test_who_cancels_a_run_that_has_just_ended_sees_how_it_ended(world: World, member, browser, project):
+    run = world.start(member, project, FLOW.replace("type: int,", "type: int, default: 3,"))
+    world.finish_all(run)
+
+    page = browser.post(f"/runs/{run.pk}/cancel/", follow=True)
+
+    assert page.redirect_chain == [(f"/runs/{run.pk}/", 302)]
+    assert "Run #1 has ended already." in page.content.decode()

@@ -139,7 +139,7 @@ def test_a_priority_that_is_none_is_told(world: World, member, project):
     names = "train, build-preemptible, build, inference"
     assert [(each.line, each.code, each.message) for each in found.problems] == [
         (5, "wrong_value", f"'urgent' is no priority: write {names}, or a number from 0 to 1000."),
-        (6, "wrong_value", "'priority': should be less than or equal to 1000."),
+        (6, "wrong_value", "'priority' must be at most 1000."),
     ]
 
 
