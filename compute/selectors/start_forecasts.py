@@ -364,13 +364,19 @@ class _Places:
         return self._locality.arrival(commits, sites) if self._locality is not None and commits and sites else None
 
     def others(self, job: JobFacts) -> list[Template]:
-        """Return the templates that its step names besides, then of each other resource the smallest that holds it."""
+        """Return the templates that its step names besides, then of each other resource the smallest that holds it.
+
+        Nodes that do not exist are no place for work on those that do, nor the other way round.
+        """
         named = [self._templates[name] for name in job["spec__fallbacks"] or () if name in self._templates]
         templates = {row.full_name: row for row in named if row.full_name != job["template_name"]}
         seen = {job["resource_id"], *(row.resource_id for row in templates.values())}
         for row in self._templates.values():
-            if row.resource_id not in seen and all(
-                getattr(row, name) >= job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli")
+            is_alike = row.resource.is_simulated == job["resource__is_simulated"]
+            if (
+                is_alike
+                and row.resource_id not in seen
+                and all(getattr(row, name) >= job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli"))
             ):
                 seen.add(row.resource_id)
                 templates[row.full_name] = row

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Project, User
 from accounts.services import projects
-from compute.models import Job, ResourceSite
+from compute.models import Job, Resource, ResourceSite
 from compute.selectors import outlooks
 from compute.services import submissions
 from compute.services.submissions import Submission
@@ -200,6 +200,17 @@ def test_data_that_still_moves_and_the_end_of_the_holder_are_told_together(membe
     )
     assert told.chosen.data.ready_at == NOON + timedelta(seconds=1000)
     assert told.runner_up.starts_at == NOON + timedelta(seconds=500)
+
+
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_nodes_that_do_not_exist_are_no_place_for_work_on_those_that_do(member, project, whole, home, is_simulated):
+    Resource.objects.filter(pk=whole.resource_id).update(is_simulated=is_simulated)
+    other, _ = make.make_resource("other", root=home / "other")
+    make.make_template(other, "big", cpu_millicores=8000)
+    hold_and_wait(project, whole, simulated_duration_s=HOUR_S)
+
+    places = [place.template for place in outlook_of(member, "waits").places]
+    assert places == ["scripted.whole", *(["other.big"] if other.is_simulated == is_simulated else [])]
 
 
 @pytest.mark.usefixtures("whole", "far_data")
