@@ -145,6 +145,7 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
 def _source(name: str, folder: Path, project: Project) -> FileSource:
     place = folder / name
     place.mkdir()
+    (place / "scan.raw").write_bytes(b"raw")
     return sources.set_source(actor=Actor.system("tests"), name=name, location=str(place), projects=[project])
 
 
