@@ -21,7 +21,7 @@ def read_number(text: str) -> float:
     except ValueError:
         raise InvalidRequest(f"'{text}' is not a number.", hint="Write a number, as 2 or 0.5.") from None
     if not math.isfinite(1000 * number):
-        raise InvalidRequest(f"'{text}' is no finite number.")
+        raise InvalidRequest(f"'{text}' is no finite number.", hint="Write a number, as 2 or 0.5.")
     return number
 
 
@@ -34,6 +34,7 @@ def read_count(text: str) -> int:
     """Return a whole number, from 0."""
     if not (text.isdecimal() and text.isascii()):
         raise InvalidRequest(f"'{text}' is no whole number.", hint="Write a whole number, as 2.")
+    _require_small(float(text), text)
     return int(text)
 
 
@@ -42,7 +43,9 @@ def read_seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
     if match is None:
         raise InvalidRequest(f"'{text}' is not a duration.", hint="Write it like 90s, 30m, 12h or 2d.")
-    return float(match[1]) * _SECONDS[match[2] or "s"]
+    seconds = float(match[1]) * _SECONDS[match[2] or "s"]
+    _require_small(seconds, text)
+    return seconds
 
 
 def read_bytes(text: str) -> int:
@@ -73,7 +76,12 @@ def read_setting(text: str) -> tuple[str, str]:
 
 
 def _whole(amount: float, text: str) -> int:
-    """Return an amount as a whole number that the API can take."""
+    """Return an amount as a whole number."""
+    _require_small(amount, text)
+    return round(amount)
+
+
+def _require_small(amount: float, text: str) -> None:
+    """Raise InvalidRequest for an amount that is larger than the API can take."""
     if abs(amount) >= _TOO_LARGE:
         raise InvalidRequest(f"'{text}' is too large.", hint="Write a smaller number.")
-    return round(amount)
