@@ -14,7 +14,8 @@ class SecretField(forms.CharField):
     def __init__(self, *, rows: int = 1, **options: Any) -> None:
         """Take one line that is not shown while it is typed, or several `rows` of text."""
         attributes = {"autocomplete": "off", "spellcheck": "false"}
-        area = {"rows": rows, "class": "form-control", **attributes}
+        # The frontend keeps nothing of what is marked so, where it keeps what was typed.
+        area = {"rows": rows, "class": "form-control", "data-secret": "", **attributes}
         widget = _SecretArea(attrs=area) if rows > 1 else forms.PasswordInput(attributes)
         super().__init__(widget=widget, **{"max_length": _MOST_SECRET, **options})
 

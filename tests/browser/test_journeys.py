@@ -59,6 +59,38 @@ def test_what_was_typed_when_the_session_had_ended_is_there_again_after_the_sign
     expect(page.locator("[name=command]")).to_have_value("")
 
 
+def test_what_one_person_typed_is_not_shown_to_the_next_who_signs_in(open_page, admin_state, sample):
+    page = open_page(admin_state).page
+    page.goto("/jobs/new/?project=demo")
+    page.locator("[name=command]").fill("echo mine")
+    page.context.clear_cookies(name="sessionid")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_text("Nothing was sent.")).to_be_visible()
+    page.evaluate("sessionStorage.unsent = JSON.stringify({...JSON.parse(sessionStorage.unsent), user: 'usr_other'})")
+
+    page.context.add_cookies(admin_state["cookies"])
+    page.goto("/jobs/new/?project=demo")
+
+    expect(page.locator("[name=command]")).to_have_value("")
+    assert page.evaluate("sessionStorage.unsent") is None
+
+
+def test_no_secret_is_kept_when_the_session_had_ended(open_page, admin_state):
+    page = open_page(admin_state).page
+    page.goto("/compute/attach/")
+    page.locator("[name=kind][value=kubernetes]").check()
+    page.locator("[name=name]").fill("kept")
+    page.locator("textarea[data-secret]:visible").first.fill("a secret")
+    page.context.clear_cookies(name="sessionid")
+
+    page.get_by_role("button", name="Check and attach").click()
+
+    expect(page.get_by_text("Nothing was sent.")).to_be_visible()
+    kept = page.evaluate("sessionStorage.unsent")
+    assert "kept" in kept
+    assert "a secret" not in kept
+
+
 def test_two_clicks_cache_a_commit_and_the_page_shows_it_ready(open_page, admin_state, sample):
     watched = open_page(admin_state)
     watched.page.goto("/datasets/demo/digits/commits/")

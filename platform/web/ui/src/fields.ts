@@ -1,9 +1,9 @@
-// What a person typed into the fields of a form, taken out and put in again: never a password, a file or what is hidden.
+// What a person typed into the fields of a form, taken out and put in again: never a secret, a file or what is hidden.
 
 export type Typed = string | boolean;
 type Field = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
 
-const FIELDS = "input:not([type=hidden], [type=file], [type=password]), select, textarea";
+const FIELDS = "input:not([type=hidden], [type=file], [type=password]), select, textarea:not([data-secret])";
 
 export function readFields(place: Element): Typed[] {
   return fieldsOf(place).map((field) => (isTicked(field) ? field.checked : field.value));

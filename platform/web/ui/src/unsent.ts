@@ -1,10 +1,10 @@
 // A form that is sent when the session has ended leads to the sign-in page. What was typed into it is kept in this tab
-// until then, and stands in the form again on the page that follows the sign-in.
+// until then, and stands in the form again on the page that follows the sign-in of the same person.
 
 import { readFields, type Typed, writeFields } from "./fields.ts";
 import { showNote } from "./notes.ts";
 
-type Unsent = { page: string; form: number; typed: Typed[]; isSignedOut?: boolean };
+type Unsent = { user: string; page: string; form: number; typed: Typed[]; isSignedOut?: boolean };
 
 const KEY = "unsent";
 
@@ -18,12 +18,14 @@ export function startUnsent(): void {
     return;
   }
   const page = location.pathname + location.search;
-  if (unsent?.isSignedOut && unsent.page === page) restore(unsent);
-  if (!unsent?.isSignedOut || unsent.page === page) sessionStorage.removeItem(KEY);
+  const user = document.body.dataset["user"] ?? "";
+  const isOwn = unsent?.isSignedOut && unsent.user === user;
+  if (isOwn && unsent.page === page) restore(unsent);
+  if (!isOwn || unsent.page === page) sessionStorage.removeItem(KEY);
   document.addEventListener("submit", ({ target }) => {
     if (!(target instanceof HTMLFormElement) || target.method !== "post") return;
     const typed = readFields(target);
-    if (typed.length > 0) keep({ page, form: [...document.forms].indexOf(target), typed });
+    if (typed.length > 0) keep({ user, page, form: [...document.forms].indexOf(target), typed });
   });
 }
 
