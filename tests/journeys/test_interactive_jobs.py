@@ -226,7 +226,8 @@ def test_a_shell_in_a_job_has_a_real_terminal(running, submit, tmp_path):
     with Screen(running, tmp_path, "job", "bash", job) as screen:
         screen.type("cat answer; tty; stty size\r")
         screen.read_until("33 77\r\n")
-        screen.type("echo sleeps; sleep 600\r")
+        # One process says that it is there and sleeps: Ctrl-C between two commands of a shell would stop neither.
+        screen.type("sh -c 'echo sleeps; exec sleep 600'\r")
         screen.read_until("sleeps\r\n")
         screen.type("\x03")
         screen.type("exit 5\r")
