@@ -14,10 +14,12 @@ from compute.errors import ResourceUnreachable
 from compute.models import Job
 from compute.selectors import checkpoints, data_waits, failures, forecasts, job_rows, waits
 from compute.selectors import jobs as selectors
+from compute.selectors.evictions import mark_deleted
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
 from compute.web.progress import progress_of
 from scheduler.selectors import evictions
 from scheduler.selectors.answers import find_proof
+from scheduler.selectors.evictions import EvictionView
 from web.series import Chart, usage_charts
 from web.sorting import read_sort
 
@@ -108,9 +110,9 @@ def _usage(request: PageRequest, job: Job) -> tuple[list[Chart], bool]:
         return [], False
 
 
-def _evictions_of(request: PageRequest, job: Job) -> list[evictions.EvictionView]:
+def _evictions_of(request: PageRequest, job: Job) -> list[EvictionView]:
     rows = evictions.list_evictions(actor=request.actor, job=job.name)[:_EVICTIONS]
-    return evictions.view_evictions(actor=request.actor, rows=rows)
+    return mark_deleted(evictions.view_evictions(actor=request.actor, rows=rows))
 
 
 @require_POST

@@ -6,6 +6,7 @@ import pytest
 
 from accounts.services import projects
 from compute.models import Job, Template
+from compute.services import submissions
 from scheduler.models import Eviction, Queue, Workload
 from scheduler.services import pool_members, queues
 from scheduler.workers import cycle, node_spans, usage
@@ -109,8 +110,11 @@ def test_a_job_asks_for_the_price_of_its_template_times_its_replicas(project, te
     assert Workload.objects.get(name="priced").price_per_hour == 2.5
 
 
-def test_a_job_s_page_lists_its_evictions(site_admin, project, template, move):
+@pytest.fixture
+def preempted(site_admin, project, template, move) -> Job:
+    """Let a job be stopped for one that was submitted behind it, and is deleted since."""
     (job,) = make.submit(project, template, "train")
+    (claimant,) = make.submit(project, template, "urgent")
     workload = Workload.objects.get(name="train")
     Job.objects.filter(pk=job.pk).update(evictions=1)
     Eviction.objects.create(
@@ -120,7 +124,7 @@ def test_a_job_s_page_lists_its_evictions(site_admin, project, template, move):
         workload=workload,
         code="preempted",
         claim_class="priority",
-        claimant=workload,
+        claimant=Workload.objects.get(name="urgent"),
         gpu_milli=2000,
         placed_at=NOON,
         saved_at=NOON + timedelta(seconds=30),
@@ -130,11 +134,23 @@ def test_a_job_s_page_lists_its_evictions(site_admin, project, template, move):
         claimant_share={"queue_id": workload.queue_id, "quota": 2000, "fair": 2000, "before": 2000, "after": 0},
     )
 
+    submissions.delete_job(actor=site_admin, job=claimant)
+    return job
+
+
+def test_a_job_s_page_lists_its_evictions(site_admin, preempted):
     page = " ".join(shown(site_admin, "/jobs/train/").split())
 
     assert "Priority: the claimant has a higher one in the same project." in page
     assert "1 GPU-min" in page
     assert "30 s since its checkpoint" in page
+
+
+def test_no_link_leads_to_a_job_that_was_deleted(site_admin, preempted):
+    page = shown(site_admin, "/jobs/train/")
+
+    assert "urgent (deleted)" in page
+    assert "/jobs/urgent/" not in page
 
 
 def test_jobs_that_failed_for_one_cause_are_found_over_all_projects(site_admin, viewer, project, template):
