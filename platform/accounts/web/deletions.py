@@ -42,7 +42,7 @@ def restore(request: PageRequest, name: str) -> HttpResponse:
     project = selectors.get_deleted(actor=request.actor, name=name)
     deletions.restore_project(actor=request.actor, project=project)
     messages.success(request, f"{name} is restored. Its commits can be cached again; what was stopped stays stopped.")
-    return to_members(name)
+    return to_members(request, name)
 
 
 @require_POST

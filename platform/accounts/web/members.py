@@ -78,7 +78,7 @@ def create_project(request: PageRequest) -> HttpResponse:
         actor=request.actor, name=request.POST.get("name", ""), description=request.POST.get("description", "")
     )
     messages.success(request, f"The project {project.name} exists, and you are its admin.")
-    return to_members(project.name)
+    return to_members(request, project.name)
 
 
 @require_POST
@@ -92,7 +92,7 @@ def set_role(request: PageRequest, name: str) -> HttpResponse:
         messages.success(request, f"{username} is now {role} of {name}.")
     else:
         messages.error(request, "Write the person's name and choose a role.")
-    return to_members(name)
+    return to_members(request, name)
 
 
 @require_POST
@@ -102,4 +102,4 @@ def remove(request: PageRequest, name: str) -> HttpResponse:
     username = request.POST.get("username", "")
     projects.remove_member(actor=request.actor, project=project, username=username)
     messages.success(request, f"{username} is no longer a member of {name}.")
-    return to_members(name)
+    return to_members(request, name)

@@ -22,9 +22,10 @@ def go_to(request: PageRequest, url: str) -> HttpResponse:
     return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
 
 
-def to_members(project: str) -> HttpResponse:
-    """Lead the browser to the settings of a project."""
-    return redirect(f"{reverse('accounts:members')}?{urlencode({'project': project})}")
+def to_members(request: PageRequest, project: str) -> HttpResponse:
+    """Lead the browser to the settings of a project, to the rows that the request's own address names."""
+    query = {**request.GET.dict(), "project": project}
+    return redirect(f"{reverse('accounts:members')}?{urlencode(query)}")
 
 
 def text(request: HttpRequest, name: str) -> str | None:

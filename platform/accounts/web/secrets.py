@@ -43,7 +43,7 @@ def set_secret(request: PageRequest, name: str) -> HttpResponse:
         messages.success(request, f"Jobs of {name} that name {secret.name} get its new value from their next start on.")
     else:
         messages.error(request, "Write the name of a variable and a value.")
-    return to_members(name)
+    return to_members(request, name)
 
 
 @require_POST
@@ -52,7 +52,7 @@ def delete_secret(request: PageRequest, name: str, secret: str) -> HttpResponse:
     project = selectors.get_project(actor=request.actor, name=name)
     secrets.delete_secret(actor=request.actor, project=project, name=secret)
     messages.success(request, f"{secret} is deleted.")
-    return to_members(name)
+    return to_members(request, name)
 
 
 @require_POST
@@ -65,4 +65,4 @@ def set_secret_users(request: PageRequest, name: str) -> HttpResponse:
         secrets.set_secret_users(actor=request.actor, project=project, role=role)
         who = "Members and admins" if role == Role.MEMBER else "Only admins"
         messages.success(request, f"{who} may start what uses the secrets of {name}.")
-    return to_members(name)
+    return to_members(request, name)

@@ -132,6 +132,20 @@ def test_members_and_secrets_are_paged_each_by_its_own_link_and_members_found_by
     ]
 
 
+def test_a_change_of_a_member_leads_back_to_the_rows_where_it_was_made(make_actor, project):
+    person = User.objects.create(username="ada")
+    Membership.objects.create(project=project, user=person, role="member")
+    browser = browser_of(make_actor("admin", name="boss"))
+    here = "/settings/members/?project=team-a&person=ada"
+    page = browser.get(here).content.decode()
+    action = re.findall(r'action="([^"]+/roles/[^"]*)"', page)[0]
+
+    answer = browser.post(html.unescape(action), {"username": "ada", "role": "viewer"})
+
+    assert answer["Location"] == here
+    assert Membership.objects.get(user=person).role == "viewer"
+
+
 def test_people_are_paged_and_found_by_name(site_admin):
     User.objects.bulk_create([User(username=f"person-{number:03}") for number in range(60)])
     browser = browser_of(site_admin)
