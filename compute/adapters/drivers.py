@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -22,6 +22,7 @@ from compute.errors import InvalidResource, ResourceUnreachable
 from compute.models import Resource
 from core import encryption, hosts
 from core.encryption import CredentialsUnreadable
+from core.errors import NotFound
 from core.kubernetes.connections import ClusterConnection, ClusterNotAttached
 from core.remote_hosts import HostNotAttached, RemoteHost
 
@@ -67,21 +68,27 @@ def reachable(planned: Resource) -> Iterator[None]:
         yield
     except BaseException:
         with _guard:
-            _drivers.pop(_key_of(planned), None)
+            _, driver = _drivers.pop(_key_of(planned), (None, None))
+        if driver is not None:
+            with suppress(ResourceUnreachable):
+                get_kind(planned.kind).withdraw(driver)
         raise
     finally:
         del _planned[planned.pk]
 
 
-def _find(named: str) -> Resource | None:
-    """Return a resource that is planned, attached or was, by its id, or one that is attached, by its name."""
+def _find(named: str, missing: type[NotFound]) -> Resource | None:
+    """Return a resource that is planned or attached, by its id or name. Raises `missing` for one that was detached."""
     known = Resource.objects.filter(Q(pk=named) | Q(name=named, detached_at=None))
-    return _planned.get(named) or known.first()
+    resource = _planned.get(named) or known.first()
+    if resource is not None and resource.detached_at is not None:
+        raise missing(f"{resource.name} is detached.")
+    return resource
 
 
 def connect(named: str) -> ClusterConnection:
     """Return the connection to a cluster, given by id or name, with its credentials. Raises ClusterNotAttached."""
-    resource = _find(named)
+    resource = _find(named, ClusterNotAttached)
     if resource is None:
         attached = Resource.objects.filter(detached_at=None, kind=KUBERNETES.name).order_by("name")
         names = ", ".join(attached.values_list("name", flat=True)) or "none"
@@ -108,7 +115,7 @@ def find_connection(resource: Resource) -> ClusterConnection | None:
 
 def connect_host(resource: str) -> RemoteHost:
     """Return an attached host, by the id or name of its resource. Raises HostNotAttached."""
-    kept_driver = _find(resource)
+    kept_driver = _find(resource, HostNotAttached)
     if kept_driver is None:
         attached = Resource.objects.filter(detached_at=None, kind=SSH.name).order_by("name")
         names = ", ".join(attached.values_list("name", flat=True)) or "none"

@@ -71,6 +71,8 @@ class ResourceKind:
     - `has_host` says whether a resource is one host's machine: it is attached once on each host, as two would give the
       same cores away twice, and that host's controller drives it. One of a kind that `may_be_elsewhere` and has none
       mounts no folders of a host.
+    - `withdraw` removes what questions to a resource have left there that is not attached after all. Raises
+      ResourceUnreachable.
     - `site_of` returns the cache site that comes with a resource; None: none does.
     - `keep_ended` is how long the files of an ended job stay on the resource, if nobody needs them.
     - Jobs of a kind that `ignores_images` run without the image that they name.
@@ -94,6 +96,7 @@ class ResourceKind:
     open: Callable[[Resource, Path, Credentials], ComputeDriver]
     form: type[ConfigForm] = ConfigForm
     mountable: frozenset[SourceKind] = frozenset()
+    withdraw: Callable[[ComputeDriver], None] = lambda _: None
     site_of: Callable[[Resource], OwnSite | None] = lambda _: None
     hint: str = ""
     is_simulated: bool = False

@@ -49,6 +49,14 @@ def list_readers(sites: Collection[str]) -> dict[str, list[str]]:
     return readers
 
 
+def list_detached_owners(sites: Collection[str]) -> dict[str, str]:
+    """Return, by cache site, the name of the cluster or host that the site is on, where that is detached."""
+    clusters = {site.name: site.cluster for site in caches.find_sites(sites) if site.cluster}
+    detached = Resource.objects.filter(pk__in=clusters.values(), detached_at__isnull=False)
+    names = dict(detached.values_list("pk", "name"))
+    return {site: names[cluster] for site, cluster in clusters.items() if cluster in names}
+
+
 def list_faults() -> Mapping[str, str]:
     """Return why attached resources do not answer, by the names of those that do not. Everybody may see them."""
     away = Resource.objects.filter(detached_at=None, state=ResourceState.UNREACHABLE)

@@ -8,11 +8,15 @@ from datasets.models import CacheSite
 
 @dataclass(frozen=True)
 class SiteReader:
-    """A place whose jobs read a cache site, such as a compute resource; `error` says why it does not answer."""
+    """A place whose jobs read a cache site, such as a compute resource; `error` says why it does not answer.
+
+    One that is not attached any more is listed only at the sites that are on it.
+    """
 
     name: str
     url: str
     error: str = ""
+    is_attached: bool = True
 
 
 Find = Callable[[Collection[str]], Mapping[str, Sequence[SiteReader]]]
@@ -27,11 +31,11 @@ def add_source(find: Find) -> None:
 
 
 def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
-    """Say why the cluster or host that a site is on does not answer; empty: it does, or the site is on none.
+    """Say why the cluster or host that a site is on cannot be asked; empty: it can, or the site is on none.
 
     All its readers are there, and one that does not answer may have lost its own account alone.
     """
-    errors = [reader.error for reader in readers]
+    errors = [reader.error for reader in readers if not reader.is_attached] or [reader.error for reader in readers]
     return errors[0] if site.cluster and errors and all(errors) else ""
 
 

@@ -65,6 +65,11 @@ class SiteView:
     failures: list[FailureView]
     array: SiteArray | None
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether the cluster or host that the site is on is attached, or it is on none."""
+        return all(reader.is_attached for reader in self.readers)
+
 
 def caches_page(request: PageRequest) -> HttpResponse:
     """Show every site, or the one that `site` names; `need` asks what would leave for so many bytes."""

@@ -4,9 +4,15 @@ An entry point never invents an error text. It maps `kind` to its own language (
 shows `message`, `hint` and `code` as they are.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
+
+
+def in_words(error: Exception) -> str:
+    """Return what an error of the system or of a library says, without the number that says the same."""
+    return re.sub(r"\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
 
 
 class ErrorKind(StrEnum):

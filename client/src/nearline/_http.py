@@ -5,6 +5,7 @@ wait that grows (full jitter). Others are repeated only when the request certain
 """
 
 import json
+import re
 import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -371,7 +372,7 @@ def _query_text(query: Query) -> str:
 
 
 def _unreachable(url: str, error: httpx.TransportError) -> errors.Unavailable:
-    reason = str(error) or type(error).__name__
+    reason = re.sub(r"\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     return errors.Unavailable(
         f"Cannot reach {url}: {reason}.", hint="Check that the server runs and that the address is right."
     )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from compute.errors import CredentialsRefused, InvalidResource, ResourceUnreachable
 from core.breaker import Breaker
+from core.errors import in_words
 
 if TYPE_CHECKING:
     import httpx
@@ -211,7 +212,7 @@ class Engine:
             message = (await answer.aread()).decode(errors="replace")
         except httpx.TransportError as error:
             await client.aclose()
-            raise ResourceUnreachable(f"{self._address.url} opens no connection: {error}") from error
+            raise ResourceUnreachable(f"{self._address.url} opens no connection: {in_words(error)}") from error
         await client.aclose()
         raise Refusal(answer.status_code, message[:_MOST_WORDS])
 
@@ -272,7 +273,7 @@ class Engine:
 
 def _in_words(address: Address, error: Exception) -> ResourceUnreachable:
     """Return what went wrong between here and a daemon."""
-    reason = str(error).rstrip(".") or type(error).__name__
+    reason = in_words(error).rstrip(".")
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         return CredentialsRefused(
             f"{address.url} shows a certificate that is not trusted: {reason}. Give the certificate of the authority "

@@ -60,6 +60,11 @@ class SshDriver:
         """End the connection. The next question opens another."""
         self._connection.close()
 
+    def withdraw(self) -> None:
+        """Remove the folder on the host, of a resource that is not attached after all, and end the connection."""
+        self._connection.call("leave")
+        self.close()
+
     def probe(self) -> Sequence[NodeFacts]:
         """Return the host."""
         return wire.nodes_from_json(self._connection.call("probe", patience_s=20.0))

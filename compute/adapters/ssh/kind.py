@@ -16,6 +16,7 @@ from compute.adapters.kinds import Config, ConfigForm, Credentials, OwnSite, Res
 from compute.adapters.ssh.connection import SSH_PORT, Host, HostConnection, find_host_key
 from compute.adapters.ssh.driver import MOUNTABLE, SshDriver
 from compute.adapters.stored_outputs import StoredTreeOutputs
+from compute.engine.ports import ComputeDriver
 from compute.errors import InvalidResource
 from compute.models import Resource
 from core import units
@@ -118,6 +119,12 @@ def site_of(resource: Resource) -> OwnSite | None:
     return OwnSite("ssh", {"resource": resource.pk}, root=folder) if folder else None
 
 
+def withdraw(driver: ComputeDriver) -> None:
+    """Remove the folder that a host was asked about."""
+    assert isinstance(driver, SshDriver)  # noqa: S101 (this kind opens no other)
+    driver.withdraw()
+
+
 def open_driver(resource: Resource, _home: Path, credentials: Credentials) -> SshDriver:
     """Return the driver."""
     return SshDriver(
@@ -195,6 +202,7 @@ KIND = ResourceKind(
     form=SshForm,
     check=check,
     open=open_driver,
+    withdraw=withdraw,
     site_of=site_of,
     mountable=MOUNTABLE,
     ignores_images=True,

@@ -23,6 +23,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError
 from urllib3.exceptions import TimeoutError as PoolTimeoutError
 
 from core.breaker import Breaker
+from core.errors import in_words
 from core.kubernetes.errors import ClusterUnreachable, KubeconfigRefused
 from core.kubernetes.kubeconfig import Kubeconfig
 
@@ -427,10 +428,10 @@ class Gateway:
             return self._pool
 
 
-def _in_words(error: object) -> str:
+def _in_words(error: Exception) -> str:
     """Return what went wrong, without the library's own objects."""
-    text = str(error.args[-1] if isinstance(error, ProtocolError) else error)
-    return re.sub(r"^[<\w.]+\(.*?\)>?: ", "", text) or type(error).__name__
+    cause = error.args[-1] if isinstance(error, ProtocolError) else error
+    return re.sub(r"^[<\w.]+\(.*?\)>?: ", "", in_words(cause)) or type(error).__name__
 
 
 def _message_of(body: bytes) -> str:

@@ -14,12 +14,13 @@ from compute.services import jobs, resources, submissions
 from compute.services.submissions import Submission
 from compute.workers import releases
 from core import clock, tasks
-from datasets.errors import CacheFull, CacheInUse, CacheSiteNotFound
+from datasets.errors import CacheFull, CacheInUse, CacheSiteNotFound, CacheSiteUnavailable
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.services import cache_sites, caches
 from tests.factories import compute as make
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.markup import flat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("null_queue")]
 SYSTEM = Actor.system("test")
@@ -223,7 +224,29 @@ def test_a_site_on_a_host_that_does_not_answer_is_shown_as_lost_with_the_reason(
     page = browser.get("/cache/?site=on-host").content.decode()
     errors = {item["name"]: item["error"] for item in browser.get("/api/v1/cache/sites").json()["items"]}
 
-    assert "It is switched off. What is cached there stays" in page
+    assert "It is switched off. What is cached there stays" in flat(page)
     assert errors == {"far": "", "near": "", "on-host": "It is switched off."}
     with pytest.raises(InvalidResource, match="The cache site on-host is on another cluster or host"):
         resources.set_sites(actor=site_admin, resource=resource, sites=["on-host"])
+
+
+def test_a_site_of_a_detached_host_says_so_and_takes_nothing_until_the_host_is_attached_again(
+    site_admin, member, commit, sites
+):
+    host = Resource.objects.create(name="gpu-7", kind="ssh")
+    site = CacheSite.objects.create(
+        name="on-host", kind="ssh", root="/data/cache", config={"resource": host.pk}, capacity_bytes=10**9
+    )
+    resources.set_sites(actor=site_admin, resource=host, sites=["on-host"])
+    resources.detach_resource(actor=site_admin, resource=host)
+    browser = browser_of(site_admin)
+
+    page = flat(browser.get("/cache/?site=on-host").content.decode())
+    errors = {item["name"]: item["error"] for item in browser.get("/api/v1/cache/sites").json()["items"]}
+
+    why = "gpu-7 is detached: nothing is cached here or removed until it is attached again under this name."
+    assert (page.count(why), page.count("is under way goes on"), page.count("read by gpu-7")) == (1, 0, 0)
+    assert errors == {"far": "", "near": "", "on-host": why}
+    with pytest.raises(CacheSiteUnavailable, match=r"^The host of on-host cannot be reached: gpu-7 is detached\.$"):
+        caches.request_cache(actor=member, commit=commit, site=site)
+    assert not site.cached_commits.exists()

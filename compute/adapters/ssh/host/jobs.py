@@ -59,13 +59,15 @@ class HostJobs:
         self._delete_idle_trees(_KEEP_TREES_S)
         return self.driver.probe()
 
-    def try_out(self) -> int:
-        """Return how many bytes can be written to the folder, and remove it: jobs were never to be here."""
-        free_bytes = shutil.disk_usage(self._jobs).free
+    def measure(self) -> int:
+        """Return how many bytes can be written to the folder."""
+        return shutil.disk_usage(self._jobs).free
+
+    def remove(self) -> None:
+        """Remove the folder of a resource that is not attached: no job was ever here."""
         shutil.rmtree(self._jobs.parent)
         with suppress(OSError):  # it holds more
             self._jobs.parent.parent.rmdir()
-        return free_bytes
 
     @property
     def is_bringing(self) -> bool:

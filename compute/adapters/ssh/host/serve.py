@@ -44,6 +44,7 @@ class Answers:
         self.methods: Mapping[str, Callable[..., Any]] = {
             "probe": lambda: wire.nodes_to_json(jobs.probe()),
             "check": self._check,
+            "leave": jobs.remove,
             "start": self._start,
             "list_jobs": lambda: list(map(wire.report_to_json, jobs.list_jobs())),
             "stop": self._driver.stop,
@@ -69,7 +70,9 @@ class Answers:
         }
 
     def _check(self, url: str) -> dict[str, Any]:
-        return {"platform_fault": attempt_calls.find_fault(url), "free_bytes": self._jobs.try_out()}
+        free_bytes = self._jobs.measure()
+        self._jobs.remove()
+        return {"platform_fault": attempt_calls.find_fault(url), "free_bytes": free_bytes}
 
     def _start(self, launch: wire.Json, url: str, token: str) -> None:
         self._jobs.start(wire.launch_from_json(launch), AttemptCalls(url, token))

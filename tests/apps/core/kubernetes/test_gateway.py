@@ -289,7 +289,7 @@ def test_an_outage_is_told_without_the_objects_of_a_library():
         Gateway(config).get(PODS)
 
     assert error.value.message == (
-        f"{config.server} does not answer: Failed to establish a new connection: [Errno 111] Connection refused."
+        f"{config.server} does not answer: Failed to establish a new connection: Connection refused."
     )
 
 
@@ -304,7 +304,8 @@ def test_an_answer_that_is_none_of_http_is_told_without_the_objects_of_a_library
 
         thread.join()
     assert error.value.message.startswith(f"{config.server} does not answer: ")
-    assert "(" not in error.value.message.replace("[Errno", "")
+    assert "(" not in error.value.message
+    assert "[Errno" not in error.value.message
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,7 @@ def test_a_host_whose_folder_for_cached_commits_cannot_be_used_is_not_attached(s
 
     assert not Resource.objects.exists()
     assert list(caches.list_sites(actor=site_admin)) == []
+    assert not (sshd.folder / "nearline").exists()
 
 
 def test_a_key_is_replaced_by_one_that_the_host_lets_in(site_admin, sshd, fields):

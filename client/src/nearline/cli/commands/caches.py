@@ -53,7 +53,7 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
                 name = f"{place.name} (simulated)" if place.is_simulated else place.name
                 session.out.note(_room(name, place.committed_bytes, place.free_bytes, place.capacity_bytes))
                 if place.error:
-                    session.out.note(f"{name} is lost: {printable(place.error)}")
+                    session.out.note(f"{name}: {printable(place.error)}")
                 if place.warning:
                     session.out.note(f"{name}: {printable(place.warning)}")
 
