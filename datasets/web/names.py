@@ -1,5 +1,6 @@
 """Branches and tags of a dataset, and its settings."""
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
@@ -7,37 +8,63 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from accounts.web.requests import PageRequest
-from core.errors import InvalidInput
+from core.errors import InvalidInput, PlatformError
+from datasets.errors import AmbiguousReference, EmptyBranch, InvalidLabel, NameTaken, ReferenceNotFound
+from datasets.models import Dataset
 from datasets.selectors import commits, datasets
 from datasets.services import branches
 from datasets.services import datasets as services
 from datasets.web import heading
 
 _ROWS = 500
+_FIELDS: dict[type[PlatformError], str] = {
+    AmbiguousReference: "at",
+    EmptyBranch: "at",
+    InvalidLabel: "label",
+    NameTaken: "label",
+    ReferenceNotFound: "at",
+}
+"""Beside which field of the form an error is shown."""
+
+
+class NameForm(forms.Form):
+    """A new branch or tag."""
+
+    kind = forms.ChoiceField(
+        choices=[("branch", "Branch: moves with new commits"), ("tag", "Tag: stays with its commit")]
+    )
+    label = forms.CharField(max_length=100, label="Name", widget=forms.TextInput({"autocomplete": "off"}))
+    at = forms.CharField(
+        max_length=100,
+        help_text="A branch, a tag, or the beginning of a commit's id.",
+        widget=forms.TextInput({"class": "mono", "autocomplete": "off"}),
+    )
 
 
 def names_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """List what names the commits of a dataset."""
-    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    context = heading.of(request.actor, dataset, tab="names") | {
-        "branches": commits.list_branches(request.actor, dataset).select_related("head").order_by("name")[:_ROWS],
-        "tags": commits.list_tags(request.actor, dataset).select_related("commit").order_by("name")[:_ROWS],
-    }
-    return render(request, "datasets/names.html", context)
+    return _show(request, datasets.get_dataset(actor=request.actor, project=project, name=name))
 
 
 @require_POST
 def create_name(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Make a branch or a tag at a commit."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    commit = commits.get_commit(request.actor, dataset, request.POST.get("at", "").strip())
-    label = request.POST.get("label", "").strip()
-    if request.POST.get("kind") == "tag":
-        branches.create_tag(actor=request.actor, dataset=dataset, name=label, commit=commit)
-    else:
-        branches.create_branch(actor=request.actor, dataset=dataset, name=label, at=commit.id)
-    messages.success(request, f"{label} is at {commit.short}.")
-    return redirect("datasets:names", project=project, name=name)
+    form = NameForm(request.POST, auto_id="name-%s")
+    if form.is_valid():
+        label, at = form.cleaned_data["label"], form.cleaned_data["at"]
+        try:
+            commit = commits.get_commit(request.actor, dataset, at)
+            if form.cleaned_data["kind"] == "tag":
+                branches.create_tag(actor=request.actor, dataset=dataset, name=label, commit=commit)
+            else:
+                branches.create_branch(actor=request.actor, dataset=dataset, name=label, at=commit.id)
+        except (AmbiguousReference, EmptyBranch, InvalidLabel, NameTaken, ReferenceNotFound) as error:
+            form.add_error(_FIELDS[type(error)], error.message)
+        else:
+            messages.success(request, f"{label} is at {commit.short}.")
+            return redirect("datasets:names", project=project, name=name)
+    return _show(request, dataset, form)
 
 
 @require_POST
@@ -103,3 +130,13 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError as error:
         raise InvalidInput(f"'{text}' is not a number of days.") from error
+
+
+def _show(request: PageRequest, dataset: Dataset, bound: NameForm | None = None) -> HttpResponse:
+    newest = datasets.newest_commit_of(dataset)
+    context = heading.of(request.actor, dataset, tab="names") | {
+        "branches": commits.list_branches(request.actor, dataset).select_related("head").order_by("name")[:_ROWS],
+        "tags": commits.list_tags(request.actor, dataset).select_related("commit").order_by("name")[:_ROWS],
+        "form": bound or NameForm(initial={"at": newest.short if newest else ""}, auto_id="name-%s"),
+    }
+    return render(request, "datasets/names.html", context, status=422 if bound else 200)

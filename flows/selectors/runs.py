@@ -226,6 +226,20 @@ def list_events(*, actor: Actor, run: Run, after: int = 0) -> QuerySet[RunEvent]
     return events.annotate(step=Subquery(of_event.values("label")[:1])).order_by("seq")
 
 
+def get_step(*, actor: Actor, run: Run, key: str, index: int | None = None) -> Step:
+    """Return a step of a run. Raises RunNotFound for one that does not exist."""
+    require(actor, permissions.VIEW_FLOWS, run.project_id)
+    step = Step.objects.filter(run=run, key=key, index=index or 0).first()
+    if step is None:
+        raise RunNotFound(f"This run has no step '{key}'" + (f" with the index {index}." if index else "."))
+    return step
+
+
+def title_of(step: Step, title: str) -> str:
+    """Return what pages call a step: the title that the flow gives it, or its name, with the values of its grid."""
+    return f"{title or step.key}{step.label.removeprefix(step.key)}"
+
+
 def get_attempt(
     *, actor: Actor, run: Run, key: str, index: int | None = None, number: int | None = None
 ) -> Attempt | None:
@@ -234,9 +248,7 @@ def get_attempt(
     Raises RunNotFound for a step or a number that does not exist.
     """
     require(actor, permissions.VIEW_FLOWS, run.project_id)
-    step = Step.objects.filter(run=run, key=key, index=index or 0).first()
-    if step is None:
-        raise RunNotFound(f"This run has no step '{key}'" + (f" with the index {index}." if index else "."))
+    step = get_step(actor=actor, run=run, key=key, index=index)
     attempts = Attempt.objects.filter(step=step).order_by("-number")
     if number is not None:
         attempts = attempts.filter(number=number)
@@ -306,7 +318,7 @@ def _step_view(
         key=step.key,
         index=step.index if is_grid else None,
         label=step.label,
-        title=f"{fields.get('title') or step.key}{step.label.removeprefix(step.key)}",
+        title=title_of(step, fields.get("title", "")),
         state=step.state,
         reason=step.reason
         or (attempts[-1].reason if attempts and not step.has_ended else "")

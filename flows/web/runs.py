@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.template import Context, RequestContext, Template
 from django.template.loader import get_template
 from django.urls import reverse
@@ -25,7 +25,7 @@ from flows.models import Run
 from flows.selectors import failures, inputs
 from flows.selectors import runs as selectors
 from flows.selectors.specs import graph_of, spec_of
-from flows.services import outputs, runs
+from flows.services import runs
 from flows.web.graph_svg import draw_svg
 from flows.web.run_graph import draw_run, to_json
 from flows.web.run_links import RunLinks
@@ -79,24 +79,6 @@ def retry(request: PageRequest, run_id: str) -> HttpResponse:
         request, f"{step} and what follows runs again." if step else "The steps that did not succeed run again."
     )
     return go_to(request, reverse("flows:run", args=[run.pk]))
-
-
-@require_POST
-def keep(request: PageRequest, run_id: str, key: str) -> HttpResponse:
-    """Keep the output of a step in a dataset of the run's project, which is created if there is none."""
-    run = selectors.get_run(actor=request.actor, run_id=run_id)
-    index = request.POST.get("index", "")
-    commit = outputs.keep_output(
-        actor=request.actor,
-        run=run,
-        step=key,
-        index=int(index) if index.isdecimal() else None,
-        dataset=request.POST.get("dataset", "").strip(),
-        message=request.POST.get("message", "").strip(),
-        creates=True,
-    )
-    messages.success(request, f"Kept as version {commit.commit[:8]} of {commit.dataset}.")
-    return redirect(f"/datasets/{commit.dataset}/?ref={commit.commit}")
 
 
 def _context(request: PageRequest, run: Run) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from flows.web import editor, flows, run_form, runs, versions
+from flows.web import editor, flows, keep_form, run_form, runs, versions
 
 app_name = "flows"
 _ONE = "flows/<str:project>/<str:name>/"
@@ -16,5 +16,5 @@ urlpatterns = [
     path("runs/<str:run_id>/", runs.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", runs.cancel, name="cancel"),
     path("runs/<str:run_id>/retry/", runs.retry, name="retry"),
-    path("runs/<str:run_id>/steps/<str:key>/keep/", runs.keep, name="keep"),
+    path("runs/<str:run_id>/steps/<str:key>/keep/", keep_form.keep_form, name="keep"),
 ]

@@ -367,6 +367,7 @@ POST   /flows/{project}/{name}/run/                         login      404    40
 GET    /runs/{run_id}/                                      login      404    200    200   200  200
 POST   /runs/{run_id}/cancel/                               login      404    403    302   302  302
 POST   /runs/{run_id}/retry/                                login      404    403    302   302  302
+GET    /runs/{run_id}/steps/{key}/keep/                     login      404    200    200   200  200
 POST   /runs/{run_id}/steps/{key}/keep/                     login      404    403    302   302  302
 GET    /experiments/                                        login      200    200    200   200  200
 GET    /experiments/csv/                                    login      200    200    200   200  200

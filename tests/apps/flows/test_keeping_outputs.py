@@ -1,5 +1,7 @@
 """The output of a step becomes a version of a dataset, without a copy of its content."""
 
+import html
+
 import pytest
 
 from accounts.errors import PermissionDenied
@@ -11,7 +13,9 @@ from datasets.selectors import files
 from datasets.services import datasets
 from flows.errors import OutputNotStored, RunNotFound
 from flows.services import outputs
+from tests.factories.browsers import browser_of
 from tests.factories.flows import World, newest_attempt
+from tests.markup import flat
 
 FLOW = (
     "flow: digits\nsteps: [{name: train, command: c, grid: {C: [1, 10]}}, {name: report, command: c, after: [train]}]"
@@ -86,3 +90,31 @@ def test_viewers_keep_nothing(run, make_actor):
         outputs.keep_output(actor=make_actor(Role.VIEWER), run=run, step="train", dataset="models", creates=True)
 
     assert not Dataset.objects.filter(name="models").exists()
+
+
+def test_the_form_keeps_an_output(run, member):
+    answer = browser_of(member).post(f"/runs/{run.pk}/steps/train/keep/?index=1", {"dataset": "models"})
+
+    kept = Commit.objects.get()
+    assert answer.headers["Location"] == f"/datasets/team-a/models/?ref={kept.pk}"
+    assert kept.message == "Output of train in digits #1"
+
+
+@pytest.mark.parametrize(
+    ("step", "dataset", "error"),
+    [
+        ("train", "Not a name", "'Not a name' cannot be a name. Use 1 to 63 lower-case letters"),
+        ("train", "", "This field is required."),
+        ("report", "models", "The store holds no output of 'report' of run #1."),
+    ],
+)
+def test_an_output_that_cannot_be_kept_is_refused_in_the_form(run, member, step, dataset, error):
+    given = {"dataset": dataset, "message": "the best"}
+
+    answer = browser_of(member).post(f"/runs/{run.pk}/steps/{step}/keep/", given)
+
+    page = flat(html.unescape(answer.content.decode()))
+    assert answer.status_code == 422
+    assert error in page
+    assert all(f'value="{value}"' in page for value in given.values() if value)
+    assert not Commit.objects.exists()
