@@ -1,10 +1,11 @@
 """How long jobs waited, ran and were suspended, all of their runs together. One query for any number of jobs."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
+from typing import Protocol
 
 from django.db.models import Exists, OuterRef, Q
 
@@ -14,16 +15,24 @@ from compute.models import Job, JobEvent
 from core import clock, orm
 from core.times import Interval, Times, measure
 
-__all__ = ["RunHistory", "find_histories", "measure_times"]
+__all__ = ["RunHistory", "find_histories", "measure_job", "measure_times"]
 
 _BREAKS = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
+
+
+class Timed(Protocol):
+    """A job, or what another app records of one: when it was made, and when its present run began and ended."""
+
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
 
 
 def measure_times(jobs: Collection[Job]) -> dict[str, Times | None]:
     """Return by id how long these jobs waited, ran and were suspended, and took in all. For jobs that may be seen."""
     histories = find_histories({job.pk for job in jobs})
     runs_of = _runs_of_parts([job.pk for job in jobs if job.has_parts and job.pk in histories])
-    return {job.pk: _measure(job, histories.get(job.pk), runs_of.get(job.pk)) for job in jobs}
+    return {job.pk: measure_job(job, histories.get(job.pk), runs_of.get(job.pk)) for job in jobs}
 
 
 def find_histories(job_ids: Collection[str]) -> Mapping[str, RunHistory]:
@@ -35,6 +44,17 @@ def find_histories(job_ids: Collection[str]) -> Mapping[str, RunHistory]:
             for (pk, created_at), events in groupby(_breaks_of(batch), key=itemgetter(0, 1))
         }
     return histories
+
+
+def measure_job(
+    job: Timed, history: RunHistory | None, runs_of_parts: Sequence[Interval] | None = None
+) -> Times | None:
+    """Return how long a job waited, ran and was suspended, with the runs of its history and of its parts."""
+    intervals = _intervals(job, history)
+    if runs_of_parts is not None:
+        intervals = [*(replace(each, started_at=None) for each in intervals), *runs_of_parts]
+    suspensions = [] if history is None else [(start, end or job.finished_at) for start, end in history.suspensions]
+    return measure(intervals, suspensions=suspensions, now=clock.now())
 
 
 def _breaks_of(job_ids: Collection[str]) -> Iterable[tuple[str, datetime, str, datetime]]:
@@ -57,16 +77,8 @@ def _runs_of_parts(job_ids: Collection[str]) -> Mapping[str, list[Interval]]:
     return runs
 
 
-def _intervals(job: Job, history: RunHistory | None) -> list[Interval]:
+def _intervals(job: Timed, history: RunHistory | None) -> list[Interval]:
     if history is None:
         return [Interval(job.created_at, job.started_at, job.finished_at)]
     present = [] if history.queued_at is None else [Interval(history.queued_at, job.started_at, job.finished_at)]
     return [*history.runs, *present]
-
-
-def _measure(job: Job, history: RunHistory | None, runs_of_parts: list[Interval] | None) -> Times | None:
-    intervals = _intervals(job, history)
-    if runs_of_parts is not None:
-        intervals = [*(replace(each, started_at=None) for each in intervals), *runs_of_parts]
-    suspensions = [] if history is None else [(start, end or job.finished_at) for start, end in history.suspensions]
-    return measure(intervals, suspensions=suspensions, now=clock.now())

@@ -12,7 +12,7 @@ from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job
-from compute.selectors import checkpoints, data_waits, failures, forecasts, job_rows, waits
+from compute.selectors import checkpoints, data_waits, failures, forecasts, job_links, job_rows, waits
 from compute.selectors import jobs as selectors
 from compute.selectors.evictions import mark_deleted
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
@@ -69,6 +69,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "job": job,
         "project_name": job.project.name,
         "spec": spec,
+        "links": job_links.list_links(request.actor, job),
         # Where the platform keeps its files is nobody's business and only in the way of reading.
         "command": command.replace(str(settings.NEARLINE.home), "$NEARLINE_HOME"),
         "failures": failures.of_job(job),

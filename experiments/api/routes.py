@@ -1,6 +1,7 @@
 """Routes of experiments."""
 
 import mimetypes
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -43,8 +44,8 @@ def list_experiments(
     """
     rows = lists.find(actor=request.actor, project=project, run=run, where=filter, order=sort, is_recorded=recorded)
     page = lists.page_of(rows, is_sorted=bool(sort), cursor=cursor, limit=limit)
-    metrics = experiments.metrics_of(list(page.items))
-    return page.map(lambda row: _experiment_out(row, metrics[row.pk]))
+    shown = _experiments_out(page.items)
+    return page.map(lambda row: shown[row.pk])
 
 
 @router.get("/experiments/compare", response=schemas.ComparisonOut, operation_id="experiments_compare")
@@ -52,9 +53,9 @@ def compare(request: ApiRequest, ids: str) -> dict[str, Any]:
     """Put experiments side by side; `ids` are separated by commas."""
     experiment_ids = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
     comparison = experiments.compare(actor=request.actor, experiment_ids=experiment_ids)
-    metrics = experiments.metrics_of(comparison.experiments)
+    shown = _experiments_out(comparison.experiments)
     return {
-        "experiments": [_experiment_out(row, metrics[row.pk]) for row in comparison.experiments],
+        "experiments": [shown[row.pk] for row in comparison.experiments],
         "parameters": comparison.parameters,
         "metrics": comparison.metrics,
         "tags": comparison.tags,
@@ -65,7 +66,7 @@ def compare(request: ApiRequest, ids: str) -> dict[str, Any]:
 def get_experiment(request: ApiRequest, experiment_id: str) -> dict[str, Any]:
     """Return everything that an experiment was given and what it left."""
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
-    return _experiment_out(row, experiments.metrics_of([row])[row.pk]) | {
+    return _experiment_out(row) | {
         "data": row.datasets,
         "code": row.code,
         "decision": sources.describe(row).decision,
@@ -85,7 +86,7 @@ def create_experiment(request: ApiRequest, body: schemas.ExperimentIn) -> Status
     """Create an experiment that belongs to no job, for a program that runs elsewhere. It runs until it is finished."""
     project = get_project(actor=request.actor, name=body.project)
     row = recording.create_experiment(actor=request.actor, project=project, title=body.title, values=_values(body))
-    return Status(201, _experiment_out(row, experiments.metrics_of([row])[row.pk]))
+    return Status(201, _experiment_out(row))
 
 
 @router.post("/experiments/{experiment_id}/records", response=schemas.ExperimentOut, operation_id="experiments_record")
@@ -93,7 +94,7 @@ def record_values(request: ApiRequest, experiment_id: str, body: schemas.Records
     """Record parameters, tags and measurements of an experiment that belongs to no job."""
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
     row = recording.record_values(actor=request.actor, experiment=row, values=_values(body))
-    return _experiment_out(row, experiments.metrics_of([row])[row.pk])
+    return _experiment_out(row)
 
 
 @router.post("/experiments/{experiment_id}/finish", response=schemas.ExperimentOut, operation_id="experiments_finish")
@@ -101,7 +102,7 @@ def finish_experiment(request: ApiRequest, experiment_id: str, body: schemas.Fin
     """End an experiment that belongs to no job."""
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
     row = recording.finish_experiment(actor=request.actor, experiment=row, state=body.state, reason=body.reason)
-    return _experiment_out(row, experiments.metrics_of([row])[row.pk])
+    return _experiment_out(row)
 
 
 @router.put("/experiments/{experiment_id}/note", response=schemas.NoteOut, operation_id="experiments_write_note")
@@ -164,7 +165,16 @@ def _values(body: schemas.RecordsIn) -> Values:
     return Values(parameters=body.parameters, tags=body.tags, metrics=points)
 
 
-def _experiment_out(row: Experiment, metrics: dict[str, float | str]) -> dict[str, Any]:
+def _experiment_out(row: Experiment) -> dict[str, Any]:
+    return _experiments_out([row])[row.pk]
+
+
+def _experiments_out(rows: Sequence[Experiment]) -> dict[str, dict[str, Any]]:
+    metrics, times = experiments.metrics_of(rows), experiments.times_of(rows)
+    return {row.pk: _facts_of(row) | {"metrics": metrics[row.pk], "times": times[row.pk]} for row in rows}
+
+
+def _facts_of(row: Experiment) -> dict[str, Any]:
     return {
         "id": row.pk,
         "project": row.project.name,
@@ -179,13 +189,11 @@ def _experiment_out(row: Experiment, metrics: dict[str, float | str]) -> dict[st
         "state": row.state,
         "reason": row.reason,
         "parameters": experiments.parameters_of(row),
-        "metrics": metrics,
         "tags": row.tags,
         "template": row.template,
         "is_simulated": row.is_simulated,
         "created_at": row.created_at,
         "started_at": row.started_at,
         "finished_at": row.finished_at,
-        "times": row.times,
         "url": experiments.url_of(row),
     }

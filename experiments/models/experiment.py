@@ -4,7 +4,6 @@ from django.db import models
 
 from core import clock
 from core.orm import BaseModel, live_field
-from core.times import Interval, Times, measure
 from experiments.engine.log_tags import Problems
 from experiments.engine.states import LIVE, ExperimentState
 
@@ -82,11 +81,6 @@ class Experiment(BaseModel):
     def problems(self) -> Problems:
         """The lines of its log that could not be read."""
         return Problems.of(self.log_problems)
-
-    @property
-    def times(self) -> Times | None:
-        """How long it waited and ran."""
-        return measure([Interval(self.created_at, self.started_at, self.finished_at)], now=clock.now())
 
 
 class MetricPoint(models.Model):

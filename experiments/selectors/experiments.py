@@ -1,6 +1,6 @@
 """Reads about experiments: lists with last values, one in full, several side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -9,8 +9,10 @@ from django.db.models import QuerySet
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
+from compute.selectors import job_times
 from compute.selectors import jobs as job_selectors
 from core.errors import InvalidInput
+from core.times import Times
 from experiments import permissions
 from experiments.errors import ExperimentNotFound
 from experiments.models import Experiment
@@ -82,6 +84,12 @@ def parameters_of(experiment: Experiment) -> dict[str, object]:
 def metrics_of(experiments: Sequence[Experiment]) -> Mapping[str, dict[str, float | str]]:
     """Return the last values of all metrics by experiment, in one query."""
     return measurements.last_values([experiment.pk for experiment in experiments])
+
+
+def times_of(experiments: Collection[Experiment]) -> Mapping[str, Times | None]:
+    """Return by id how long experiments waited, ran and were suspended, with the runs before an eviction."""
+    histories = job_times.find_histories({row.job_id for row in experiments if row.job_id is not None})
+    return {row.pk: job_times.measure_job(row, histories.get(row.job_id or "")) for row in experiments}
 
 
 def list_usage(*, actor: Actor, experiment: Experiment) -> Sequence[object]:

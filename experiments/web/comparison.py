@@ -73,13 +73,13 @@ def compare_page(request: PageRequest) -> HttpResponse:
 def _groups(comparison: Comparison) -> list[tuple[str, Mapping[str, Sequence[object]]]]:
     rows = comparison.experiments
     commits = [{item["dataset"]: item["commit"][:8] for item in row.datasets if item.get("dataset")} for row in rows]
-    times = [row.times for row in rows]
+    times = experiments.times_of(rows)
     where: dict[str, Sequence[object]] = {
         "flow": [f"{row.flow} #{row.run_number}" if row.run_id else None for row in rows],
         "step": [row.step_label or None for row in rows],
         "compute": [row.template or None for row in rows],
         "code": [_code(row) for row in rows],
-        "ran": [each and each.ran_s for each in times],
+        "ran": [each and each.ran_s for each in map(times.get, (row.pk for row in rows))],
         **{name: [each.get(name) for each in commits] for name in sorted({name for each in commits for name in each})},
     }
     return [

@@ -35,6 +35,7 @@ def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
     metrics = sorted(values.items(), key=lambda item: (item[0] not in curved, "/" in item[0], item[0]))
     context = {
         "experiment": row,
+        "times": experiments.times_of([row])[row.pk],
         "project_name": row.project.name,
         "job": row.job,
         "source": sources.describe(row),

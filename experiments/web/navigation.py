@@ -1,10 +1,12 @@
-"""What this app adds to the shell: an entry of the rail, what the search finds, and who uses datasets."""
+"""What this app adds to the shell: an entry of the rail, hits of the search, users of datasets, links of jobs."""
 
 from collections.abc import Sequence
 
 from django.urls import reverse
 
 from accounts.actor import Actor
+from compute.selectors import job_links
+from compute.selectors.job_links import JobLink
 from datasets.selectors import usage
 from experiments.selectors import dataset_uses, experiments
 from web import navigation, search
@@ -21,6 +23,12 @@ def _find(actor: Actor, text: str) -> Sequence[Hit]:
     return [Hit(row.title, reverse("experiments:experiment", args=[row.pk]), row.project.name) for row in rows]
 
 
+def _find_of_job(actor: Actor, job_id: str) -> JobLink | None:
+    row = experiments.list_experiments(actor=actor).filter(job=job_id).first()
+    return JobLink("Experiment", row.title, reverse("experiments:experiment", args=[row.pk])) if row else None
+
+
 navigation.add_entry(Entry("Experiments", "/experiments/", "flask", Group.WORK, 40, ("/experiments/",), _count))
 usage.add_source(dataset_uses.find_uses)
 search.add_source("Experiments", "flask", _find)
+job_links.add_source(_find_of_job)

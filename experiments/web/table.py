@@ -14,12 +14,13 @@ from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest
 from core.streaming import stream
+from core.times import Times
 from experiments.engine import columns, filter_tree
 from experiments.engine.columns import RECORDED, Column, Kind
 from experiments.engine.states import ExperimentState
 from experiments.errors import InvalidColumn, InvalidFilter
 from experiments.models import Experiment
-from experiments.selectors import lists, saved_views, sources
+from experiments.selectors import experiments, lists, saved_views, sources
 from experiments.selectors.lists import GROUPABLE, Group
 from experiments.web.saved_views import address_of
 from experiments.web.table_query import TableQuery
@@ -52,6 +53,7 @@ class Row:
     """An experiment with the cells of the chosen columns, and the colour that its curves are drawn in."""
 
     experiment: Experiment
+    times: Times | None
     hue: int
     cells: Sequence[Cell]
 
@@ -241,15 +243,14 @@ def _rows(rows: Sequence[Experiment], recorded: Recorded, chosen: Sequence[Colum
         measured = [value for values in recorded.values() if isinstance(value := values.get(column), float)]
         if column.kind is Kind.METRIC and len(set(measured)) > 1:
             best[column] = min(measured) if column.is_lower_better else max(measured)
+    times = experiments.times_of(rows)
+
+    def cell(row: Experiment, column: Column) -> Cell:
+        value = value_of(row, times[row.pk], recorded[row.pk], column)
+        return Cell(column, value, column in best and value == best[column])
+
     return [
-        Row(
-            row,
-            number % _HUES,
-            [
-                Cell(column, value := value_of(row, recorded[row.pk], column), column in best and value == best[column])
-                for column in chosen
-            ],
-        )
+        Row(row, times[row.pk], number % _HUES, [cell(row, column) for column in chosen])
         for number, row in enumerate(rows)
     ]
 

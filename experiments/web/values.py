@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from django.db.models import QuerySet
 
 from core import orm
+from core.times import Times
 from experiments.engine.columns import Column, Kind
 from experiments.models import Experiment
 from experiments.selectors import experiments
@@ -30,11 +31,10 @@ def recorded_by(rows: Sequence[Experiment]) -> Recorded:
     }
 
 
-def value_of(row: Experiment, recorded: Mapping[Column, object], column: Column) -> object:
+def value_of(row: Experiment, times: Times | None, recorded: Mapping[Column, object], column: Column) -> object:
     """Return what an experiment has in a column; None when it has nothing there."""
     if column.kind is not Kind.PLAIN:
         return recorded.get(column)
-    times = row.times if row.finished_at is not None else None
     return {
         "title": row.title,
         "state": row.state,
@@ -46,7 +46,7 @@ def value_of(row: Experiment, recorded: Mapping[Column, object], column: Column)
         "by": row.created_by,
         "note": row.note,
         "created": row.created_at,
-        "took": times.ran_s if times else None,
+        "took": times.ran_s if times and row.finished_at is not None else None,
     }[column.key]
 
 
@@ -58,9 +58,10 @@ def csv_lines(matches: QuerySet[Experiment], chosen: Sequence[Column]) -> Iterat
     for ids in orm.in_batches(list(matches.values_list("pk", flat=True))):
         rows = {row.pk: row for row in experiments.with_relations(Experiment.objects.filter(pk__in=ids))}
         recorded = recorded_by(list(rows.values()))
-        for experiment_id in ids:
-            if row := rows.get(experiment_id):
-                yield _csv_line([row.pk, *(_csv_text(value_of(row, recorded[row.pk], column)) for column in every)])
+        times = experiments.times_of(rows.values())
+        for row in (rows[experiment_id] for experiment_id in ids if experiment_id in rows):
+            values = [value_of(row, times[row.pk], recorded[row.pk], column) for column in every]
+            yield _csv_line([row.pk, *map(_csv_text, values)])
 
 
 def _csv_text(value: object) -> str:

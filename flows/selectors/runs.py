@@ -235,6 +235,12 @@ def get_step(*, actor: Actor, run: Run, key: str, index: int | None = None) -> S
     return step
 
 
+def find_step_of_job(*, actor: Actor, job_id: str) -> Step | None:
+    """Return the step of which a job is a try, with its run; None for others, and to those who may not see it."""
+    runs = list_runs(actor=actor)
+    return Step.objects.filter(attempts__job=job_id, run__in=runs).select_related("run__flow").order_by("pk").first()
+
+
 def title_of(step: Step, title: str) -> str:
     """Return what pages call a step: the title that the flow gives it, or its name, with the values of its grid."""
     return f"{title or step.key}{step.label.removeprefix(step.key)}"

@@ -1,11 +1,14 @@
-"""What this app adds to the shell: entries of the rail, and what the search finds."""
+"""What this app adds to the shell: entries of the rail, hits of the search, links of jobs."""
 
 import re
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from accounts.actor import Actor
+from compute.selectors import job_links
+from compute.selectors.job_links import JobLink
 from flows.selectors import flows, runs
 from web import navigation, search
 from web.navigation import Entry, Group
@@ -36,6 +39,15 @@ def _find_runs(actor: Actor, text: str) -> Sequence[Hit]:
     ]
 
 
+def _find_run_of_job(actor: Actor, job_id: str) -> JobLink | None:
+    step = runs.find_step_of_job(actor=actor, job_id=job_id)
+    if step is None:
+        return None
+    url = f"{reverse('flows:run', args=[step.run_id])}?{urlencode({'step': step.key, 'index': step.index})}#run-step"
+    return JobLink("Run", f"{step.run.flow.name} #{step.run.number}", url)
+
+
 navigation.add_entry(Entry("Flows", "/flows/", "sitemap", Group.WORK, 30, ("/flows/", "/runs/"), _count_flows))
 search.add_source("Flows", "sitemap", _find_flows)
 search.add_source("Runs", "player-play", _find_runs)
+job_links.add_source(_find_run_of_job)

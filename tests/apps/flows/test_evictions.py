@@ -1,5 +1,7 @@
 """A step whose job is evicted is queued again, and its page and its log go on."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from compute.models import Job
@@ -7,7 +9,10 @@ from compute.workers import stops
 from core import clock
 from experiments.models import Experiment
 from flows.models import RunEvent, Step
+from flows.selectors import runs
 from scheduler.models import Placement, Workload
+from tests.factories.api import call
+from tests.factories.browsers import browser_of
 from tests.factories.flows import World, newest_attempt, state_of, states
 
 pytestmark = pytest.mark.django_db
@@ -51,3 +56,37 @@ def test_the_step_waits_again_and_runs_on(world: World, member, project):
     again = RunEvent.objects.filter(run=run, kind="step.queued").order_by("-seq")[0]
     assert again.message == "Evicted for other work; queued for this-machine.small again."
     assert {"lr", "loss"} <= set(Experiment.objects.get(run_id=run.pk).tags)
+
+
+def test_an_experiment_ran_as_long_as_its_step(world: World, member, project):
+    with clock.frozen_at(datetime(2026, 11, 21, 12, tzinfo=UTC)) as move:
+        run = world.start(member, project, FLOW)
+        world.turn()
+        world.turn()
+        name = newest_attempt(run, "train").job_name
+        move(clock.now() + timedelta(minutes=10))
+        evict(world, name)
+        world.turn()
+        move(clock.now() + timedelta(minutes=1))
+        world.turn()
+        world.turn()
+        move(clock.now() + timedelta(minutes=5))
+        world.driver_of(name).finish(f"{name}~2")
+        world.turn()
+        world.turn()
+
+        [step] = runs.list_steps(actor=member, run=run)
+        told = call(member, "GET", f"/experiments?run={run.pk}").body["items"][0]["times"]
+
+    assert told["ran_s"] == pytest.approx(900, abs=5)
+    assert told["ran_s"] == step.times.ran_s
+
+
+def test_the_page_of_a_job_leads_to_its_run_and_its_experiment(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+
+    page = browser_of(member).get(f"/jobs/{newest_attempt(run, 'train').job_name}/").content.decode()
+
+    assert f'href="/runs/{run.pk}/?step=train&amp;index=0#run-step">f #1</a>' in page
+    assert f'href="/experiments/{Experiment.objects.get().pk}/"' in page
