@@ -77,9 +77,14 @@ class TreeReader:
             if entries is None:
                 self._read_ahead(range_id)
                 entries = self._read_once(range_id)
-            memo = join_names(entries.paths)
-            _names.put(key, memo, weight=len(memo))
+            memo = self.keep_names(range_id, entries)
         return memo
+
+    def keep_names(self, range_id: str, entries: RangeEntries) -> bytes:
+        """Remember the paths of a range that was just read, and return them in one piece."""
+        names = join_names(entries.paths)
+        _names.put((self._dataset_id, range_id), names, weight=len(names))
+        return names
 
     def find_kept(self, range_id: str) -> RangeEntries | None:
         """Return the entries of a range that is remembered."""

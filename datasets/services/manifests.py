@@ -215,6 +215,8 @@ def _read_ranges(
             twin = twins.get(_span(row))
             twin_entries = reader.load_range(twin) if twin else None
             entries = _read_range(dataset, store, reader, row, future, before=twin_entries)
+            # A commit is searched soon after it was made, and what reads a range makes its paths.
+            reader.keep_names(row.range_id, entries)
             reach = {pack.hex(): end for pack, end in entries.pack_ends().items()}
             if twin and twin_entries and twin_entries.has_paths_of(entries):
                 names = _read_names(dataset, [twin]).get(twin) or collisions.fingerprints(entries)

@@ -446,6 +446,14 @@ def test_a_known_range_is_not_read_again(dataset, member, tmp_path):
     assert ManifestRange.objects.filter(dataset=dataset).count() == len(shared) + 2
 
 
+def test_the_names_of_a_new_commit_are_at_hand_for_a_search(dataset, member):
+    commit = commit_files(member, dataset, FILES)
+    store = open_dataset_store(dataset)
+    store.delete([range_key(row.range_id) for row in decode_root(store.get(root_key(commit.root)))])
+
+    assert trees.list_matching(commit, b"**d.txt", resume_at=None, limit=10).items == []
+
+
 def test_a_viewer_may_not_commit(dataset, member, viewer):
     tree = PackedTree(FILES)
     upload = upload_tree(member, dataset, tree)
