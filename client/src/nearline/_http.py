@@ -117,6 +117,12 @@ class Http:
         """Return a connection of its own to the same server as the same caller, as another process needs it."""
         return type(self)(self.url, self._token, policy=self.policy)
 
+    def pickled(self) -> tuple[str, str | None]:
+        """Return address and token as they are pickled: the token only for a process that this one starts."""
+        from multiprocessing.context import get_spawning_popen  # noqa: PLC0415 (slow to load, and few pickle)
+
+        return self.url, None if get_spawning_popen() is None else self._token
+
     def close(self) -> None:
         """Drop the open connections."""
         self._client.close()

@@ -5,9 +5,10 @@ of a `DataLoader` share a pass: together they get every sample once.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from nearline.reading.commit_files import CommitFiles
@@ -31,12 +32,18 @@ class FileDataset(Dataset):  # type: ignore[misc]  # PyTorch need not be install
         path = self._paths[index]
         return self._transform(path, self._commit.read(path))
 
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Return the items of a batch, whose files are read at the same time."""
+        paths = [self._paths[index] for index in indices]
+        return [self._transform(*pair) for pair in zip(paths, self._commit.read_many(paths), strict=True)]
+
 
 class SampleStream(IterableDataset):  # type: ignore[misc]
     """The samples of a commit in one pass, read ahead: files of one name up to its first dot, and members of tars.
 
-    With `shuffle` the seed of the order is that number and the epoch, which `set_epoch` sets. `state_dict` and
-    `load_state_dict` are what a stateful loader asks for, in each of its workers: how many samples were given.
+    With `shuffle` the seed of the order is that number and the epoch, which `set_epoch` sets, also for workers that
+    persist. `state_dict` and `load_state_dict` are what a stateful loader asks for, in each of its workers: how many
+    samples were given. A pass that no state was loaded for begins with its first sample.
     """
 
     def __init__(
@@ -53,24 +60,29 @@ class SampleStream(IterableDataset):  # type: ignore[misc]
         self._transform = transform
         self._shuffle = shuffle
         self._buffer = buffer
-        self._epoch = 0
+        # Shared with the workers: those that persist are told of an epoch by it.
+        self._epoch = torch.tensor(0).share_memory_()
         self._position = 0
+        self._start = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Begin another pass, in another order where it is shuffled."""
-        self._epoch, self._position = epoch, 0
+        self._epoch.fill_(epoch)
+        self._position = self._start = 0
 
     def state_dict(self) -> dict[str, int]:
         """Return where the pass is."""
-        return {"epoch": self._epoch, "position": self._position}
+        return {"epoch": int(self._epoch), "position": self._position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there."""
-        self._epoch, self._position = state["epoch"], state["position"]
+        """Let the next pass go on from there."""
+        self._epoch.fill_(state["epoch"])
+        self._position = self._start = state["position"]
 
     def __iter__(self) -> Iterator[Any]:
         shard, shards = _place()
-        seed = None if self._shuffle is None else self._shuffle + self._epoch
+        seed = None if self._shuffle is None else self._shuffle + int(self._epoch)
+        self._position, self._start = self._start, 0
         stream = self._commit.samples(
             self._glob, shuffle=seed, buffer=self._buffer, shard=shard, shards=shards, start=self._position
         )
@@ -85,4 +97,5 @@ def _place() -> tuple[int, int]:
     rank, replicas = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     worker = get_worker_info()
     number, workers = (worker.id, worker.num_workers) if worker is not None else (0, 1)
-    return rank * workers + number, replicas * workers
+    # Replicas come first: where there are fewer parts than shards, each replica still gets as many as the others.
+    return number * replicas + rank, replicas * workers

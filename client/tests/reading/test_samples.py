@@ -4,6 +4,7 @@ import io
 import random
 import sys
 import tarfile
+from copy import copy
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 
@@ -110,6 +111,22 @@ def test_members_of_tars_are_samples_too_and_can_be_gone_on_with(archives, shuff
         assert keys(archives.samples(shuffle=shuffle, buffer=5, start=start)) == keys(samples)[start:]
 
 
+class Tensor:
+    """A number in memory that processes share."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __int__(self) -> int:
+        return self.number
+
+    def share_memory_(self) -> "Tensor":
+        return self
+
+    def fill_(self, number: int) -> None:
+        self.number = number
+
+
 @pytest.fixture
 def torch_module(monkeypatch):
     """`nearline.torch` on what it uses of PyTorch; the worker is what a test says."""
@@ -117,7 +134,9 @@ def torch_module(monkeypatch):
     data = ModuleType("torch.utils.data")
     data.Dataset, data.IterableDataset = type("Dataset", (), {}), type("IterableDataset", (), {})
     data.get_worker_info = lambda: worker.info
-    for module in (ModuleType("torch"), ModuleType("torch.utils"), data):
+    torch = ModuleType("torch")
+    torch.tensor = Tensor
+    for module in (torch, ModuleType("torch.utils"), data):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.delitem(sys.modules, "nearline.torch", raising=False)
     yield SimpleNamespace(module=import_module("nearline.torch"), worker=worker)
@@ -128,6 +147,40 @@ def test_a_dataset_gives_files_by_index(commit, torch_module):
     files = torch_module.module.FileDataset(commit, "train/0000?.cls", transform=lambda path, content: (path, content))
 
     assert (len(files), files[3]) == (10, ("train/00003.cls", b"3 cls"))
+    assert files.__getitems__([9, 0]) == [("train/00009.cls", b"9 cls"), ("train/00000.cls", b"0 cls")]
+
+
+def test_a_pass_that_was_broken_off_begins_anew(commit, torch_module):
+    stream = torch_module.module.SampleStream(commit, transform=lambda sample: sample["__key__"])
+
+    next(iter(stream))
+
+    assert list(stream) == [f"train/{number:05}" for number in NUMBERS]
+
+
+def test_a_worker_that_persists_is_told_of_an_epoch(commit, torch_module):
+    stream = torch_module.module.SampleStream(commit, shuffle=1, transform=lambda sample: sample["__key__"])
+    in_worker = copy(stream)
+    first = list(in_worker)
+
+    stream.set_epoch(1)
+
+    assert list(in_worker) == keys(commit.samples(shuffle=2))
+    assert first == keys(commit.samples(shuffle=1))
+
+
+def test_replicas_get_as_many_parts_as_the_others_where_workers_get_none(commit, torch_module, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    given = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        samples = 0
+        for worker in range(40):
+            torch_module.worker.info = SimpleNamespace(id=worker, num_workers=40)
+            samples += len(list(torch_module.module.SampleStream(commit)))
+        given.append(samples)
+
+    assert given == [1_528, 1_472]
 
 
 def test_replicas_and_workers_share_a_pass_and_each_can_go_on(commit, torch_module, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from multiprocessing.context import set_spawning_popen
 
 import httpx
 import pytest
@@ -286,3 +287,14 @@ def test_a_token_that_no_header_can_hold_is_refused_without_being_shown(token):
         Http(URL, token)
 
     assert token not in str(refused.value)
+
+
+def test_only_a_process_that_this_one_starts_gets_the_token():
+    http = Http("http://127.0.0.1:1", "secret")
+
+    assert http.pickled() == ("http://127.0.0.1:1", None)
+    set_spawning_popen(object())
+    try:
+        assert http.pickled() == ("http://127.0.0.1:1", "secret")
+    finally:
+        set_spawning_popen(None)

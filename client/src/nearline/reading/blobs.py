@@ -93,13 +93,13 @@ class BlobReader:
         return blobs[: max(1, sum(1 for _ in takewhile(lambda end: end <= self._memory_bytes // 4, ends)))]
 
     def _begin(self, entries: Iterable[Entry]) -> None:
-        missing, asked = [], set(self._coming)
+        missing, asked = [], set[bytes]()
         for entry in entries:
             blobs = {blob.content_id: blob for blob in entry.blobs if blob.content_id not in self._contents}
-            unasked = tuple(blob for content_id, blob in blobs.items() if content_id not in asked)
-            asked.update(blobs)
+            unasked = {name: blob for name, blob in blobs.items() if name not in self._coming and name not in asked}
+            asked.update(unasked)
             if unasked:
-                missing.append(entry._replace(blobs=unasked))
+                missing.append(entry._replace(blobs=tuple(unasked.values())))
         spans = plan_reads(missing)
         if spans:
             self._source.announce(list(dict.fromkeys(span.pack for span in spans)))

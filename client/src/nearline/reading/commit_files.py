@@ -107,6 +107,10 @@ class CommitFiles:
         """Return the content of a file."""
         return self._open().blobs.read_file(self._get(path))
 
+    def read_many(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield the content of each of these files. Files that follow are read at the same time, in few large reads."""
+        return (content for _, content in self._read_ahead([self._get(path) for path in paths]))
+
     def open(self, path: str) -> io.BufferedReader:
         """Open a file for reading; it can be seeked in, and what is not read is not fetched."""
         return io.BufferedReader(CommitFile(self._get(path), self._open().blobs), 1 << 16)
@@ -120,16 +124,19 @@ class CommitFiles:
         with the same arguments every file comes once: each takes those of its `shard`, counted from 0. Raises
         InvalidRequest for a shard that there is not.
         """
-        opened = self._open()
-        files = in_order(opened.tree, _matcher(glob), Order(shuffle, shard, shards, self._memory_bytes // 4))
+        order = Order(shuffle, shard, shards, self._memory_bytes // 4)
+        yield from self._read_ahead(in_order(self._open().tree, _matcher(glob), order))
+
+    def _read_ahead(self, files: Iterable[Entry]) -> Iterator[tuple[str, bytes]]:
+        blobs = self._open().blobs
         coming: deque[list[Entry]] = deque()
         for portion in _portions(files, self._memory_bytes // 4, lambda file: file.size):
-            opened.blobs.fetch_ahead(portion)
+            blobs.fetch_ahead(portion)
             coming.append(portion)
             if len(coming) > 1:
-                yield from _read(opened.blobs, coming.popleft())
+                yield from _read(blobs, coming.popleft())
         for portion in coming:
-            yield from _read(opened.blobs, portion)
+            yield from _read(blobs, portion)
 
     def _near(self, storage: Storage, blobs: BlobReader) -> Reader:  # noqa: ARG002 (for who has files nearer)
         """Return what gives the content: the store, unless there is something nearer."""

@@ -330,7 +330,7 @@ class Datasets:
 
 @dataclass(frozen=True)
 class _Connect:
-    """Opens a connection of its own to a dataset. Pickled without the token: another program uses its own settings."""
+    """Opens a connection of its own to a dataset. Pickled without the token, another program uses its own settings."""
 
     http: Http
     dataset: Reference
@@ -338,9 +338,10 @@ class _Connect:
     def __call__(self) -> SyncRoutes:
         return SyncRoutes(self.http.anew(), self.dataset)
 
-    def __reduce__(self) -> tuple[Callable[[str, Reference], "_Connect"], tuple[str, Reference]]:
-        return _by_settings, (self.http.url, self.dataset)
+    def __reduce__(self) -> tuple[Callable[..., "_Connect"], tuple[tuple[str, str | None], Reference]]:
+        return _connect, (self.http.pickled(), self.dataset)
 
 
-def _by_settings(url: str, dataset: Reference) -> _Connect:
-    return _Connect(Http(url, read_settings(url=url).token), dataset)
+def _connect(server: tuple[str, str | None], dataset: Reference) -> _Connect:
+    url, token = server
+    return _Connect(Http(url, token or read_settings(url=url).token), dataset)
