@@ -151,7 +151,8 @@ def test_pointers_of_git_lfs_become_their_objects(tmp_path):
 def test_a_snapshot_in_the_hubs_cache_is_read_through_its_links(tmp_path):
     cache = tmp_path / "datasets--team--digits"
     data, card = b"PAR1", b"---\nlicense: mit\n---\n\n# Digits\n\nTen of them.\n"
-    names = {"data/train.parquet": hashlib.sha256(data).hexdigest(), "README.md": "ab" * 20}
+    of_git = hashlib.sha1(b"blob %d\0" % len(card) + card).hexdigest()
+    names = {"data/train.parquet": hashlib.sha256(data).hexdigest(), "README.md": of_git}
     (cache / "blobs").mkdir(parents=True)
     (cache / "refs").mkdir()
     (cache / "refs/main").write_text("c0ffee")
@@ -167,10 +168,14 @@ def test_a_snapshot_in_the_hubs_cache_is_read_through_its_links(tmp_path):
 
     assert found.description == "# Digits\n\nTen of them."
     assert {path: place.name for path, place in found.files.items()} == {
-        b"README.md": "ab" * 20,
+        b"README.md": of_git,
         b"data/train.parquet": names["data/train.parquet"],
         b"out": "out",
     }
+    check_digests(found, threads=1)
+    (cache / "blobs" / of_git).write_bytes(b"damaged")
+    with pytest.raises(Failed, match=r"hashes say: README\.md"):
+        check_digests(found, threads=1)
     (cache / "blobs" / names["data/train.parquet"]).unlink()
     with pytest.raises(Failed, match=r"data/train\.parquet"):
         hugging_face.read_folder(cache)

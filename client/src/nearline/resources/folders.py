@@ -286,6 +286,7 @@ class Folders:
         directory: str = "",
         message: str = "",
         only: bool = False,
+        allow_collisions: bool = False,
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
@@ -296,7 +297,7 @@ class Folders:
         """
         target = self._datasets.parse(dataset)
         _check_tool(source, _READERS)
-        options = self._options(parallel, progress)
+        options = self._options(parallel, progress, allow_collisions=allow_collisions)
         with _as_client_errors():
             prefix = to_bytes(directory.strip("/"))
             if prefix:

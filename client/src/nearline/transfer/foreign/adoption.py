@@ -18,7 +18,10 @@ _NAMED = 20
 
 @dataclass(frozen=True)
 class Digest:
-    """The hash that a tool knows a file by. `is_text`: of the file with the line ends of Unix."""
+    """The hash that a tool knows a file by. `is_text`: of the file with the line ends of Unix.
+
+    `algorithm` is one of hashlib, or `git`: the SHA-1 that git gives a blob.
+    """
 
     algorithm: str
     value: str
@@ -97,9 +100,11 @@ def name_some(paths: Iterable[bytes]) -> str:
 
 
 def _hash_file(place: Path, algorithm: str) -> str:
-    hasher = hashlib.new(algorithm, usedforsecurity=False)
     descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
+        hasher = hashlib.new("sha1" if algorithm == "git" else algorithm, usedforsecurity=False)
+        if algorithm == "git":
+            hasher.update(b"blob %d\0" % os.fstat(descriptor).st_size)
         while data := file.read(_READ_BYTES):
             hasher.update(data)
     return hasher.hexdigest()

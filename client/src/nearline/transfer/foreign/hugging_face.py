@@ -13,7 +13,9 @@ _CARD = "README.md"
 _MOST_CARD_BYTES = 4 << 20
 _MOST_REF_BYTES = 1000
 _LONGEST_DESCRIPTION = 2000
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+# The hub's cache calls a file by the hash that the hub knows it by: that of git-LFS, else that of git.
+_ALGORITHMS = {64: "sha256", 40: "git"}
+_HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 _OWN = (b".git/", b".cache/")
 
 
@@ -39,8 +41,8 @@ def read_folder(root: Path) -> Adoption:
                 missing.append(path)
                 continue
             place = blob
-            if _SHA256.fullmatch(blob.name):
-                digests[blob] = Digest("sha256", blob.name)
+            if _HASH.fullmatch(blob.name):
+                digests[blob] = Digest(_ALGORITHMS[len(blob.name)], blob.name)
         files[path] = place
     require_files(missing, hint="Download the dataset again with its own tool, then import it.")
     if not files:

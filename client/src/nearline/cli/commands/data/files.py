@@ -1,6 +1,5 @@
 """Datasets from anywhere, without a linked folder: list, look, add, remove, clone."""
 
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,8 +78,7 @@ def list_files(
 
 def show_files(session: Session, target: Reference, *, offset: int, limit: int, glob: str = "**") -> None:
     """Show files of a commit."""
-    page = session.client().datasets.list_files(target, glob=glob, limit=offset + limit)
-    files = list(itertools.islice(page, offset, None))
+    files = list(session.client().datasets.list_files(target, glob=glob, limit=offset + limit))[offset:]
     rows = [(item.path, formats.size(item.size_bytes), (item.content_id or "")[:12]) for item in files]
     session.out.table(files, ("FILE", "SIZE", "CONTENT"), rows, empty="There is no such file.")
 

@@ -8,7 +8,7 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.commands.data.files import tell_put
-from nearline.cli.commands.data.folder import Parallel
+from nearline.cli.commands.data.folder import AllowCollisions, Parallel
 from nearline.cli.commands.data.in_place import import_in_place
 from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.options import Message
@@ -46,6 +46,7 @@ def import_data(
     message: Message = "",
     parallel: Parallel = None,
     only: Annotated[bool, typer.Option("--only", help="The commit holds no other files.")] = False,
+    allow_collisions: AllowCollisions = False,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Files stay where they lie; the server reads each once.")
     ] = False,
@@ -62,8 +63,9 @@ def import_data(
     session = session_of(context)
     target = target_of(session, reference)
     if in_place:
-        if only:
-            raise InvalidRequest("--only has no meaning with --in-place.")
+        if only or allow_collisions:
+            option = "--only" if only else "--allow-collisions"
+            raise InvalidRequest(f"{option} has no meaning with --in-place.")
         import_in_place(session, target, source, path, directory=directory, message=message)
         return
     if source not in set(Source):
@@ -78,6 +80,7 @@ def import_data(
             directory=directory,
             message=message or f"Import {source} {path.absolute().name}",
             only=only,
+            allow_collisions=allow_collisions,
             parallel=parallel,
             progress=progress,
         )
