@@ -63,16 +63,20 @@ def ensure_first_resources(*, actor: Actor, has_machine: bool = True) -> None:
             _create_templates(actor, lab, _LAB_SHAPES)
 
 
+def read_this_cluster(fields: Mapping[str, str]) -> Config:
+    """Return the config of the cluster whose pod this is, from fields of its kind's form. Raises InvalidResource."""
+    kind = drivers.get_kind("kubernetes")
+    return _read_fields(kind.name, kind.form, {**fields, "own_account": "true"}).read_config(THIS_CLUSTER)
+
+
 def keep_this_cluster(*, actor: Actor, fields: Mapping[str, str]) -> None:
     """Attach the cluster whose pod this is, or give it other settings; once detached by an admin it stays away.
 
-    `fields` are those of the form of its kind. Whether it answers is found out by the next probe. Raises
-    InvalidResource where the settings cannot be taken.
+    With a storage class it has a cache site, as soon as the cluster answers. Whether it does is found out by the next
+    probe. Raises InvalidResource where the settings cannot be taken.
     """
     require_attach(actor=actor)
-    kind = drivers.get_kind("kubernetes")
-    form = _read_fields(kind.name, kind.form, {**fields, "own_account": "true"})
-    config = form.read_config(THIS_CLUSTER)
+    config = read_this_cluster(fields)
     with transaction.atomic():
         known = Resource.objects.filter(name=THIS_CLUSTER).order_by("pk").last()
         if known is None:
@@ -83,7 +87,27 @@ def keep_this_cluster(*, actor: Actor, fields: Mapping[str, str]) -> None:
             _create_templates(actor, known, _CLUSTER_SHAPES)
         elif known.config != config and known.config.get("own_account"):
             Resource.objects.filter(pk=known.pk).update(config=config)
+            known.config = config
             audit.record(actor, "compute.set_config", known)
+    if known.detached_at is None and known.config.get("own_account"):
+        _keep_own_site(actor, known)
+
+
+def _keep_own_site(actor: Actor, resource: Resource) -> None:
+    """Give a cluster the cache site of its storage class, or other settings to the one that it has.
+
+    Raises what `plan_site` raises.
+    """
+    own = drivers.get_kind(resource.kind).site_of(resource)
+    if own is None:
+        return
+    site = next(iter(cache_selectors.find_sites([resource.name])), None)
+    if site is None or site.config != {**site.config, **own.config}:
+        site = cache_sites.plan_site(actor=actor, name=resource.name, kind=own.kind, root=own.root, config=own.config)
+        with transaction.atomic():
+            cache_sites.save_site(actor=actor, site=site)
+            if resource.name not in resource.sites:
+                _link_sites(actor, resource, [resource.name, *resource.sites], [])
 
 
 def require_attach(*, actor: Actor) -> None:

@@ -5,6 +5,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 
+import structlog
 from django.conf import settings
 from django.core.management import CommandError
 from django.db import DatabaseError
@@ -21,6 +22,7 @@ from core.errors import PlatformError
 from datasets.services import cache_sites, stores
 from datasets.workers import moves as cache_moves
 
+log = structlog.get_logger(__name__)
 ADMIN = "admin"
 
 
@@ -29,6 +31,7 @@ def prepare(*, has_new_keys: bool = False) -> None:
 
     Raises SystemExit when the keys are not those of the installation, unless it is to have new ones.
     """
+    check_this_cluster()
     settings.NEARLINE.home.mkdir(parents=True, exist_ok=True)
     _migrate()
     if has_new_keys:
@@ -57,16 +60,27 @@ def take_what_is_here() -> None:
     cache_moves.bind_sites()
 
 
+def check_this_cluster() -> None:
+    """Raise CommandError where the settings of the cluster whose pod this is cannot be taken. Asks nothing."""
+    if settings.NEARLINE.this_cluster:
+        try:
+            resources.read_this_cluster(settings.NEARLINE.this_cluster)
+        except PlatformError as error:
+            raise CommandError(f"NEARLINE_THIS_CLUSTER: {error.message}") from error
+
+
 def attach_this_cluster() -> None:
     """Attach the cluster whose pod this is, where the settings say so. Can be repeated without harm.
 
-    Raises CommandError where they cannot be taken.
+    What it cannot have, such as a cache site while it does not answer, is logged, and tried again at the next start.
+    Raises CommandError where the settings cannot be taken.
     """
+    check_this_cluster()
     if settings.NEARLINE.this_cluster:
         try:
             resources.keep_this_cluster(actor=Actor.system("first start"), fields=settings.NEARLINE.this_cluster)
         except PlatformError as error:
-            raise CommandError(f"NEARLINE_THIS_CLUSTER: {error.message}") from error
+            log.warning("this_cluster.incomplete", error=error.message, code=error.code)
 
 
 def _migrate() -> None:
@@ -78,7 +92,7 @@ def _migrate() -> None:
             migrated.result()
         except DatabaseError as error:
             raise CommandError(
-                f"The database cannot be used: {str(error).strip()}. Check DATABASE_URL; where it is empty, the "
+                f"The database cannot be used: {str(error).strip().splitlines()[0]}. Check DATABASE_URL; where it is empty, the "
                 f"database is a file in {settings.NEARLINE.home}."
             ) from error
 

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from ruamel.yaml import YAML
 
+from compute.adapters.kubernetes.kind import KubernetesForm
 from tests import services
 from tests.folders import open_folder
 from tests.journeys.product import BIN
@@ -19,6 +20,7 @@ from tests.kubernetes import images
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.network import cluster_network, forwarded
 from tests.kubernetes.programs import missing_for_control_plane, missing_for_node, program
+from tests.kubernetes.provisioner import STORAGE_CLASS
 from tests.kubernetes.rbac import RBAC
 from tests.ports import reserve_port
 
@@ -105,6 +107,9 @@ def test_its_account_may_do_what_the_account_of_an_attached_cluster_may():
         pytest.param({**EXTERNAL, "web.replicas": "none"}, "/web/replicas", id="no number"),
         pytest.param({**EXTERNAL, "ingress.enabled": "true"}, "/ingress/enabled", id="text for a switch"),
         pytest.param({**EXTERNAL, "databse.url": "x"}, "databse", id="a name that does not exist"),
+        pytest.param(
+            {**EXTERNAL, "cluster.settings.default_imgae": "x"}, "default_imgae", id="no setting of a cluster"
+        ),
         pytest.param({**EXTERNAL, "publicUrl": "nearline.example.org"}, "/publicUrl", id="no scheme"),
     ],
 )
@@ -113,6 +118,13 @@ def test_settings_that_make_no_sense_are_refused(settings, complaint):
 
     assert done.returncode != 0
     assert complaint in done.stderr
+
+
+def test_the_schema_knows_the_settings_of_a_cluster():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    fields = set(KubernetesForm.base_fields) - {"kubeconfig", "own_account", "context"}
+    assert set(schema["properties"]["cluster"]["properties"]["settings"]["properties"]) == fields
 
 
 @dataclass
@@ -190,8 +202,8 @@ def networked(cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def release(networked, product_image, tmp_path) -> Iterator[Installed]:
-    """What a release needs: PostgreSQL, Redis and S3 that pods reach, and a namespace at the restricted level."""
+def release(networked, trident, product_image, tmp_path) -> Iterator[Installed]:
+    """What a release needs: PostgreSQL, Redis, S3 and volumes that pods reach, and a namespace at the restricted level."""
     tools = services.find_tools()
     namespace = networked.create_namespace("chart-release", enforce="restricted")
     repository, tag = product_image.rsplit(":", 1)
@@ -221,6 +233,7 @@ def release(networked, product_image, tmp_path) -> Iterator[Installed]:
             "store.accessKey": found["NEARLINE_TEST_S3_ACCESS_KEY"],
             "store.secretKey": found["NEARLINE_TEST_S3_SECRET_KEY"],
             "cluster.settings.default_image": images.USER_IMAGE,
+            "cluster.settings.storage_class": STORAGE_CLASS,
         }
         installed = Installed(networked, namespace, settings, tmp_path)
         try:
@@ -249,7 +262,8 @@ def test_nearline_installed_by_helm_runs_flows_in_its_cluster_and_loses_nothing(
 
     assert run["state"] == "succeeded"
     resource = {item["name"]: item for item in release.api("GET", "/compute/resources")["items"]}["this-cluster"]
-    assert (resource["state"], resource["is_simulated"]) == ("ready", False)
+    assert (resource["state"], resource["is_simulated"], resource["sites"]) == ("ready", False, ["this-cluster"])
+    release.cli("data", "cache", "demo/digits@main", "--site", "this-cluster", "--wait", cwd=tmp_path)
 
     release.install("upgrade", **{"settings.NEARLINE_LOG_LEVEL": "INFO", "cluster.settings.output_minutes": "3"})
     assert release.api("GET", f"/runs/{run['id']}")["state"] == "succeeded"

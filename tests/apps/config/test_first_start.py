@@ -106,11 +106,23 @@ def test_settings_of_the_own_cluster_that_are_no_texts_are_refused(text, tmp_pat
 
 
 @pytest.mark.django_db
-def test_settings_of_the_own_cluster_that_cannot_be_taken_end_the_start_with_a_sentence(settings, tmp_path):
+def test_a_cluster_whose_storage_class_cannot_be_asked_for_is_attached_without_a_cache_site(in_pod, settings):
+    config = {**CLUSTER, "storage_class": "trident-nas"}
+    settings.NEARLINE = dataclasses.replace(settings.NEARLINE, this_cluster=config)
+
+    first_start.attach_this_cluster()
+
+    assert [resource.config["storage_class"] for resource in attached()] == ["trident-nas"]
+    assert not CacheSite.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("start", [first_start.attach_this_cluster, first_start.prepare])
+def test_settings_of_the_own_cluster_that_cannot_be_taken_end_the_start_with_a_sentence(start, settings, tmp_path):
     settings.NEARLINE = dataclasses.replace(settings.NEARLINE, home=tmp_path, this_cluster={"agent_image": ""})
 
     with pytest.raises(CommandError) as ended:
-        first_start.attach_this_cluster()
+        start()
 
     assert str(ended.value) == (
         "NEARLINE_THIS_CLUSTER: The settings cannot be taken. agent_image: This field is required."
