@@ -10,7 +10,7 @@ from ninja.errors import HttpError, ValidationError
 
 from config.api_faults import describe_fault
 from core.errors import PlatformError
-from core.storage import find_full
+from core.outages import find_outage
 from web.problems import problem, problem_of, problem_of_fault, problem_of_request
 
 log = structlog.get_logger(__name__)
@@ -47,8 +47,8 @@ def install(api: NinjaAPI) -> None:
 
     @api.exception_handler(Exception)
     def unanticipated(request: HttpRequest, error: Exception) -> HttpResponse:
-        if (full := find_full(error)) is not None:
-            return problem_of(full)
+        if (outage := find_outage(error)) is not None:
+            return problem_of(outage)
         log.error("request.failed", path=request.path, exc_info=error)
         return problem_of_fault()
 

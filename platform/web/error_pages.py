@@ -9,6 +9,7 @@ from django.shortcuts import render
 from accounts.errors import ProjectDeleted, ProjectNotFound
 from accounts.selectors import actor_of, get_project
 from core.errors import ErrorKind, InvalidInput, NotFound, PlatformError
+from core.outages import DatabaseUnavailable, find_outage
 from core.storage import find_full
 from web.problems import STATUS, is_for_program, problem_of, problem_of_fault, problem_of_request
 
@@ -63,9 +64,14 @@ def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
         error = _find_deletion(request) or error
     status = STATUS[error.kind]
     context = {"error": error, "title": _TITLES[error.kind]}
+    stands_alone = isinstance(error, DatabaseUnavailable)  # not even who asks can be read
     if not getattr(request, "htmx", False):
-        return render(request, "web/error.html", context, status=status)
-    response = render(request, "web/parts/error_note.html", context, status=status)
+        return (
+            refuse(request, error, status)
+            if stands_alone
+            else render(request, "web/error.html", context, status=status)
+        )
+    response = render(None if stands_alone else request, "web/parts/error_note.html", context, status=status)
     response["HX-Retarget"] = "#toasts"
     response["HX-Reswap"] = "innerHTML"
     return response
@@ -107,7 +113,8 @@ def refuse(request: HttpRequest, error: PlatformError, status: int = HTTPStatus.
     """Answer to a request of which nothing more may be read: not its form, and not its session."""
     if is_for_program(request):
         return problem_of(error)
-    return render(None, "web/refused.html", {"error": error}, status=status)
+    title = "This cannot be read" if error.kind == ErrorKind.INVALID else _TITLES[error.kind]
+    return render(None, "web/refused.html", {"error": error, "title": title}, status=status)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -120,11 +127,11 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer to what nobody anticipated. The page stands alone, because anything else may be what broke.
 
-    A full disk comes here when a middleware noticed it, such as the one that keeps sessions.
+    An outage comes here when a middleware noticed it, such as the one that keeps sessions.
     """
     error = sys.exc_info()[1]
-    if error is not None and (full := find_full(error)) is not None:
-        return problem_of(full) if is_for_program(request) else show(request, full)
+    if error is not None and (outage := find_outage(error)) is not None:
+        return problem_of(outage) if is_for_program(request) else show(request, outage)
     if is_for_program(request):
         return problem_of_fault()
     return render(request, "web/broken.html", status=HTTPStatus.INTERNAL_SERVER_ERROR, context={})

@@ -16,7 +16,7 @@ from accounts.selectors import actor_of
 from core import bounds
 from core.bounds import OutOfBounds
 from core.errors import PlatformError
-from core.storage import find_full
+from core.outages import find_outage
 from web import error_pages
 from web.problems import is_for_program, problem, problem_of
 
@@ -71,7 +71,7 @@ class PlatformErrorMiddleware(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Answer with an error page; let the unexpected pass, to be logged once."""
-        known = error if isinstance(error, PlatformError) else find_full(error)
+        known = error if isinstance(error, PlatformError) else find_outage(error)
         if known is None:
             return None
         if is_for_program(request):

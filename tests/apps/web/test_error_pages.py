@@ -1,10 +1,12 @@
 """What people see when something goes wrong, and who gets to see a page at all."""
 
 import pytest
-from django.test import Client
+from django.db import OperationalError
+from django.test import Client, RequestFactory
 
 from accounts.models import Project, User
 from tests.factories.browsers import browser_of
+from web import error_pages
 
 pytestmark = pytest.mark.django_db
 
@@ -73,6 +75,28 @@ def test_only_a_form_that_is_refused_offers_the_way_back_to_it(browser):
     assert (form.status_code, page.status_code) == (400, 404)
     assert "data-goes-back" in form.content.decode()
     assert "data-goes-back" not in page.content.decode()
+
+
+def lose_connection():
+    refusal = ConnectionError("Connection refused")
+    refusal.sqlstate = None
+    raise OperationalError("connection failed") from refusal
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+def test_while_the_database_is_away_a_page_says_so_and_asks_it_nothing(is_part, django_assert_num_queries):
+    request = RequestFactory().get("/jobs/")
+    request.htmx = is_part
+
+    with django_assert_num_queries(0):
+        try:
+            lose_connection()
+        except OperationalError:
+            answer = error_pages.server_error(request)
+
+    assert answer.status_code == 503
+    for part in ("The server&#x27;s database does not answer.", "Try again in a minute.", "core.database_unavailable"):
+        assert part in answer.content.decode()
 
 
 def test_a_damaged_page_link_is_the_callers_fault(browser):

@@ -1,0 +1,44 @@
+"""Outages of what the server cannot do without, in words: its disk is full, or its database does not answer."""
+
+import structlog
+from django.db import InterfaceError, OperationalError
+
+from core.errors import Blame, ErrorKind, PlatformError
+from core.storage import find_full
+
+log = structlog.get_logger(__name__)
+
+_CONNECTION_LOST = ("08", "57P", "53300")
+"""How states of PostgreSQL begin that say that it is away, starts, stops, or takes no more connections."""
+
+
+class DatabaseUnavailable(PlatformError):
+    """The database does not answer: nothing can be read or saved until it does, and nothing is lost."""
+
+    code = "core.database_unavailable"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PLATFORM
+    hint = "Try again in a minute. Admins find the cause at /readyz."
+
+
+def find_outage(error: BaseException) -> PlatformError | None:
+    """Return the error to answer with where an outage is this error's cause, which is logged; None for others."""
+    if (full := find_full(error)) is not None:
+        return full
+    cause: BaseException | None = error
+    seen: set[int] = set()  # an error may be among its own causes
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, DatabaseUnavailable):
+            return cause
+        if isinstance(cause, OperationalError | InterfaceError) and _says_away(cause):
+            log.error("database.unavailable", error=str(cause).strip())
+            return DatabaseUnavailable("The server's database does not answer.")
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _says_away(error: Exception) -> bool:
+    """Whether PostgreSQL says that it is away; where it could not be reached, or broke off, it told no state."""
+    state = getattr(error.__cause__, "sqlstate", "")
+    return state is None or state.startswith(_CONNECTION_LOST)
