@@ -91,9 +91,10 @@ def _migrate() -> None:
         try:
             migrated.result()
         except DatabaseError as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise CommandError(
-                f"The database cannot be used: {str(error).strip().splitlines()[0]}. Check DATABASE_URL; where it is empty, the "
-                f"database is a file in {settings.NEARLINE.home}."
+                f"The database cannot be used: {reason}. Check DATABASE_URL; where it is empty, the database is a file "
+                f"in {settings.NEARLINE.home}."
             ) from error
 
 
