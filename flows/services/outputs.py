@@ -45,6 +45,8 @@ def keep_output(
     require(actor, permissions.KEEP_OUTPUT, run.project_id)
     attempt = run_selectors.get_attempt(actor=actor, run=run, key=step, index=index)
     job = attempt.job if attempt is not None else None
+    if job is not None and job.left_nothing:
+        raise OutputNotStored(f"'{step}' of run #{run.number} left no file in its output folder.", step=step)
     if job is None or not job.output_root:
         raise OutputNotStored(f"The store holds no output of '{step}' of run #{run.number}.", step=step)
     name = dataset.removeprefix(f"{run.project.name}/")

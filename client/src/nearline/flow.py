@@ -19,8 +19,9 @@ class Flow:
     after=["prepare"])` is a flow of two steps.
     """
 
-    def __init__(self, name: str, *, description: str | None = None) -> None:
+    def __init__(self, name: str, *, title: str | None = None, description: str | None = None) -> None:
         self.name = name
+        self._title = title
         self._description = description
         self._parameters: dict[str, Spec] = {}
         self._steps: dict[str, Spec] = {}
@@ -87,6 +88,11 @@ class Flow:
         """
         if name in self._steps:
             raise InvalidRequest(f"The flow '{self.name}' has two steps called '{name}'.")
+        lists = {"datasets": datasets, "after": after, "outputs": outputs, "secrets": secrets, "compute": compute}
+        lists |= {"node_labels": node_labels} | {f"grid of {key}": values for key, values in (grid or {}).items()}
+        for key, values in lists.items():
+            if isinstance(values, str):
+                raise InvalidRequest(f"{key} of the step '{name}' must be a list.", hint=f"Write [{values!r}].")
         self._steps[name] = _given(
             name=name,
             command=command,
@@ -131,6 +137,7 @@ class Flow:
                     raise InvalidRequest(f"The step '{name}' comes after '{parent}', which is no step of this flow.")
         return _given(
             flow=self.name,
+            title=self._title,
             description=self._description,
             parameters=self._parameters,
             steps=[dict(step) for step in self._steps.values()],
@@ -167,5 +174,12 @@ def _scalar(value: Any) -> str:
     if is_word and value.lower() not in _WORDS_WITH_A_MEANING:
         return str(value)
     # YAML reads JSON, but for characters that it wants escaped and pairs of surrogates that it does not join.
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=_plain)
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
+
+
+def _plain(value: Any) -> Any:
+    """Return the number or text of a value that JSON does not know, as those of NumPy."""
+    if callable(item := getattr(value, "item", None)):
+        return item()
+    raise InvalidRequest(f"{value!r} cannot stand in a flow.", hint="Write a number, a text, true or false.")

@@ -1,5 +1,7 @@
 """A flow written in Python is the flow that the YAML says."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given
@@ -10,7 +12,7 @@ from nearline import Flow, InvalidRequest
 
 def digits() -> Flow:
     return (
-        Flow("digits", description="Two steps: first, second")
+        Flow("digits", title="Digits", description="Two steps: first, second")
         .parameter("lr", 0.1, help="Learning rate")
         .parameter("mode", type="str", choices=["fast", "yes"])
         .step("prepare", command="python prepare.py\n", datasets=["demo/digits@main"])
@@ -34,6 +36,7 @@ def digits() -> Flow:
 def test_the_spec_uses_the_keys_of_the_flow_file_and_leaves_out_what_was_not_given():
     assert digits().to_spec() == {
         "flow": "digits",
+        "title": "Digits",
         "description": "Two steps: first, second",
         "parameters": {
             "lr": {"type": "float", "default": 0.1, "help": "Learning rate"},
@@ -84,8 +87,26 @@ def test_zero_and_false_are_values_and_not_nothing():
         lambda: Flow("x").parameter("p", 1).parameter("p", 2),
         lambda: Flow("x").parameter("p", type="list"),
         lambda: Flow("x").step("a", command="c", after=["b"]).to_spec(),
+        lambda: Flow("x").step("a", command="c", compute="this-machine.small"),
+        lambda: Flow("x").step("a", command="c", grid={"i": "abc"}),
+        lambda: Flow("x").step("a", command="c", parameters={"path": Path("data")}).to_yaml(),
     ],
 )
 def test_what_cannot_be_meant_is_refused(build):
     with pytest.raises(InvalidRequest):
         build()
+
+
+def test_a_number_of_numpy_is_a_number():
+    class Int64:
+        def item(self) -> int:
+            return 3
+
+    flow = Flow("x").step("a", command="c", parameters={"n": Int64()}, grid={"C": [Int64(), 5]})
+
+    assert yaml.safe_load(flow.to_yaml())["steps"][0] == {
+        "name": "a",
+        "command": "c",
+        "parameters": {"n": 3},
+        "grid": {"C": [3, 5]},
+    }

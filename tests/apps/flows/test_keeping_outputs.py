@@ -105,7 +105,7 @@ def test_the_form_keeps_an_output(run, member):
     [
         ("train", "Not a name", "'Not a name' cannot be a name. Use 1 to 63 lower-case letters"),
         ("train", "", "This field is required."),
-        ("report", "models", "The store holds no output of 'report' of run #1."),
+        ("report", "models", "'report' of run #1 left no file in its output folder."),
     ],
 )
 def test_an_output_that_cannot_be_kept_is_refused_in_the_form(run, member, step, dataset, error):

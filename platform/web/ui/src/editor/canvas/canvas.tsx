@@ -64,8 +64,10 @@ export function Canvas() {
   const { fresh } = state;
   const seen = useRef("");
   useEffect(() => {
-    if (seen.current === fresh || !nodes.some(({ id }) => id === fresh)) return;
-    seen.current = fresh;
+    // One that got its own name is not fresh any more: the next one is called as it was.
+    const shown = nodes.some(({ id }) => id === fresh) ? fresh : "";
+    if (seen.current === shown) return;
+    seen.current = shown;
     const { transform, width, height, nodeLookup } = graph.getState();
     const place = nodeLookup.get(fresh)?.position;
     if (!place) return;
