@@ -103,6 +103,10 @@ def number_of(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
+"""What stands for numbers that JSON lacks."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """A recorded value as lists compare it. `number` None: it is none."""

@@ -11,7 +11,7 @@ from accounts.web.requests import PageRequest
 from core.errors import InvalidInput
 from core.streaming import picture_type
 from experiments.engine import columns
-from experiments.engine.columns import Column, Kind
+from experiments.engine.columns import NO_NUMBERS, Column, Kind, Reading
 from experiments.models import Experiment
 from experiments.selectors import artifacts, curves, experiments
 from experiments.selectors.artifacts import ArtifactFile
@@ -124,19 +124,19 @@ def _axes(comparison: Comparison, curved: Sequence[str]) -> dict[str, object]:
         for key, each in values.items():
             readings = [None if value is None else columns.read(value) for value in each]
             if len({reading and reading.text for reading in readings}) > 1:
-                axes.append(
-                    {
-                        "label": key,
-                        "kind": kind,
-                        "low_is_good": Column(kind, key).is_lower_better,
-                        "values": [
-                            reading and (reading.text if reading.number is None else reading.number)
-                            for reading in readings
-                        ],
-                    }
-                )
+                low_is_good = Column(kind, key).is_lower_better
+                axes.append({"label": key, "kind": kind, "low_is_good": low_is_good, "values": _places(readings)})
     lines = lines_of(comparison.experiments)
     return {
         "axes": axes[:_MOST_AXES],
         "lines": [{"id": line.experiment.pk, "title": line.experiment.title, "hue": line.hue} for line in lines],
     }
+
+
+def _places(readings: Sequence[Reading | None]) -> list[float | str | None]:
+    """Return where experiments are on an axis. On one of numbers, what is NaN or infinite has no place."""
+    numbers = [reading.number if reading else None for reading in readings]
+    texts = {reading.text for reading in readings if reading and reading.number is None}
+    if texts <= NO_NUMBERS and any(number is not None for number in numbers):
+        return list(numbers)
+    return [None if each is None else each.text if each.number is None else each.number for each in readings]

@@ -88,8 +88,9 @@ class Flow:
         """
         if name in self._steps:
             raise InvalidRequest(f"The flow '{self.name}' has two steps called '{name}'.")
-        lists = {"datasets": datasets, "after": after, "outputs": outputs, "secrets": secrets, "compute": compute}
-        lists |= {"node_labels": node_labels} | {f"grid of {key}": values for key, values in (grid or {}).items()}
+        lists: dict[str, object] = {"after": after, "outputs": outputs, "secrets": secrets, "node_labels": node_labels}
+        lists |= {"datasets": datasets, "compute": compute}
+        lists |= {f"grid of {key}": values for key, values in (grid or {}).items()}
         for key, values in lists.items():
             if isinstance(values, str):
                 raise InvalidRequest(f"{key} of the step '{name}' must be a list.", hint=f"Write [{values!r}].")

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import math
+import re
 
 import pytest
 from django.db import connection
@@ -256,6 +258,18 @@ def test_a_comparison_shows_what_differs_or_all(client, project):
     assert '<th scope="row" class="mono">same' not in differing
     assert '<th scope="row" class="mono">same' in everything
     assert client.get("/experiments/compare/?ids=" + ",".join(f"exp_{n}" for n in range(21))).status_code == 400
+
+
+def test_an_axis_of_numbers_stays_one_where_some_diverged(client, project):
+    losses = [0.5, math.nan, 0.25]
+    rows = make_experiments(
+        make_run(project), 3, lambda index: {"parameters": {"lr": index}, "metrics": {"loss": losses[index]}}
+    )
+
+    page = client.get(f"/experiments/compare/?ids={','.join(row.pk for row in rows)}").content.decode()
+
+    axes = json.loads(re.search(r'<script id="parallel-axes"[^>]*>(.*?)</script>', page)[1])["axes"]
+    assert {axis["label"]: axis["values"] for axis in axes} == {"lr": [0, 1, 2], "loss": [0.5, None, 0.25]}
 
 
 @pytest.mark.parametrize(
