@@ -1,8 +1,10 @@
 """What of a file can be shown beside its name: a picture, a player, a text with its lines, the top of a table."""
 
 import csv
+import io
 import json
 from dataclasses import dataclass, field
+from itertools import islice
 
 from core import bounds
 from datasets.engine import notebooks
@@ -21,6 +23,8 @@ _MAX_LINES = 2000
 _TABLES = {".csv": ",;\t|", ".tsv": "\t"}
 _MAX_ROWS, _MAX_COLUMNS = 50, 30
 _MAX_PARQUET_COLUMNS = 300
+_NO_PICTURE = "It holds no picture that can be drawn here, or it is damaged."
+_NO_PARQUET = "It is no Parquet file that can be read here: it is damaged, cut short or encrypted."
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ def preview_of(content: FileContent) -> Preview:
     kind = kind_of(content.entry)
     if kind == "link":
         return Preview("link", lines=[show_path(content.entry.target)])
+    if not content.size_bytes:
+        return Preview("none", fault="It is empty.")
     if kind == "drawn":
         return _preview_drawn(content)
     if kind == "picture":
@@ -59,10 +65,10 @@ def _preview_drawn(content: FileContent) -> Preview:
     ending = ending_of(content.entry.path)
     if ending in VOLUMES:
         volume = volumes.read_header(content)
-        facts, fault = ("", "") if volume is None else (volume.describe(), volumes.find_fault(content, volume))
+        facts, fault = ("", _NO_PICTURE) if volume is None else (volume.describe(), volumes.find_fault(content, volume))
     elif ending in DICOMS:
         header = dicoms.read_header(content)
-        facts, fault = ("", "") if header is None else (header.facts, header.fault)
+        facts, fault = ("", _NO_PICTURE) if header is None else (header.facts, header.fault)
     else:
         return Preview("drawn", facts=pictures.describe(content))
     return Preview("drawn" if facts and not fault else "none", facts=facts, fault=fault)
@@ -77,7 +83,7 @@ def _preview_parquet(content: FileContent) -> Preview:
             return Preview("none")
         footer = read_footer(b"".join(content.read(size - TAIL_BYTES - length, length)))
     except NotParquet:
-        return Preview("none")
+        return Preview("none", fault=_NO_PARQUET)
     rows = [[column.name, column.type, column.kind] for column in footer.columns[:_MAX_PARQUET_COLUMNS]]
     return Preview(
         "parquet",
@@ -130,10 +136,11 @@ def _as_json(content: FileContent) -> list[str] | None:
 
 
 def _as_rows(text: str, delimiters: str) -> list[list[str]]:
-    lines = text.splitlines()[:_MAX_ROWS]
     # The one that the first line has most of, as spreadsheets of many countries write semicolons.
-    delimiter = max(delimiters, key=(lines or [""])[0].count)
+    delimiter = max(delimiters, key=text.partition("\n")[0].count)
     try:
-        return [row[:_MAX_COLUMNS] for row in csv.reader(lines, delimiter=delimiter)]
+        # Line breaks within quotes are part of a cell.
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        return [row[:_MAX_COLUMNS] for row in islice(rows, _MAX_ROWS)]
     except csv.Error:
         return []

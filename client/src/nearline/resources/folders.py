@@ -139,10 +139,20 @@ class Folders:
         Workspace.require_linkable(Path(root))
 
     def link(self, root: Path | str, dataset: str | Reference, *, branch: str = "main") -> Folder:
-        """Link a folder to a dataset that exists. No file changes."""
+        """Link a folder to a dataset that exists. No file changes.
+
+        A dataset or server that has only got another name or address is gone on with from the commit of the folder.
+        """
         target = self._datasets.parse(dataset)
         link = Link(url=self._http.url, project=target.project, dataset=target.name, branch=branch)
-        return Folder(Workspace.create(Path(root), link))
+        return Folder(Workspace.create(Path(root), link, lambda commit: self._has_commit(target, commit)))
+
+    def _has_commit(self, target: Reference, commit: str) -> bool:
+        try:
+            self._datasets.get_commit(Reference(target.project, target.name, commit))
+        except NotFound:
+            return False
+        return True
 
     def sync(
         self,

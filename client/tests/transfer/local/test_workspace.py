@@ -1,5 +1,7 @@
 """The folder's own folder: link, state and lock."""
 
+from dataclasses import replace
+
 import pytest
 
 from client.tests.transfer.folders import LINK
@@ -27,9 +29,11 @@ def test_linking_again_keeps_the_state_and_linking_elsewhere_drops_it(tmp_path):
     kept = workspace.state
     workspace.switch_branch("other")
     switched = workspace.state
-    Workspace.create(tmp_path, LINK.__class__(LINK.url, LINK.project, "another", "main"))
+    Workspace.create(tmp_path, replace(LINK, dataset="renamed"), lambda commit: commit == "c" * 64)
+    renamed = workspace.state
+    Workspace.create(tmp_path, replace(LINK, dataset="another"))
 
-    assert kept == switched == State("c" * 64, "r" * 64)
+    assert kept == switched == renamed == State("c" * 64, "r" * 64)
     assert workspace.state == State()
 
 

@@ -93,6 +93,28 @@ def test_what_is_no_text_is_not_shown_as_one(data):
     assert preview_of(Content("a.txt", data)).kind == "none"
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "fault"),
+    [
+        ("a.csv", b"", "It is empty."),
+        ("a.png", b"", "It is empty."),
+        ("a.parquet", b"PAR1 cut short", "It is no Parquet file that can be read here"),
+        ("a.dcm", bytes(200), "It holds no picture that can be drawn here"),
+        ("a.nii.gz", b"no gzip", "It holds no picture that can be drawn here"),
+    ],
+)
+def test_a_broken_file_of_a_kind_that_is_shown_says_so(name, data, fault):
+    preview = preview_of(Content(name, data))
+
+    assert (preview.kind, preview.fault.partition(":")[0].partition(",")[0]) == ("none", fault)
+
+
+def test_a_line_break_in_quotes_is_part_of_its_cell():
+    preview = preview_of(Content("a.csv", b'text,label\r\n"two\nlines",1\r\n'))
+
+    assert preview.rows == [["text", "label"], ["two\nlines", "1"]]
+
+
 def test_the_cells_of_a_notebook_are_shown_with_what_they_printed():
     cells = [
         {"cell_type": "markdown", "source": ["# Title\n", "<script>"]},

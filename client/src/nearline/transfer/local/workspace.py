@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -40,16 +40,20 @@ class Workspace:
         self.home = root / FOLDER_NAME
 
     @classmethod
-    def create(cls, root: Path, link: Link) -> Self:
-        """Link a folder, which is made where it does not exist. A link that was there is replaced, its state kept."""
+    def create(cls, root: Path, link: Link, has_commit: Callable[[str], bool] = lambda _: False) -> Self:
+        """Link a folder, which is made where it does not exist. A link that was there is replaced.
+
+        Its state is kept where it is of this dataset: under the same name, or where `has_commit` says so.
+        """
         workspace = cls(root)
         try:
             workspace.home.mkdir(parents=True, exist_ok=True)
             workspace.temporary.mkdir(exist_ok=True)
             workspace.manifests.mkdir(exist_ok=True)
-            is_other = workspace.is_linked and _place(workspace.link) != _place(link)
-            if is_other:
-                workspace.write_state(State())
+            if workspace.is_linked and _place(workspace.link) != _place(link):
+                commit = workspace.state.commit
+                if commit is None or not has_commit(commit):
+                    workspace.write_state(State())
             _write_json(workspace.home / "config.json", {"version": 1, **asdict(link)})
         except OSError as error:
             raise _cannot_link(root, error.strerror) from error

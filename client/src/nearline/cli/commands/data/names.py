@@ -21,7 +21,7 @@ def move(
     """Move or rename a file or a folder of a dataset, as one commit. No content is transferred."""
     session = session_of(context)
     made = session.client().datasets.rename_path(target_of(session, reference), path, to, message=message)
-    session.out.record(made, [("Commit", made.short), ("Path", printable(to)), ("Message", made.message)])
+    session.out.record(made, [("Commit", made.short), ("Path", printable(to.strip("/"))), ("Message", made.message)])
 
 
 def rename(
