@@ -52,10 +52,8 @@ def preview_of(content: FileContent) -> Preview:
         return Preview("none", fault="It is empty.")
     if kind == "drawn":
         return _preview_drawn(content)
-    if kind == "picture":
-        return Preview(kind, facts=pictures.describe(content))
-    if kind in {"sound", "film"}:
-        return Preview(kind)
+    if kind in {"picture", "sound", "film"}:
+        return Preview(kind, facts=pictures.describe(content) if kind == "picture" else "")
     if ending_of(content.entry.path) == ".parquet":
         return _preview_parquet(content)
     return _preview_text(content)
