@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { paste } from "../src/editor/model/clipboard.ts";
 import { read } from "../src/editor/model/document.ts";
+import type { Editor } from "../src/editor/model/editor.ts";
 import { begin, push, redo, undo } from "../src/editor/model/history.ts";
 import { keepFormatting, matchLines } from "../src/editor/model/lines.ts";
 import { readFlow, triesOf } from "../src/editor/model/flow.ts";
@@ -134,4 +136,28 @@ test("the canvas is fitted to where the nodes stand now, not to where they were 
     { x: -20, y: 10, width: 528, height: 88 },
   );
   assert.deepEqual(boundsOf([]), { x: 0, y: 0, width: 0, height: 0 });
+});
+
+test("a copy of steps that wait for each other names its own steps in conditions and commands", () => {
+  const text = `flow: f
+steps:
+  - name: train
+    command: c
+  - name: report
+    command: cat "$NEARLINE_INPUT/train/n"
+    after: [train]
+    when: max(train.accuracy) > 0.9
+`;
+  const store = new EditorStore(moment(text), "canvas");
+
+  paste({ store } as Editor, text);
+
+  const [, , train, report] = read(store.now.text).document.toJS().steps;
+  assert.equal(train.name, "train-2");
+  assert.deepEqual(report, {
+    name: "report-2",
+    command: 'cat "$NEARLINE_INPUT/train-2/n"',
+    after: ["train-2"],
+    when: "max(train-2.accuracy) > 0.9",
+  });
 });

@@ -1,6 +1,6 @@
 // Steps are copied as YAML, so that they can be pasted into any flow, a file or a message, and from there.
 
-import { isMap, isSeq, parse, parseDocument } from "yaml";
+import { Document, isMap, isSeq, parse, parseDocument } from "yaml";
 import { read } from "./document.ts";
 import type { Editor } from "./editor.ts";
 import * as patches from "./patches.ts";
@@ -8,6 +8,8 @@ import { type Place, placesOf } from "./placing.ts";
 import { freeName } from "./rules.ts";
 
 const OFFSET_PX = 40;
+
+type NamedStep = patches.Raw & { name: string };
 
 // Returns the selected steps as they stand in the file, with their comments; empty when none is selected.
 export function copySelected({ store }: Editor): string {
@@ -28,16 +30,11 @@ export function paste(editor: Editor, text: string): boolean {
   const pasted = stepsIn(text);
   if (pasted.length === 0) return false;
   const names = new Map<string, string>();
-  for (const step of pasted) {
-    const wish = String(step["name"] || "step");
-    names.set(wish, freeName(store.state.flow.steps, wish, names.values()));
-  }
-  const known = new Set(store.state.flow.steps.map(({ name }) => name));
-  const steps = pasted.map((step) => {
-    const after = Array.isArray(step["after"]) ? step["after"].map(String) : [];
-    const kept = after.filter((name) => names.has(name) || known.has(name)).map((name) => names.get(name) ?? name);
-    const { after: _, ...rest } = step;
-    return { ...rest, name: names.get(String(step["name"] || "step")), ...(kept.length > 0 ? { after: kept } : {}) };
+  for (const { name } of pasted) names.set(name, freeName(store.state.flow.steps, name, names.values()));
+  const known = new Set([...store.state.flow.steps.map(({ name }) => name), ...names.values()]);
+  const steps = renamed(pasted, names).map(({ after, ...rest }) => {
+    const kept = Array.isArray(after) ? after.map(String).filter((name) => known.has(name)) : [];
+    return kept.length > 0 ? { ...rest, after: kept } : rest;
   });
   store.edit((document) => patches.addSteps(document, steps), { layout: beside(editor, names) });
   store.select(...names.values());
@@ -45,7 +42,17 @@ export function paste(editor: Editor, text: string): boolean {
   return true;
 }
 
-function stepsIn(text: string): patches.Raw[] {
+// Conditions and commands that name a step follow its new name. The last one goes first: a new name may be an old one of
+// a step after it, but of none before it.
+function renamed(steps: readonly NamedStep[], names: ReadonlyMap<string, string>): patches.Raw[] {
+  const document = new Document({ steps });
+  for (const [before, now] of [...names].reverse()) {
+    if (before !== now) patches.renameStep(document, before, now);
+  }
+  return (document.toJS() as { steps: patches.Raw[] }).steps;
+}
+
+function stepsIn(text: string): NamedStep[] {
   let data: unknown;
   try {
     data = parse(text);
@@ -54,7 +61,8 @@ function stepsIn(text: string): patches.Raw[] {
   }
   const list = Array.isArray(data) ? data : ((data as patches.Raw | null)?.["steps"] ?? [data]);
   const isStep = (item: unknown): item is patches.Raw => typeof item === "object" && item !== null && "command" in item;
-  return Array.isArray(list) ? list.filter(isStep) : [];
+  const steps = Array.isArray(list) ? list.filter(isStep) : [];
+  return steps.map((step) => ({ ...step, name: String(step["name"] || "step") }));
 }
 
 function beside({ store }: Editor, names: ReadonlyMap<string, string>): Record<string, Place> {
