@@ -2,21 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 
 @dataclass(frozen=True)
 class Span:
-    """One instance of a step: when its first try was made, when work on the last one began, and when it ended.
-
-    `started_at` None: no job of it ran yet. `finished_at` None: it has not ended.
-    """
+    """One instance of a step: how long all its tries waited and ran, and when it ended (None: it has not)."""
 
     key: str
     index: int
     parents: Sequence[str]
-    made_at: datetime
-    started_at: datetime | None
+    waited_s: float
+    ran_s: float
     finished_at: datetime | None
 
 
@@ -25,8 +22,8 @@ class CriticalPath:
     """The chain from its first step to its last, and what its steps spent waiting and running."""
 
     spans: Sequence[Span]
-    waited: timedelta
-    ran: timedelta
+    waited_s: float
+    ran_s: float
 
     @property
     def instances(self) -> frozenset[tuple[str, int]]:
@@ -50,9 +47,4 @@ def find_path(spans: Sequence[Span], now: datetime) -> CriticalPath:
         path.insert(0, step)
         parents = [last_of[parent] for parent in step.parents if parent in last_of]
         step = max(parents, key=end_of, default=None)
-    begun = [span.started_at or end_of(span) for span in path]
-    return CriticalPath(
-        path,
-        waited=sum((start - span.made_at for start, span in zip(begun, path, strict=True)), timedelta()),
-        ran=sum((end_of(span) - start for start, span in zip(begun, path, strict=True)), timedelta()),
-    )
+    return CriticalPath(path, sum(span.waited_s for span in path), sum(span.ran_s for span in path))

@@ -114,29 +114,33 @@ def path_of(run: Run, steps: Sequence[StepView]) -> CriticalPath:
             key=step.key,
             index=step.index or 0,
             parents=step.depends_on,
-            made_at=step.attempts[0].created_at,
-            started_at=step.attempts[-1].started_at,
+            waited_s=times.waited_s,
+            ran_s=times.ran_s or 0.0,
             finished_at=step.finished_at,
         )
         for step in steps
-        if step.attempts
+        if (times := step.times) is not None
     ]
     return find_path(spans, run.finished_at or clock.now())
 
 
 def _bars_of(attempt: AttemptView, scale: _Scale) -> list[Bar]:
-    end = attempt.finished_at or scale.end
-    begun = attempt.started_at or end
     bars = []
-    waited = begun - attempt.created_at
-    if waited > timedelta(seconds=0.1):
-        words = f"waited {_took(waited)} for {attempt.template}"
-        start = scale.place(attempt.created_at)
-        bars.append(_bar(start, scale.place(begun) - start, "pending", words, is_wait=True))
-    if attempt.started_at is not None:
-        start = scale.place(attempt.started_at)
-        words = f"ran {_took(end - begun)} on {attempt.node or attempt.template}"
-        bars.append(_bar(start, max(0.4, scale.place(end) - start), attempt.state, words, is_wait=False))
+    intervals = attempt.intervals
+    for each in intervals:
+        end = each.ended_at or scale.end
+        begun = each.started_at or end
+        waited = begun - each.queued_at
+        start = scale.place(each.queued_at)
+        if waited > timedelta(seconds=0.1):
+            words = f"waited {_took(waited)} for {attempt.template}"
+            bars.append(_bar(start, scale.place(begun) - start, "pending", words, is_wait=True))
+        if each.started_at is not None:
+            start = scale.place(each.started_at)
+            state, words = "cancelled", f"ran {_took(end - begun)} on {attempt.template}, until it was evicted"
+            if each is intervals[-1]:
+                state, words = attempt.state, f"ran {_took(end - begun)} on {attempt.node or attempt.template}"
+            bars.append(_bar(start, max(0.4, scale.place(end) - start), state, words, is_wait=False))
     return bars
 
 

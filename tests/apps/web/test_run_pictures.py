@@ -1,10 +1,13 @@
 """A run as a picture and as bars."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from django.test import RequestFactory
 
+from compute.selectors.job_times import RunHistory
 from core import clock
+from core.times import Interval
 from flows.engine.spec import FlowSpec
 from flows.models import Run
 from flows.selectors.runs import AttemptView, StepView
@@ -212,12 +215,37 @@ def test_the_critical_path_goes_back_by_the_parent_that_ended_last():
     timeline, path = timeline_of(spec, *steps)
 
     assert [span.key for span in path.spans] == ["a", "b", "d"]
-    assert (path.ran.total_seconds(), path.waited.total_seconds()) == (83, 17)
+    assert (path.ran_s, path.waited_s) == (83, 17)
     assert [(row.label, row.is_critical) for row in timeline.rows] == [
         ("a", True),
         ("b", True),
         ("c", False),
         ("d", True),
+    ]
+
+
+def test_the_critical_path_counts_all_tries_of_a_step_and_no_time_between_them():
+    tries = [try_of(0, 10, 20, "failed"), try_of(60, 61, 100)]
+    steps = [step("a", "succeeded", attempts=tries, finished_at=START + timedelta(seconds=100))]
+
+    _, path = timeline_of(spec_of({"name": "a"}), *steps)
+
+    assert (path.ran_s, path.waited_s) == (49, 11)
+
+
+def test_an_evicted_attempt_is_a_bar_for_each_of_its_runs():
+    first = Interval(START, START + timedelta(seconds=10), START + timedelta(seconds=40))
+    history = RunHistory([first], [], START + timedelta(seconds=40))
+    evicted = replace(try_of(0, 60, 100), history=history)
+
+    timeline, _ = timeline_of(spec_of({"name": "a"}), step("a", "succeeded", attempts=[evicted]))
+
+    [row] = timeline.rows
+    assert [(bar.start, bar.width, bar.state, bar.title) for bar in row.bars] == [
+        (0, 10, "pending", "waited 10 s for t"),
+        (10, 30, "cancelled", "ran 30 s on t, until it was evicted"),
+        (40, 20, "pending", "waited 20 s for t"),
+        (60, 40, "succeeded", "ran 40 s on n"),
     ]
 
 
