@@ -30,6 +30,7 @@ from nearline.content.manifest import BlobRef, Entry, RangeCutter, RootRange, bu
 from nearline.content.packs import BlobInPack, PackBuilder
 from nearline.content.packs import Pack as PackBytes
 from nearline.content.paths import show_path
+from nearline.content.times import carried_ns
 
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_BLOBS: Final = 400
@@ -113,9 +114,9 @@ class TreeWriter:
 
     def _read(self, file: SourceFile) -> None:
         if file.target:
-            self._drafts.append(_Draft(new_symlink(file.path, file.target, file.mtime_ns)))
+            self._drafts.append(_Draft(new_symlink(file.path, file.target, carried_ns(file.mtime_ns))))
             return
-        entry = Entry(file.path, file.mode, file.size_bytes, file.mtime_ns, EMPTY_ID)
+        entry = Entry(file.path, file.mode, file.size_bytes, carried_ns(file.mtime_ns), EMPTY_ID)
         draft = _Draft(entry, is_complete=False)
         self._drafts.append(draft)
         hasher, size = new_hasher() if is_chunked(file.size_bytes) else None, 0

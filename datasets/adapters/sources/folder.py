@@ -13,6 +13,7 @@ from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
 from nearline.content.paths import check_path, show_path
 from nearline.content.symlinks import check_target
+from nearline.content.times import carried_ns
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = _READ | os.O_DIRECTORY
@@ -121,14 +122,18 @@ def _describe(path: bytes, name: bytes, folder: int, inner: bytes) -> FoundFile:
     """Describe what lies at `path`, which is `inner` below the folder that is imported: a link must not leave that."""
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     file = FoundFile(
-        path, status.st_size, _version(status), status.st_mtime_ns, 0o755 if status.st_mode & 0o100 else 0o644
+        path,
+        status.st_size,
+        _version(status),
+        carried_ns(status.st_mtime_ns),
+        0o755 if status.st_mode & 0o100 else 0o644,
     )
     try:
         check_path(inner)
         if stat.S_ISLNK(status.st_mode):
             target = os.readlink(name, dir_fd=folder)
             check_target(inner, target)
-            return FoundFile(path, 0, "", status.st_mtime_ns, target=target)
+            return FoundFile(path, 0, "", carried_ns(status.st_mtime_ns), target=target)
     except BadPath as error:
         return FoundFile(path, 0, "", 0, why=error.why)
     if not stat.S_ISREG(status.st_mode):

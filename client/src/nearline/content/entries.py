@@ -12,6 +12,7 @@ from nearline.content.hashing import EMPTY_ID, ID_BYTES, file_id
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
 from nearline.content.paths import show_path
 from nearline.content.symlinks import check_target
+from nearline.content.times import LIMIT_NS
 
 MAX_MODE = 0o777
 
@@ -110,7 +111,7 @@ def _are_sound(entries: Sequence[Entry]) -> bool:
 
 def _check_entry(entry: Entry) -> None:
     shown = show_path(entry.path)
-    if not 0 <= entry.mode <= MAX_MODE or not -(1 << 63) <= entry.mtime_ns < 1 << 63:
+    if not 0 <= entry.mode <= MAX_MODE or not -LIMIT_NS <= entry.mtime_ns < LIMIT_NS:
         raise BadManifest(f"The entry '{shown}' has an impossible mode or time.")
     if len(entry.content_id) != ID_BYTES:
         raise BadManifest(f"The entry '{shown}' has no proper content id.")

@@ -23,6 +23,7 @@ from nearline.content.mapping import FoundFile, MapWriter
 from nearline.content.pack_maps import PackMap
 from nearline.content.paths import check_path, show_path
 from nearline.content.symlinks import check_target
+from nearline.content.times import carried_ns
 from nearline.errors import Conflict
 from nearline.pod.existing_files import list_files
 from nearline.resources.storage_routes import read_signed
@@ -102,13 +103,13 @@ class VolumeFiles:
                 if stat.S_ISLNK(status.st_mode):
                     target = os.fsencode(Path(os.fsdecode(self._top + path)).readlink())
                     check_target(path, target)
-                    yield FoundFile(path, 0, "", status.st_mtime_ns, target=target)
+                    yield FoundFile(path, 0, "", carried_ns(status.st_mtime_ns), target=target)
                     continue
             except BadPath as error:
                 yield FoundFile(path, 0, "", 0, why=error.why)
                 continue
             why = "" if stat.S_ISREG(status.st_mode) else "is neither a file nor a folder nor a link"
-            yield FoundFile(path, status.st_size, _version(status), status.st_mtime_ns, mode, why=why)
+            yield FoundFile(path, status.st_size, _version(status), carried_ns(status.st_mtime_ns), mode, why=why)
 
     @contextmanager
     def open(self, file: FoundFile) -> Iterator[BinaryIO]:
