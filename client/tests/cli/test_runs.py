@@ -45,6 +45,17 @@ def test_problems_are_listed_like_a_compilers_and_end_with_1(cli, server, flow_f
     assert server.bodies("POST", "/flows/validate") == [{"project": "team", "text": "flow: digits\n", "format": "yaml"}]
 
 
+def test_a_program_is_no_flow_file_and_how_it_stores_its_flow_is_told(cli, server, flow_file):
+    flow_file("import nearline\n").rename(flow_file().with_name("flow.py"))
+
+    done = cli("flow", "run", "flow.py", "--project", "team")
+
+    assert done.exit_code == 2
+    assert "'flow.py' is a program, not a flow's YAML file." in done.stderr
+    assert "flow.to_yaml()" in done.stderr
+    assert server.bodies("POST", "/flows") == []
+
+
 def test_notes_alone_are_no_failure(cli, server, flow_file):
     flow_file()
     server.on("POST", "/flows/validate", {"problems": [NOTE]})

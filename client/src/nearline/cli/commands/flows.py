@@ -121,11 +121,17 @@ def _read(file: str) -> str:
     if file == "-":
         return sys.stdin.read()
     try:
-        return Path(file).read_text(encoding="utf-8")
+        text = Path(file).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise NotFound(f"There is no file '{file}'.", hint="Name a flow's YAML file.") from None
     except (UnicodeDecodeError, IsADirectoryError):
         raise InvalidRequest(f"'{file}' is not a text file.", hint="Name a flow's YAML file.") from None
+    if file.endswith(".py"):
+        hint = (
+            "Run it with python: `client.flows.push(PROJECT, flow)` stores its flow, `flow.to_yaml()` writes the file."
+        )
+        raise InvalidRequest(f"'{file}' is a program, not a flow's YAML file.", hint=hint)
+    return text
 
 
 def _push(session: Session, file: str, project: str, *, with_code: bool) -> "FlowVersion":
