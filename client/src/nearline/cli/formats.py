@@ -98,6 +98,8 @@ def simulated(is_simulated: bool) -> str:  # noqa: FBT001 (the one thing that it
 _SIGNS = {
     "succeeded": "✔",
     "ready": "✔",
+    "referenced": "✔",
+    "promoted": "✔",
     "failed": "✗",
     "lost": "✗",
     "cancelled": "⊘",
