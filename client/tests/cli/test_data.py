@@ -204,6 +204,11 @@ def test_status_lists_what_changed_and_whether_others_committed(cli, linked, tmp
 
 def test_verify_reads_every_byte(cli, linked):
     assert "All 2 files are those of" in cli("data", "verify").stderr
+    (linked / "3.txt").write_text("three")
+    extra = cli("data", "verify")
+    assert extra.stdout == "extra: 3.txt\n"
+    assert "All 2 files are those of" in extra.stderr
+    assert extra.stderr.endswith("; 1 more not in it.\n")
     stat = (linked / "2.txt").stat()
     (linked / "2.txt").write_text("2wo")
     os.utime(linked / "2.txt", ns=(stat.st_atime_ns, stat.st_mtime_ns))

@@ -221,7 +221,9 @@ def verify(
             hint="`nearline data sync` commits what you changed. To get a file back, delete it here, then run "
             "`nearline data download --commit COMMIT`.",
         )
-    session.out.done(f"All {formats.count(findings.files, 'file')} are those of {(folder.base or '')[:8]}.")
+    count = formats.count(findings.files - len(findings.added), "file")
+    extra = f"; {len(findings.added):,} more not in it" if findings.added else ""
+    session.out.done(f"All {count} are those of {(folder.base or '')[:8]}{extra}.")
 
 
 def slug(title: str) -> str:
