@@ -37,6 +37,7 @@ _LOOKS = {
     "succeeded": Look("Succeeded", "succeeded", "circle-check"),
     "failed": Look("Failed", "failed", "alert-circle"),
     "lost": Look("Lost", "failed", "alert-triangle"),
+    "detached": Look("Detached", "failed", "alert-triangle"),
     "unknown": Look("Unknown", "pending", "circle-dashed"),
     "cancelled": Look("Cancelled", "ended", "ban"),
     "skipped": Look("Skipped", "ended", "player-skip-forward"),

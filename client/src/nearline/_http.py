@@ -378,7 +378,7 @@ def _query_text(query: Query) -> str:
 
 
 def _unreachable(url: str, error: httpx.TransportError) -> errors.Unavailable:
-    reason = re.sub(r"\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
+    reason = re.sub(r"\[Errno -?\d+\] ", "", str(error)).rstrip(".") or type(error).__name__
     return errors.Unavailable(
         f"Cannot reach {url}: {reason}.", hint="Check that the server runs and that the address is right."
     )

@@ -246,6 +246,7 @@ def test_a_site_of_a_detached_host_says_so_and_takes_nothing_until_the_host_is_a
 
     why = "gpu-7 is detached: nothing is cached here or removed until it is attached again under this name."
     assert (page.count(why), page.count("is under way goes on"), page.count("read by gpu-7")) == (1, 0, 0)
+    assert (page.count(">Detached<"), page.count(">Lost<")) == (1, 0)
     assert errors == {"far": "", "near": "", "on-host": why}
     with pytest.raises(CacheSiteUnavailable, match=r"^The host of on-host cannot be reached: gpu-7 is detached\.$"):
         caches.request_cache(actor=member, commit=commit, site=site)
