@@ -63,8 +63,9 @@ def ensure_first_resources(*, actor: Actor, has_machine: bool = True) -> None:
             _create_templates(actor, lab, _LAB_SHAPES)
 
 
-def read_this_cluster(fields: Mapping[str, str]) -> Config:
+def read_this_cluster(*, actor: Actor, fields: Mapping[str, str]) -> Config:
     """Return the config of the cluster whose pod this is, from fields of its kind's form. Raises InvalidResource."""
+    require_attach(actor=actor)
     kind = drivers.get_kind("kubernetes")
     return _read_fields(kind.name, kind.form, {**fields, "own_account": "true"}).read_config(THIS_CLUSTER)
 
@@ -75,8 +76,7 @@ def keep_this_cluster(*, actor: Actor, fields: Mapping[str, str]) -> None:
     With a storage class it has a cache site, as soon as the cluster answers. Whether it does is found out by the next
     probe. Raises InvalidResource where the settings cannot be taken.
     """
-    require_attach(actor=actor)
-    config = read_this_cluster(fields)
+    config = read_this_cluster(actor=actor, fields=fields)
     with transaction.atomic():
         known = Resource.objects.filter(name=THIS_CLUSTER).order_by("pk").last()
         if known is None:

@@ -64,7 +64,7 @@ def check_this_cluster() -> None:
     """Raise CommandError where the settings of the cluster whose pod this is cannot be taken. Asks nothing."""
     if settings.NEARLINE.this_cluster:
         try:
-            resources.read_this_cluster(settings.NEARLINE.this_cluster)
+            resources.read_this_cluster(actor=Actor.system("first start"), fields=settings.NEARLINE.this_cluster)
         except PlatformError as error:
             raise CommandError(f"NEARLINE_THIS_CLUSTER: {error.message}") from error
 
