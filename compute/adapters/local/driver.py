@@ -251,7 +251,7 @@ class LocalDriver:
         if (end := folder.read("exit.json")) is not None:  # it ended between the two reads
             return _ended(name, end)
         # The shim was killed. Its command may live on where nobody watches it: end that too, then say so.
-        shim.kill_all(name, session=shim.NO_SESSION, since_ticks=0)
+        shim.kill_all(folder.output, session=shim.NO_SESSION, since_ticks=0)
         reason = "The process that watched over the job was killed, or the machine was restarted."
         if _is_full(folder.path):
             reason = "The disk with the files of jobs is full, so that the end of the job could not be recorded."
@@ -420,7 +420,6 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | N
     masked = [form.decode("utf-8", "surrogateescape") for form in forms_of(launch.secrets.values())]
     parts = [
         launch.token,
-        launch.name,
         launch.spec.working_directory or paths.work,
         str(code or ""),
         str(launch.spec.timeout_s or 0),

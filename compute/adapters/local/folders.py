@@ -31,11 +31,6 @@ class JobFolder:
     path: str
 
     @property
-    def name(self) -> str:
-        """The name of the run that it is of."""
-        return self.path.rpartition("/")[2]
-
-    @property
     def log(self) -> str:
         """What the command printed."""
         return f"{self.path}/log"

@@ -48,7 +48,7 @@ def find_processes(folder: JobFolder) -> JobProcesses:
     is_confined = _namespace_of(first) != _namespace_of(os.getpid())
     pids = {first, *_descendants(first, children)}
     if not is_confined:  # there its processes may leave the tree, and are known by their environment
-        pids |= {process.pid for process in shim.list_processes(folder.name, session=first, since_ticks=0)}
+        pids |= {process.pid for process in shim.list_processes(folder.output, session=first, since_ticks=0)}
     # The first process of a sandbox also inherits orphans; the command is in the session that it began.
     candidates = children.get(first, []) if is_confined else [first]
     commands = [pid for pid in candidates if (process := shim.process_facts(pid)) and process.session == first]

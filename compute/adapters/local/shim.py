@@ -27,7 +27,8 @@ from compute.adapters.local import sandbox
 from compute.engine.masking import Mask
 
 TAG_PREFIXES = (b"::nearline ", b"cnvrg_")
-MARK = "NEARLINE_JOB_NAME"
+# Its value is a path of the run alone; another platform on this machine may have a job of the same name.
+MARK = "NEARLINE_OUTPUT"
 ORDER_END = "end of order"
 # Session 0 is real: that of every process whose session began outside of this container.
 NO_SESSION = -1
@@ -52,7 +53,7 @@ class Order:
 
     def __init__(self, parts: list[str]) -> None:
         take = iter(parts)
-        self.token, self.name, self.directory, self.code = next(take), next(take), next(take), next(take)
+        self.token, self.directory, self.code = next(take), next(take), next(take)
         self.timeout_s = float(next(take))
         self.grace_s = float(next(take))
         self.memory_bytes, self.log_limit_bytes = int(next(take)), int(next(take))
@@ -182,9 +183,9 @@ def process_facts(pid: int) -> ProcessFacts | None:
     return ProcessFacts(pid, text) if text else None
 
 
-def list_processes(name: str, *, session: int, since_ticks: int) -> list[ProcessFacts]:
-    """Return the processes of a job: those of its session, and those that left it but carry the job's name."""
-    mark = f"{MARK}={name}\0".encode()
+def list_processes(output: str, *, session: int, since_ticks: int) -> list[ProcessFacts]:
+    """Return the processes of a run: those of its session, and those that left it but carry its output folder."""
+    mark = os.fsencode(f"{MARK}={output}\0")
     own = os.getpid()
     processes = []
     for entry in os.listdir("/proc"):  # noqa: PTH208 (pathlib would be loaded for this alone)
@@ -197,10 +198,10 @@ def list_processes(name: str, *, session: int, since_ticks: int) -> list[Process
     return processes
 
 
-def kill_all(name: str, *, session: int, since_ticks: int) -> None:
-    """Kill every process of a job, again while new ones appear."""
+def kill_all(output: str, *, session: int, since_ticks: int) -> None:
+    """Kill every process of a run, again while new ones appear."""
     for _ in range(_KILL_ROUNDS):
-        processes = list_processes(name, session=session, since_ticks=since_ticks)
+        processes = list_processes(output, session=session, since_ticks=since_ticks)
         if not processes:
             return
         for facts in processes:
@@ -276,6 +277,7 @@ class Shim:
 
     def __init__(self, folder: str, order: Order, control: int) -> None:
         self.folder = folder
+        self.output_folder = f"{folder}/output"
         self.order = order
         self.control = control
         self.cause = "exited"
@@ -313,7 +315,7 @@ class Shim:
 
             self.gpu_use = start_meter(self.order.gpu_packages, self.order.gpus, lambda: self.known)
         self._watch()
-        kill_all(self.order.name, session=self.pid, since_ticks=self.since_ticks)
+        kill_all(self.output_folder, session=self.pid, since_ticks=self.since_ticks)
         self._drain()
         _, status, used = os.wait4(self.pid, 0)
         # The first process of a sandbox tells how the command ended, unless it was killed itself.
@@ -414,13 +416,13 @@ class Shim:
         self.cause = cause
         self.kill_at = time.monotonic() + grace_s
         if grace_s > 0:
-            for facts in list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks):
+            for facts in list_processes(self.output_folder, session=self.pid, since_ticks=self.since_ticks):
                 _send(facts.pid, signal.SIGTERM)
         else:
             self._kill()
 
     def _kill(self) -> None:
-        kill_all(self.order.name, session=self.pid, since_ticks=self.since_ticks)
+        kill_all(self.output_folder, session=self.pid, since_ticks=self.since_ticks)
 
     def _keep_limits(self, now: float) -> None:
         if self.kill_at is None and 0 < self.order.timeout_s <= now - self.started:
@@ -434,7 +436,7 @@ class Shim:
     def _look(self, now: float) -> None:
         """Measure the job's processes, and end it when they hold too much memory."""
         if now - self.sampled >= _SAMPLE_EVERY_S or not self.known:
-            processes = list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks)
+            processes = list_processes(self.output_folder, session=self.pid, since_ticks=self.since_ticks)
             self.known = [facts.pid for facts in processes]
         else:
             processes = [facts for facts in map(process_facts, self.known) if facts is not None]
@@ -475,8 +477,9 @@ class Shim:
         poller = select.poll()
         poller.register(self.output, select.POLLIN)
         until = time.monotonic() + _DRAIN_S
-        while time.monotonic() < until and poller.poll(_DRAIN_S * 1000):
-            if not self._read_output():
+        # Once in any case, however late it is: one read takes all that a pipe holds.
+        while poller.poll(max(0.0, until - time.monotonic()) * 1000) and self._read_output():
+            if time.monotonic() >= until:
                 return
 
     def _write_end(self, cause: str, exit_code: int | None, cpu_s: float) -> None:

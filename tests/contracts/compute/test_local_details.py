@@ -371,6 +371,30 @@ def test_processes_that_a_job_leaves_behind_end_with_it(place, long_time):
     wait_until(lambda: processes_with(long_time) == [])
 
 
+def test_processes_that_a_run_after_an_eviction_leaves_behind_end_with_it(place, long_time):
+    place.driver.start(replace(make_launch("again", f"setsid sleep {long_time} >/dev/null 2>&1 &"), evictions=1))
+    place.wait_for_end("again~2")
+
+    wait_until(lambda: processes_with(long_time) == [])
+
+
+def test_a_job_of_the_same_name_of_another_platform_runs_on(place, tmp_path):
+    command = "touch $NEARLINE_OUTPUT/begun; until [ -e $NEARLINE_OUTPUT/go ]; do sleep 0.01; done"
+    other = LocalPlace(tmp_path / "other")
+    try:
+        for platform in (other, place):
+            platform.driver.start(make_launch("train", command))
+            wait_until((platform.jobs / "train" / "output" / "begun").exists)
+
+        other.driver.stop("train", 0)
+        other.wait_for_end("train")
+        (place.jobs / "train" / "output" / "go").touch()
+
+        assert place.wait_for_end("train").state is ReportState.SUCCEEDED
+    finally:
+        other.close()
+
+
 def test_too_much_memory_ends_the_job_and_says_so(place):
     hungry = "x = bytearray(200 << 20); import time; time.sleep(600)"
 
