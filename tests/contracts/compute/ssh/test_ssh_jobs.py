@@ -26,12 +26,13 @@ def add_tree(place, tmp_path: Path, name: str, **files: str) -> None:
     place.platform.trees[name] = folder
 
 
-def list_processes(name: str) -> list[str]:
+def list_processes(place, name: str) -> list[str]:
     """Return the commands of all processes that belong to a job."""
+    mark = f"NEARLINE_OUTPUT={place.jobs / name / 'output'}\0".encode()
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if f"NEARLINE_JOB_NAME={name}\0".encode() in (entry / "environ").read_bytes():
+            if mark in (entry / "environ").read_bytes():
                 found.append((entry / "cmdline").read_text())
         except OSError:
             continue
@@ -132,7 +133,7 @@ def test_a_job_that_is_stopped_gets_its_grace_with_all_its_processes(place):
     report = place.wait_for_end("graceful")
 
     assert (report.cause, place.read_log("graceful")) == (EndCause.STOPPED, "ready\nsaved\n")
-    assert list_processes("graceful") == []
+    assert list_processes(place, "graceful") == []
 
 
 def test_no_job_sees_the_token_of_a_job_and_none_is_left_after_its_end(place):
@@ -156,7 +157,7 @@ def test_a_deleted_job_leaves_no_file_and_no_process_on_the_host(place):
     place.driver.forget("leaves")
     place.driver.delete("leaves")
 
-    assert list_processes("leaves") == []
+    assert list_processes(place, "leaves") == []
     assert sorted(path.name for path in place.jobs.iterdir()) == [".live", ".news"]
 
 
