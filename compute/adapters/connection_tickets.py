@@ -8,7 +8,9 @@ from compute.engine.ports import TerminalRequest
 from compute.errors import InvalidTicket
 
 LIFE_S = 600
+PASS_LIFE_S = 12 * 3600
 _SALT = "compute.connection"
+_PAGE_SALT = "compute.port_page"
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,22 @@ def sign(claims: Claims) -> str:
 
 def read(ticket: str) -> Claims:
     """Return what a ticket is for. Raises InvalidTicket for one that was not issued here, or is too old."""
+    return _read(ticket, _SALT, LIFE_S)
+
+
+def sign_pass(claims: Claims) -> str:
+    """Return a pass: what a browser shows with each request to the pages that a port serves, for half a day."""
+    return signing.dumps(asdict(claims), salt=_PAGE_SALT, compress=True)
+
+
+def read_pass(text: str) -> Claims:
+    """Return what a pass is for. Raises InvalidTicket for one that was not issued here, or is too old."""
+    return _read(text, _PAGE_SALT, PASS_LIFE_S)
+
+
+def _read(text: str, salt: str, life_s: int) -> Claims:
     try:
-        facts = signing.loads(ticket, salt=_SALT, max_age=LIFE_S)
+        facts = signing.loads(text, salt=salt, max_age=life_s)
     except (signing.BadSignature, ValueError) as error:
         raise InvalidTicket("This ticket is unknown or has expired.") from error
     if (terminal := facts["terminal"]) is not None:

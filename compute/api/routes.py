@@ -146,6 +146,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     advice = proof.advice if proof is not None else ""
     row = job_rows.read_row(actor=request.actor, job=job)
     outlook = outlooks.find_outlook(actor=request.actor, job=job) if job.has_parts else row.outlook
+    hosts = connections.list_port_hosts(actor=request.actor, job=job)
     return _row_out(row) | {
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
@@ -156,6 +157,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "parts": [_part_out(part) for part in job_rows.read_parts(actor=request.actor, job=job)],
         "part_of": job.part_of.name if job.part_of is not None else "",
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
+        "port_urls": {port: host.path for port, host in hosts.items()},
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }

@@ -323,6 +323,9 @@ class JobDetailOut(JobOut):
     jupyter_token: str = Field(
         description="The token of its Jupyter, for those who may run commands in it; empty: it has none for the reader."
     )
+    port_urls: dict[int, str] = Field(
+        description="Where a browser opens its ports, below the platform's address: those that the reader may open."
+    )
     checkpoint: CheckpointOut | None = Field(description="What is known of its checkpoints; null: it keeps none.")
     events: list[JobEventOut]
 

@@ -223,6 +223,14 @@ def get_job(*, actor: Actor, name: str) -> Job:
     return job
 
 
+def get_by_id(*, actor: Actor, job_id: str) -> Job:
+    """Return a job by its id. Raises JobNotFound, also to those who are not members of its project."""
+    job = list_jobs(actor=actor, with_parts=True).filter(pk=job_id).first()
+    if job is None:
+        raise JobNotFound("There is no such job, or you are not a member of its project.")
+    return job
+
+
 def find_named(name: str, jobs: QuerySet[Job] | None = None) -> Job | None:
     """Return the job of that name among these, by default among all that are not deleted. For the platform itself.
 

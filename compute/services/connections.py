@@ -4,9 +4,12 @@ Whatever a ticket was issued for is checked again when it is redeemed, and from 
 is open.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlencode, urlsplit
+
+from django.conf import settings
 
 from accounts import audit
 from accounts.actor import Actor
@@ -16,6 +19,7 @@ from compute import permissions
 from compute.adapters import connection_tickets, drivers, jupyter_tokens
 from compute.adapters.connection_tickets import Claims
 from compute.engine.idleness import Use
+from compute.engine.port_hosts import PortHost
 from compute.engine.ports import ComputeDriver, Connection, OpensPorts, OpensTerminals, TerminalRequest
 from compute.engine.states import JobState
 from compute.errors import CommandRefused, InvalidTicket, JobNotRunning, PortRefused
@@ -63,6 +67,35 @@ def offer_terminal(*, actor: Actor, job: Job, request: TerminalRequest, replica:
     _require_terminals(_check(actor, job, replica), job)
     audit.record(actor, "compute.open_terminal", job, command=command, replica=replica)
     return Ticket(connection_tickets.sign(Claims(actor.user_id, job.pk, job.run_name, replica, terminal=request)))
+
+
+def list_port_hosts(*, actor: Actor, job: Job) -> Mapping[int, PortHost]:
+    """Return the host names by which a browser reaches the ports of a job, of those that the actor may open now."""
+    ports = job_selectors.get_spec(job).ports
+    if not ports or not settings.NEARLINE.port_pages_url:
+        return {}
+    try:
+        _require_ports(_check(actor, job, 0), job)
+    except PlatformError:
+        return {}
+    return {port: PortHost(job.pk, 0, port) for port in ports}
+
+
+def offer_page(*, actor: Actor, host: PortHost, path: str = "") -> str:
+    """Return the address that leads a browser to the pages of a port, at a path. It holds a ticket, so it is a secret.
+
+    Without a path it leads to where the job's Jupyter begins. Raises JobNotFound, also to those who are not members of
+    its project, PortRefused where ports have no host names, and what `offer_port` raises.
+    """
+    address = urlsplit(settings.NEARLINE.port_pages_url)
+    job = job_selectors.get_by_id(actor=actor, job_id=host.job_id)
+    if not address.scheme:
+        words = "Ports of jobs have no address for browsers here, as NEARLINE_JOBS_URL is not set."
+        raise PortRefused(f"{words} `nearline job port-forward {job.name} {host.port}` reaches them.")
+    ticket = offer_port(actor=actor, job=job, port=host.port, replica=host.rank)
+    token = find_jupyter_token(actor=actor, job=job) if (host.port,) == job_selectors.get_spec(job).ports[:1] else ""
+    query = urlencode({"ticket": ticket.text, "path": path or (f"/lab?token={token}" if token else "/")})
+    return f"{address.scheme}://{host.label}.{address.netloc}/.nearline/enter?{query}"
 
 
 def find_jupyter_token(*, actor: Actor, job: Job) -> str:

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_POST
 from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
+from compute.engine.port_hosts import PortHost
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job
@@ -17,6 +18,7 @@ from compute.selectors import jobs as selectors
 from compute.selectors.evictions import mark_deleted
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
 from compute.web.progress import progress_of
+from core.errors import NotFound
 from scheduler.selectors import evictions
 from scheduler.selectors.answers import find_proof
 from scheduler.selectors.evictions import EvictionView
@@ -89,6 +91,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "may_suspend": is_own,
         "may_delete": is_own and job.has_ended,
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
+        "port_hosts": connections.list_port_hosts(actor=request.actor, job=job),
         "charts": charts,
         "usage_is_reachable": usage_is_reachable,
         "has_gpu_charts": any(chart.title.startswith("GPU") for chart in charts),
@@ -114,6 +117,14 @@ def _usage(request: PageRequest, job: Job) -> tuple[list[Chart], bool]:
 def _evictions_of(request: PageRequest, job: Job) -> list[EvictionView]:
     rows = evictions.list_evictions(actor=request.actor, job=job.name)[:_EVICTIONS]
     return mark_deleted(evictions.view_evictions(actor=request.actor, rows=rows))
+
+
+def open_port(request: PageRequest, label: str) -> HttpResponse:
+    """Lead to the pages that a port of a job serves."""
+    host = PortHost.read(label)
+    if host is None:
+        raise NotFound("No port of a job has this address.")
+    return redirect(connections.offer_page(actor=request.actor, host=host, path=text(request, "path") or ""))
 
 
 @require_POST

@@ -19,6 +19,7 @@ urlpatterns = [
     path("jobs/<str:name>/suspend/", jobs.suspend, name="suspend_job"),
     path("jobs/<str:name>/resume/", jobs.resume, name="resume_job"),
     path("jobs/<str:name>/keep/", jobs.keep, name="keep_job"),
+    path("ports/<str:label>/", jobs.open_port, name="port"),
     path("analytics/", analytics.analytics_page, name="analytics"),
     path("analytics/consumption.csv", analytics.download_consumption, name="consumption_file"),
     path("compute/", resources.compute_page, name="compute"),

@@ -120,6 +120,14 @@ class Settings:
         "Address under which people and jobs reach the product; empty: http://127.0.0.1:PORT.",
         _address("https://nearline.example.org", "http", "https"),
     )
+    jobs_url: str = setting(
+        "NEARLINE_JOBS_URL",
+        "",
+        "Address below which each port of a job has a host name of its own, for browsers. A DNS entry for all of them "
+        "(*.jobs.example.net) leads here. Empty: http://localhost:PORT where people reach the product on their own "
+        "machine, and else none.",
+        _address("https://jobs.example.net", "http", "https"),
+    )
     database_url: str = setting(
         "DATABASE_URL",
         "",
@@ -247,6 +255,17 @@ class Settings:
     def url(self) -> str:
         """The address under which the product is reached, without a slash at its end."""
         return (self.public_url or f"http://127.0.0.1:{self.port}").rstrip("/")
+
+    @property
+    def port_pages_url(self) -> str:
+        """The address below which ports of jobs have their host names; empty: they have none.
+
+        Browsers find every name below `localhost` on their own machine (RFC 6761, 6.3).
+        """
+        url = urlsplit(self.url)
+        is_own_machine = url.scheme == "http" and url.hostname in {"127.0.0.1", "localhost", "::1"}
+        own = f"http://localhost:{url.port or 80}" if is_own_machine else ""
+        return (self.jobs_url or own).rstrip("/")
 
 
 def _as_path(text: str) -> Path:

@@ -1,6 +1,7 @@
 """Ports of running jobs, and terminals in them, reached from the user's machine through the platform."""
 
 import fcntl
+import http.client
 import os
 import re
 import select
@@ -18,7 +19,7 @@ from typing import Self
 
 import pytest
 
-from compute.web.connections_asgi import MOST_OF_PERSON
+from compute.web.open_connections import MOST_OF_PERSON
 from tests.journeys.product import BIN, Product
 from tests.ports import reserve_port
 
@@ -109,6 +110,33 @@ with socket.create_server(("127.0.0.1", {port})) as server:
             size = sum(map(len, iter(lambda: connection.recv(1 << 16), b"")))
             connection.sendall(str(size).encode())
 """
+
+
+def ask_as_browser(product: Product, host: str, target: str, cookie: str = "") -> tuple[int, str, str, bytes]:
+    """Return status, location, cookie and body of what a browser is answered at a host name below `localhost`."""
+    connection = http.client.HTTPConnection("127.0.0.1", product.port, timeout=60)
+    headers = {"Host": f"{host}.localhost:{product.port}", "Accept": "text/html", "Cookie": cookie}
+    connection.request("GET", target, headers=headers)
+    answer = connection.getresponse()
+    facts = answer.getheader("Location", ""), answer.getheader("Set-Cookie", "").partition(";")[0]
+    return (answer.status, *facts, answer.read())
+
+
+def test_a_browser_reaches_a_web_server_in_a_job_at_a_host_name_of_its_own(running, submit, tmp_path):
+    port = reserve_port()
+    job = submit(f"echo 42 > answer; exec python -u -m http.server {port}", "--port", str(port))
+    wait_for_line(running, tmp_path, job, "Serving HTTP")
+    [path] = running.cli_json("job", "show", job, cwd=tmp_path)["port_urls"].values()
+    label = path.split("/")[2]
+
+    outside = ask_as_browser(running, label, "/answer")
+    ticket = running.api("POST", f"/compute/jobs/{job}/ports", {"port": port})["ticket"]
+    entered = ask_as_browser(running, label, f"/.nearline/enter?ticket={ticket}&path=/answer")
+    inside = ask_as_browser(running, label, "/answer", entered[2])
+
+    assert outside[:2] == (303, f"{running.url}{path}?path=%2Fanswer")
+    assert entered[:2] == (303, "/answer")
+    assert (inside[0], inside[3]) == (200, b"42\n")
 
 
 def test_a_web_server_in_a_job_is_reached_until_the_job_ends(running, submit, tmp_path):

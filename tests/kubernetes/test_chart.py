@@ -63,6 +63,14 @@ def render(*options: str, namespace: str = "team", **settings: str) -> list[dict
 VARIANTS = [
     pytest.param(values(EXTERNAL), id="full"),
     pytest.param([*values(EXTERNAL), "--set", "ingress.enabled=true,ingress.host=n.example.org"], id="ingress"),
+    pytest.param(
+        [
+            *values(EXTERNAL),
+            "--set",
+            "ingress.enabled=true,ingress.host=n.example.org,ingress.jobsHost=jobs.example.net",
+        ],
+        id="names for ports",
+    ),
     pytest.param(["--set", "existingSecret=connections,cluster.attach=false"], id="own secret, no cluster"),
     pytest.param(["--set", "trial.enabled=true,networkPolicy.enabled=false"], id="trial"),
 ]

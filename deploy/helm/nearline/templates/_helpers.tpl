@@ -93,6 +93,9 @@ env:
   - name: NEARLINE_ALLOWED_HOSTS
     value: {{ include "nearline.hosts" $root | quote }}
   - {name: NEARLINE_TRUSTED_PROXIES, value: {{ join "," $root.Values.trustedProxies | quote }}}
+  {{- if and $root.Values.ingress.enabled $root.Values.ingress.jobsHost }}
+  - {name: NEARLINE_JOBS_URL, value: "{{ ternary "https" "http" (ne $root.Values.ingress.tlsSecret "") }}://{{ $root.Values.ingress.jobsHost }}"}
+  {{- end }}
   - {name: NEARLINE_IN_POD, value: "1"}
   - {name: SAMPLE, value: "0"}
 {{- if $root.Values.cluster.attach }}

@@ -292,6 +292,7 @@ def show(context: typer.Context, name: Name) -> None:
     if job.min_replicas:
         replicas = f"{job.min_replicas} to {replicas}"
     checkpoint = (job.raw.get("checkpoint") or {}).get("text", "")
+    pages = [f"{session.settings().url}{path}" for path in job.raw.get("port_urls", {}).values()]
     fields = (
         *(
             ("job", job.name),
@@ -311,7 +312,8 @@ def show(context: typer.Context, name: Name) -> None:
         ("idle limit", "" if job.idle_limit_s is None else formats.duration(job.idle_limit_s)),
         ("idle", "" if job.idle is None else job.idle.text),
         ("priority", f"{job.priority}{'' if job.is_preemptible else ', not preemptible'}"),
-        *(("ports", " ".join(map(str, job.ports))), ("jupyter token", job.raw.get("jupyter_token", ""))),
+        *(("ports", " ".join(map(str, job.ports))), ("in a browser", "\n".join(pages))),
+        ("jupyter token", job.raw.get("jupyter_token", "")),
     )
     session.out.record(job, fields)
     if job.replicas and not session.out.is_json:
