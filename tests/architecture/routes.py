@@ -329,6 +329,7 @@ POST   /jobs/{name}/delete/                                 login      404    40
 POST   /jobs/{name}/suspend/                                login      404    403    302   302  302
 POST   /jobs/{name}/resume/                                 login      404    403    409   409  409
 POST   /jobs/{name}/keep/                                   login      404    403    409   409  409
+GET    /ports/{label}/                                      login      404    403    409   409  409
 GET    /compute/                                            login      200    200    200   200  200
 
 GET    /jobs/new/                                           login      200    200    200   200  200
@@ -422,6 +423,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/scheduler/departments", {"name": "department"}),
     ("/compute/{name}/", {"name": "resource"}),
     ("/jobs", {"name": "job"}),
+    ("/ports", {"label": "port"}),
     ("/flows", {"name": "flow"}),
     ("/runs/{run_id}/retry", {"run_id": "failed"}),
     ("/runs/{run_id}/steps/{key}/keep", {"run_id": "ended"}),

@@ -13,6 +13,7 @@ from accounts.models import Membership, Project, User
 from accounts.permissions import Role
 from accounts.selectors import actor_of
 from accounts.services import deletions, projects, secrets, tokens
+from compute.engine.port_hosts import PortHost
 from compute.models import Job
 from core import clock, tasks
 from core.encryption import encrypt
@@ -185,6 +186,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
             actor=member, project=project, title="elsewhere", values=recording.Values()
         ).pk,
         "job": job.name,
+        "port": PortHost(job.pk, 0, 8888).label,
         "node_id": Node.objects.get(resource_name="spare").pk,
         "queue_id": Queue.objects.get(pool=DEFAULT_POOL_ID, project=project).pk,
         "department": Queue.objects.create(pool_id=DEFAULT_POOL_ID, name="research").name,
