@@ -10,6 +10,7 @@ from django.shortcuts import render
 from accounts.web.requests import PageRequest, text
 from core.pagination import Page
 from datasets.engine.browse import FolderItem
+from datasets.engine.text_encodings import UNMARKED
 from datasets.models import Commit, Dataset
 from datasets.selectors import commits, datasets, files, last_changes
 from datasets.selectors.last_changes import LastChange
@@ -129,8 +130,9 @@ def _selected(request: PageRequest, dataset: Dataset, commit: Commit, path: byte
             "link": link_path(path),
             "entry": content.entry,
             "content_id": content.entry.content_id.hex(),
-            "preview": preview_of(content),
+            "preview": preview_of(content, encoding=text(request, "encoding") or ""),
             "changed": last_changes.find_last_changes(request.actor, commit, [content.entry])[path],
             "reference": f"{dataset.project.name}/{dataset.name}@{commit.short}",
-        }
+        },
+        "encodings": list(UNMARKED),
     }

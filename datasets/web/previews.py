@@ -10,7 +10,7 @@ from core import bounds
 from datasets.engine import notebooks
 from datasets.engine.notebooks import Cell
 from datasets.engine.parquet_footer import TAIL_BYTES, NotParquet, footer_size, read_footer
-from datasets.engine.text_encodings import decode_text
+from datasets.engine.text_encodings import UNMARKED, decode_text
 from datasets.selectors import dicoms, pictures, volumes
 from datasets.selectors.files import FileContent
 from datasets.web.kinds import DICOMS, VOLUMES, ending_of, kind_of
@@ -31,7 +31,8 @@ _NO_PARQUET = "It is no Parquet file that can be read here: it is damaged, cut s
 class Preview:
     """`kind` is picture, drawn, sound, film, table, text, notebook, link, parquet or none; the rest belongs to some.
 
-    `facts` says more about the file in a few words, and of none `fault` why there is none.
+    `facts` says more about the file in a few words, and of none `fault` why there is none. `encoding` is that which a
+    text was read in where its bytes do not tell, and may be another one.
     """
 
     kind: str
@@ -41,10 +42,11 @@ class Preview:
     is_cut: bool = False
     facts: str = ""
     fault: str = ""
+    encoding: str = ""
 
 
-def preview_of(content: FileContent) -> Preview:
-    """Return what can be shown of a file, having read no more of it than that."""
+def preview_of(content: FileContent, *, encoding: str = "") -> Preview:
+    """Return what can be shown of a file, having read no more of it than that; `encoding` is for what tells none."""
     kind = kind_of(content.entry)
     if kind == "link":
         return Preview("link", lines=[show_path(content.entry.target)])
@@ -56,7 +58,7 @@ def preview_of(content: FileContent) -> Preview:
         return Preview(kind, facts=pictures.describe(content) if kind == "picture" else "")
     if ending_of(content.entry.path) == ".parquet":
         return _preview_parquet(content)
-    return _preview_text(content)
+    return _preview_text(content, encoding)
 
 
 def _preview_drawn(content: FileContent) -> Preview:
@@ -91,7 +93,7 @@ def _preview_parquet(content: FileContent) -> Preview:
     )
 
 
-def _preview_text(content: FileContent) -> Preview:
+def _preview_text(content: FileContent, unmarked: str) -> Preview:
     ending, size = ending_of(content.entry.path), content.size_bytes
     if ending == ".json" and size <= MAX_JSON_BYTES and (laid_out := _as_json(content)):
         return Preview("text", lines=laid_out[:_MAX_LINES], is_cut=len(laid_out) > _MAX_LINES, facts="formatted")
@@ -100,16 +102,17 @@ def _preview_text(content: FileContent) -> Preview:
         if notebook_cells is not None:
             cells, is_cut = notebook_cells
             return Preview("notebook", cells=cells, is_cut=is_cut, facts="notebook")
-    decoded = _decode(content)
+    decoded = _decode(content, unmarked)
     if decoded is None:
         return Preview("none")
-    text, encoding = decoded
+    text, name = decoded
+    facts, encoding = ("", name) if name in UNMARKED else (name, "")
     if ending in _TABLES and (rows := _as_rows(text, _TABLES[ending])):
         is_cut = size > MAX_TEXT_BYTES or len(rows) == _MAX_ROWS
-        return Preview("table", rows=rows, is_cut=is_cut, facts=encoding)
+        return Preview("table", rows=rows, is_cut=is_cut, facts=facts, encoding=encoding)
     lines = text.splitlines()
     is_cut = size > MAX_TEXT_BYTES or len(lines) > _MAX_LINES
-    return Preview("text", lines=lines[:_MAX_LINES], is_cut=is_cut, facts=encoding)
+    return Preview("text", lines=lines[:_MAX_LINES], is_cut=is_cut, facts=facts, encoding=encoding)
 
 
 def read_text(content: FileContent) -> str | None:
@@ -118,9 +121,9 @@ def read_text(content: FileContent) -> str | None:
     return None if decoded is None else decoded[0]
 
 
-def _decode(content: FileContent) -> tuple[str, str] | None:
+def _decode(content: FileContent, unmarked: str = "") -> tuple[str, str] | None:
     head = b"".join(content.read(0, MAX_TEXT_BYTES))
-    decoded = decode_text(head, is_whole=len(head) == content.size_bytes)
+    decoded = decode_text(head, is_whole=len(head) == content.size_bytes, unmarked=unmarked)
     # Half of a character cannot be sent to a browser, and no text has a NUL.
     return None if decoded is None or bounds.text_fault(decoded[0]) else decoded
 

@@ -119,6 +119,31 @@ def test_the_size_of_a_file_with_a_long_name_is_in_sight(open_page, admin_state,
     assert size["x"] + size["width"] <= 390
 
 
+def test_a_picture_that_cannot_be_drawn_says_so(open_page, admin_state, dataset, tmp_path):
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
+    page = open_page(admin_state).page
+    page.goto(f"/datasets/demo/{dataset}/")
+    bring(page, tmp_path / "broken.png")
+
+    page.goto(f"/datasets/demo/{dataset}/?file=broken.png&view=list")
+    expect(page.get_by_label("Preview")).to_contain_text("This picture cannot be shown. It may be damaged.")
+    page.goto(f"/datasets/demo/{dataset}/?view=grid")
+    expect(page.locator(".thumbs")).to_contain_text("This picture cannot be shown. It may be damaged.")
+
+
+def test_the_encoding_of_a_text_is_chosen_and_stays_in_the_address(open_page, admin_state, dataset, tmp_path):
+    (tmp_path / "labels.csv").write_bytes("файл;метка\n".encode("cp1251"))
+    page = open_page(admin_state).page
+    page.goto(f"/datasets/demo/{dataset}/")
+    bring(page, tmp_path / "labels.csv")
+    page.goto(f"/datasets/demo/{dataset}/?file=labels.csv")
+
+    page.get_by_label("Read as").select_option("Windows-1251")
+
+    expect(page).to_have_url(re.compile("file=labels.csv&encoding=Windows-1251"))
+    expect(page.get_by_label("Preview")).to_contain_text("файл")
+
+
 def test_a_commit_is_cached_and_cleared_by_the_keyboard_alone(open_page, admin_state, product, sample):
     page = open_page(admin_state).page
     page.goto("/datasets/demo/digits/commits/")

@@ -2,6 +2,7 @@
 
 import "htmx.org";
 import "./styles/app.scss";
+import { startBrokenPictures } from "./broken_pictures.ts";
 import { startCopyButtons } from "./copy.ts";
 import { startDialogs } from "./dialogs.ts";
 import { startKeys } from "./keys.ts";
@@ -20,6 +21,7 @@ startThemeSwitch();
 startMenus();
 startDialogs();
 startCopyButtons();
+startBrokenPictures();
 startKeys();
 startSearch();
 startNotes();

@@ -73,13 +73,35 @@ def test_json_with_half_of_a_character_is_shown_as_it_is_written(data):
         ("utf-16", "UTF-16"),
         ("utf-16-le", "UTF-16"),
         ("utf-16-be", "UTF-16"),
-        ("cp1252", "Windows-1252"),
     ],
 )
 def test_a_table_in_an_odd_encoding_is_shown_with_its_name(encoding, name):
     preview = preview_of(Content("a.csv", "straße;größe\nA;1\n".encode(encoding)))
 
     assert (preview.kind, preview.rows, preview.facts) == ("table", [["straße", "größe"], ["A", "1"]], name)
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "chosen", "encoding"),
+    [
+        ("straße;größe", "cp1252", "", "Windows-1252"),
+        ("データ、ラベル", "cp932", "", "Shift-JIS"),
+        ("文件,标签", "gb18030", "GB18030", "GB18030"),
+        ("файл,метка", "cp1251", "Windows-1251", "Windows-1251"),
+        ("straße;größe", "cp1252", "no such encoding", "Windows-1252"),
+        ("größe", "utf-8", "Shift-JIS", ""),
+    ],
+)
+def test_a_text_that_does_not_tell_its_encoding_is_read_in_the_chosen_one(text, codec, chosen, encoding):
+    preview = preview_of(Content("a.txt", text.encode(codec)), encoding=chosen)
+
+    assert (preview.lines, preview.encoding) == ([text], encoding)
+
+
+def test_what_the_chosen_encoding_does_not_know_is_marked():
+    preview = preview_of(Content("a.txt", b"a \xff b"), encoding="EUC-JP")
+
+    assert (preview.kind, preview.lines) == ("text", ["a \N{REPLACEMENT CHARACTER} b"])
 
 
 def test_a_long_text_is_cut_between_characters():
