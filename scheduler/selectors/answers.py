@@ -8,6 +8,7 @@ from scheduler.engine.proof import Cause, Resource
 from scheduler.engine.wording import write
 from scheduler.models import Workload
 
+_MIB = 1024**2
 _CAUSES = {
     Cause.NOT_ALLOWED: "not allowed for it",
     Cause.TOO_SMALL: "too small even when empty",
@@ -83,4 +84,7 @@ def _node(node: Mapping[str, Any]) -> NearNode:
 
 def _shortage(lack: Mapping[str, Any]) -> ShortageText:
     resource, profile, asked, there = Resource(lack["resource"]), lack["profile"], lack["asked"], lack["available"]
+    if resource is Resource.MEMORY:
+        # Equal shares of a node leave the few bytes that cannot be divided: they are of use to nobody.
+        asked, there = asked + -asked % _MIB, there - there % _MIB
     return ShortageText(*(write(resource, amount, profile) for amount in (asked, there, asked - there)))

@@ -179,6 +179,20 @@ def test_the_proof_in_words(project):
     assert proof.others == [(1, "too small even when empty"), (1, "not ready")]
 
 
+def test_bytes_that_shares_of_a_node_leave_are_not_told_as_memory(project):
+    report_nodes(report("n1", 3, memory_gib=100))
+    enqueue(project, "first", "second", "third", gpus=1, memory_bytes=100 * GIB // 3)
+    cycle.run_once()
+    enqueue(project, "fourth", gpus=1, memory_bytes=100 * GIB // 3)
+
+    cycle.run_once()
+
+    proof = find_proof(told("fourth"))
+    assert proof is not None
+    memory = ShortageText(asked="33.3 GiB of memory", there="0 B of memory", missing="33.3 GiB of memory")
+    assert memory in proof.nodes[0].shortages
+
+
 def test_nobody_who_has_room_has_a_proof(project):
     report_nodes(report("n1", 1))
     enqueue(project, "first", gpus=1)
