@@ -240,3 +240,20 @@ def test_a_flow_of_six_steps_in_a_row_is_seen_whole_at_1440_pixels(open_page, ad
     canvas, last = page.locator(".canvas").bounding_box(), page.locator(".graph a").last.bounding_box()
 
     assert last["x"] + last["width"] <= canvas["x"] + canvas["width"]
+
+
+def test_the_buttons_of_the_canvas_cover_no_step_on_a_phone(open_page, admin_state, product, sample):
+    name = f"tall-{uuid.uuid4().hex[:8]}"
+    steps = [f"  - {{name: s{number}, after: [first], command: ls}}\n" for number in range(6)]
+    text = f"flow: {name}\nsteps:\n  - {{name: first, command: ls}}\n" + "".join(steps)
+    product.api("POST", "/flows", {"project": "demo", "text": text})
+    page = open_page(admin_state, width=390).page
+
+    page.goto(f"/flows/demo/{name}/edit/")
+    expect(page.get_by_role("group", name=re.compile("^step s5"))).to_be_visible()
+    page.get_by_role("button", name="Show everything").click()
+
+    top = page.get_by_role("toolbar", name="Canvas").bounding_box()["y"]
+    for step in page.locator(".react-flow__node").all():
+        box = step.bounding_box()
+        assert box["y"] + box["height"] <= top

@@ -19,12 +19,11 @@ import { type GraphNode, nodeTypes } from "../../graph/node.tsx";
 import { NODE_HEIGHT, NODE_WIDTH, READABLE_ZOOM } from "../../graph/drawing.ts";
 import { useTheme } from "../../graph/theme.ts";
 import * as actions from "../model/actions.ts";
-import { CanvasTools } from "./tools.tsx";
 import { useChosen, useEditor } from "../model/editor.ts";
 import { edgesOf, nodesOf } from "./nodes.ts";
 import { dropped } from "./palette.tsx";
 import type { Place } from "../model/placing.ts";
-import { useShowBeginning } from "./tools.tsx";
+import { CanvasTools, FOOT, useShowBeginning } from "./tools.tsx";
 
 const KEYS = { deleteKeyCode: null, selectionKeyCode: "Shift", multiSelectionKeyCode: ["Meta", "Control"] };
 const GRID: [number, number] = [4, 4];
@@ -76,7 +75,7 @@ export function Canvas() {
       place.x * zoom + x > 0 &&
       place.y * zoom + y > 0 &&
       (place.x + NODE_WIDTH) * zoom + x < width &&
-      (place.y + NODE_HEIGHT) * zoom + y < height;
+      (place.y + NODE_HEIGHT) * zoom + y < height - FOOT;
     if (!isInside) void fitView({ ...READABLE, nodes: [{ id: fresh }] });
   }, [fresh, nodes, graph, fitView]);
 

@@ -8,6 +8,9 @@ import { useChosen, useEditor } from "../model/editor.ts";
 import { boundsOf, placesOf, tidyUp } from "../model/placing.ts";
 
 const MARGIN = 24;
+/** The height that the buttons take from the canvas, so that they cover no step of what is shown by itself. */
+export const FOOT = 60;
+const PADDING = { x: `${MARGIN}px`, top: `${MARGIN}px`, bottom: `${FOOT}px` } as const;
 
 export function CanvasTools({ isEditable }: { isEditable: boolean }) {
   const { store } = useEditor();
@@ -25,7 +28,7 @@ export function CanvasTools({ isEditable }: { isEditable: boolean }) {
     <div className="canvas-tools nopan" role="toolbar" aria-label="Canvas">
       <Tool icon="zoom-in" label="Zoom in" onClick={() => void zoomIn()} />
       <Tool icon="zoom-out" label="Zoom out" onClick={() => void zoomOut()} />
-      <Tool icon="maximize" label="Show everything" onClick={() => void fitView({ padding: 0.12, maxZoom: 1 })} />
+      <Tool icon="maximize" label="Show everything" onClick={() => void fitView({ padding: PADDING, maxZoom: 1 })} />
       <button type="button" className="btn" onClick={() => void tidy()} disabled={!isEditable}>
         <Icon name="layout-distribute-vertical" />
         Tidy up
@@ -80,6 +83,6 @@ export function useShowBeginning(): () => void {
 }
 
 function viewOf(bounds: Rect, width: number, height: number): Viewport {
-  const { x, y, zoom } = getViewportForBounds(bounds, width, height, LEAST_ZOOM, 1, `${MARGIN}px`);
+  const { x, y, zoom } = getViewportForBounds(bounds, width, height, LEAST_ZOOM, 1, PADDING);
   return { x: Math.max(x, MARGIN - bounds.x * zoom), y: Math.max(y, MARGIN - bounds.y * zoom), zoom };
 }
