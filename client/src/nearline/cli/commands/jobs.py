@@ -168,7 +168,8 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     )
     if job.ports and not job.is_simulated:
         reach = f"nearline job port-forward {job.name} {' '.join(map(str, job.ports))}"
-        session.out.note(f"Once it runs, reach its ports by: {reach}")
+        page = f"{session.settings().url}/jobs/{job.name}/"
+        session.out.note(f"Once it runs, reach its ports from its page, {page}, or by: {reach}")
     if job.is_simulated:
         session.out.note(f"{job.resource} is simulated: the job only takes its time.")
 
