@@ -158,12 +158,13 @@ def in_words_of_trial(outlook: Outlook, *, now: datetime) -> Outlook:
 _WHY = {
     "data": "this job waits for its data",
     "over_share": "this job is beyond the share of its project{own} and waits for {asked}{held}",
+    "quota": "this job is not preemptible, so it has to stay within its quota{quota}, and waits for {asked}{held}",
     "limit": "this job waits for {asked} within the limit of its project{held}",
     "affinity": "this job waits for {asked} on nodes where it may run{held}",
     "guard": "this job waits for {asked} that are reserved for a bigger job",
     "stopping": "this job waits for {asked} of jobs that are being stopped",
     "nodes": "this job waits for {asked} on nodes that are drained or do not answer",
-    "never": "no node can ever give this job {asked}",
+    "never": "the nodes can never give this job {asked}, even when they are empty",
     "next_cycle": "this job waits for the next cycle, as {asked} have just become free",
     "fragmented": "this job waits for {asked} on one node, and as many are free but not together{held}",
     "starved": "this job waits for {asked}{held}, though {project} is below its quota",
@@ -177,10 +178,17 @@ def _why(outlook: Outlook, now: datetime) -> str:
     words = {
         "asked": _amount(outlook.asked_milli, own.resource if own is not None else _GPU),
         "own": _own(own, outlook.asked_milli) if own is not None else "",
+        "quota": _quota(own, outlook.asked_milli) if own is not None else "",
         "project": own.project if own is not None else "its project",
         "held": _held_by(outlook, now),
     }
     return _WHY[outlook.wait_class].format(**words)
+
+
+def _quota(own: HeldShare, asked: int) -> str:
+    if own.quota is None or own.held + asked <= own.quota:
+        return ""  # that of its department is passed
+    return f" ({own.project} has {_amount(own.quota, own.resource)})"
 
 
 def _own(own: HeldShare, asked: int) -> str:

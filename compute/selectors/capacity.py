@@ -31,11 +31,14 @@ def find_with_capacity(templates: Collection[Template]) -> frozenset[str]:
     )
 
 
-def nodes_of(actor: Actor, resource_ids: set[str]) -> dict[str, list[tuple[str, Amounts]]]:
-    """Return the nodes that take work, by resource."""
+def nodes_of(
+    actor: Actor, resource_ids: set[str], *, are_open: bool = True
+) -> dict[str, list[tuple[str, Amounts]]]:
+    """Return the nodes that take work, by resource; without `are_open` all that are known."""
     rows = node_selectors.list_nodes(actor=actor).prefetch_related(None).prefetch_related("gpus")
     nodes: dict[str, list[tuple[str, Amounts]]] = {resource_id: [] for resource_id in resource_ids}
-    for node in rows.filter(resource_id__in=resource_ids, is_ready=True, is_drained=False):
+    taken = {"is_ready": True, "is_drained": False} if are_open else {}
+    for node in rows.filter(resource_id__in=resource_ids, **taken):
         devices = 1000 * len(node.gpus.all())
         nodes[node.resource_id].append((node.name, Amounts(node.cpu_millicores, node.memory_bytes, devices)))
     return nodes

@@ -49,13 +49,15 @@ class Ask:
 
 
 def find_template(*, actor: Actor, ask: Ask) -> Template:
-    """Return the template for a job, stored or not.
+    """Return the template for a job, stored or not. Where no node takes work now, the job waits for one that will.
 
     One whose nodes exist goes before those that are simulated, then one that could start the job now, then one of an
     earlier pool. Raises InvalidJobSpec, ResourceNotFound, PoolNotFound, and NoResourceFits, which says of each resource
     why it cannot run the job.
     """
     fitting, faults = _find_places(actor, ask)
+    if not fitting:
+        fitting, faults = _find_places(actor, ask, are_open=False)
     if not fitting:
         where = ask.resource or f"the pool{'s' if len(ask.pools) > 1 else ''} {', '.join(ask.pools)}"
         raise NoResourceFits(" ".join([f"No resource of {where} can run the job.", *faults[:_MOST_NAMED]]))
@@ -72,14 +74,17 @@ def list_places(*, actor: Actor, ask: Ask) -> list[Template]:
     return _find_places(actor, replace(ask, pools=[name for name in ask.pools if name in known]))[0]
 
 
-def _find_places(actor: Actor, ask: Ask) -> tuple[list[Template], list[str]]:
-    """Return the template of a job on each resource that can run it, and why the others cannot."""
+def _find_places(actor: Actor, ask: Ask, *, are_open: bool = True) -> tuple[list[Template], list[str]]:
+    """Return the template of a job on each resource that can run it, and why the others cannot.
+
+    Without `are_open` nodes count that take no work now: they are drained, or do not answer.
+    """
     if ask.gpu_milli > ONE_GPU and ask.gpu_milli % ONE_GPU:
         raise InvalidJobSpec("More than one GPU must be whole ones.")
     if ask.cpu_millicores == 0 or ask.memory_bytes == 0:
         raise InvalidJobSpec("A job needs some CPU and some memory.")
     resources = _list_resources(actor, ask)
-    nodes = capacity.nodes_of(actor, {resource.pk for resource in resources})
+    nodes = capacity.nodes_of(actor, {resource.pk for resource in resources}, are_open=are_open)
     places = [_fit(actor, ask, resource, [amounts for _, amounts in nodes[resource.pk]]) for resource in resources]
     return [each for each in places if isinstance(each, Template)], [each for each in places if isinstance(each, str)]
 

@@ -20,6 +20,7 @@ class WaitClass(StrEnum):
     BORROWED = "borrowed"
     STARVED = "starved"
     OVER_SHARE = "over_share"
+    QUOTA = "quota"
     FRAGMENTED = "fragmented"
     LIMIT = "limit"
     AFFINITY = "affinity"
@@ -32,7 +33,7 @@ class WaitClass(StrEnum):
 
 
 _OF_CODE = {
-    WaitCode.BEYOND_QUOTA: WaitClass.OVER_SHARE,
+    WaitCode.BEYOND_QUOTA: WaitClass.QUOTA,
     WaitCode.BEYOND_LIMIT: WaitClass.LIMIT,
     WaitCode.NOT_ALLOWED: WaitClass.AFFINITY,
     WaitCode.NOT_TOGETHER: WaitClass.AFFINITY,

@@ -268,6 +268,16 @@ def test_a_job_that_cannot_be_resumed_keeps_none_of_the_others_from_it(runai, se
     assert (done.exit_code, "busy is not suspended" in done.stderr) == (5, True)
 
 
+def test_a_job_that_has_ended_is_not_said_to_be_suspended(runai, server):
+    server.on("GET", "/compute/jobs/hyper1", job(state="failed"))
+    server.on("POST", "/compute/jobs/hyper1/suspend", job(state="failed"))
+
+    done = runai("suspend hyper1")
+
+    assert (done.exit_code, done.stdout) == (5, "")
+    assert done.stderr.startswith("✗ The job hyper1 was not suspended: it is failed.")
+
+
 def test_a_job_of_another_project_is_not_deleted(runai, server):
     server.on("GET", "/compute/jobs/hyper1", job())
 

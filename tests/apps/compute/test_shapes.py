@@ -15,7 +15,7 @@ from compute.services import jobs, submissions, trials
 from compute.services.submissions import Submission
 from compute.workers import probes
 from scheduler.errors import PoolNotFound
-from scheduler.models import Pool
+from scheduler.models import Node, Pool
 from scheduler.services import pool_members
 from tests.factories import compute as make
 
@@ -82,6 +82,18 @@ def test_of_several_resources_the_one_that_exists_and_has_them_free_goes_first(m
     for number in range(4):
         make.start([submit(member, project, name=f"holder-{number}", resource="lab")], gpus=[[number, 1000]])
     assert submit(member, project, name="small", gpu_milli=500).resource.name == "lab"
+
+
+@pytest.mark.parametrize("change", [{"is_ready": False}, {"is_drained": True}])
+def test_where_no_node_takes_work_it_waits_and_a_resource_that_does_goes_first(member, project, home, lab, change):
+    Node.objects.update(**change)
+    assert size_of(submit(member, project)) == ("lab.2-gpu", 2000, 10_000, 128 * GIB)
+    with pytest.raises(NoResourceFits):
+        submit(member, project, name="large", gpu_milli=9000)
+
+    attach(home, "spare")
+    move_all_to_default_pool()
+    assert submit(member, project, name="other").resource.name == "spare"
 
 
 def move_all_to_default_pool() -> None:

@@ -109,6 +109,16 @@ def test_what_still_moves_is_never_said_to_be_there_already():
     assert "400 B still move and will be there in a moment" in in_words(outlook, now=NOW).text
 
 
+@pytest.mark.parametrize(("held", "told"), [(4000, " (team-a has 4 GPUs)"), (1000, "")])
+def test_what_is_not_preemptible_is_said_to_wait_for_its_quota_and_not_for_its_fair_share(held, told):
+    own = replace(OWN, held=held, fair=8000)
+    outlook = Outlook("quota", NOW, None, None, 1, [], own, 2 * ONE_GPU, [], [], [], 0)
+
+    assert in_words(outlook, now=NOW).text.startswith(
+        f"This job is not preemptible, so it has to stay within its quota{told}, and waits for 2 GPUs; "
+    )
+
+
 def test_no_name_begins_a_sentence_so_that_it_stays_as_it_was_written():
     assert sentence("over_share", 2, holder(2)) == (
         "This job is beyond the share of its project (team-a holds 6 GPUs of its quota of 4) "

@@ -15,7 +15,7 @@ from nearline.cli.log_text import write_log
 from nearline.cli.runai.columns import age_of, duration_of, gpus_of, held_of, name_of, status_of, type_of
 from nearline.cli.runai.listings import AllProjects, ProjectName, show_node
 from nearline.cli.session import Session, session_of
-from nearline.errors import InvalidRequest, NotFound
+from nearline.errors import Conflict, InvalidRequest, NotFound
 from nearline.models import Job
 
 app = CommandGroup(help="Run:AI's commands about jobs.")
@@ -135,7 +135,9 @@ def suspend(
     """Stop jobs and give their GPUs back until they are resumed."""
 
     def act(session: Session, name: str) -> str:
-        session.client().jobs.suspend(name)
+        job = session.client().jobs.suspend(name)
+        if job.state not in {"suspending", "suspended"}:
+            raise Conflict(f"The job {name} was not suspended: it is {job.state}.")
         return f"Job {name} suspended successfully."
 
     _for_each(context, words, None if all_projects else project, act)
