@@ -31,9 +31,7 @@ def find_with_capacity(templates: Collection[Template]) -> frozenset[str]:
     )
 
 
-def nodes_of(
-    actor: Actor, resource_ids: set[str], *, are_open: bool = True
-) -> dict[str, list[tuple[str, Amounts]]]:
+def nodes_of(actor: Actor, resource_ids: set[str], *, are_open: bool = True) -> dict[str, list[tuple[str, Amounts]]]:
     """Return the nodes that take work, by resource; without `are_open` all that are known."""
     rows = node_selectors.list_nodes(actor=actor).prefetch_related(None).prefetch_related("gpus")
     nodes: dict[str, list[tuple[str, Amounts]]] = {resource_id: [] for resource_id in resource_ids}

@@ -16,7 +16,8 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, QuerySet, Value
+from django.db.models.functions import Greatest
 
 from accounts.errors import SecretNotFound
 from accounts.services import secrets
@@ -86,11 +87,11 @@ def void_leases() -> None:
 
     A job's lease has no token: whoever sees the job on its resource renews it. A start in which the platform died says
     nothing about the job, so it is not counted. One without a lease has been taken off already: the platform died again
-    before the repair.
+    before the repair. So has one of no starts: its resource has it, and brings it up since before that.
     """
     live = Job.objects.filter(is_live=True)
     leased = live.filter(state=JobState.STARTING, lease_expires_at__isnull=False)
-    leased.update(starts=F("starts") - 1, lease_expires_at=None)
+    leased.update(starts=Greatest(F("starts") - 1, Value(0)), lease_expires_at=None)
     live.filter(state=JobState.STOPPING).update(lease_expires_at=None)
 
 

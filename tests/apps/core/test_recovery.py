@@ -48,3 +48,15 @@ def test_a_platform_that_dies_again_before_it_repaired_anything_starts_once_more
         recovery.void_leases()
 
     assert Job.objects.get(state=JobState.STARTING).starts == 0
+
+
+def test_a_platform_that_dies_twice_while_a_job_comes_up_on_its_resource_starts_once_more(db, settings, everything):
+    settings.NEARLINE = replace(settings.NEARLINE, database_url="")
+    job = Job.objects.all()[:1]
+    Job.objects.filter(pk__in=job).update(state=JobState.STARTING, starts=1)
+
+    for _ in range(2):
+        Job.objects.filter(state=JobState.STARTING).update(lease_expires_at=clock.now())  # its resource tells of it
+        recovery.void_leases()
+
+    assert Job.objects.filter(state=JobState.STARTING).values_list("starts", "lease_expires_at").get() == (0, None)
