@@ -72,7 +72,8 @@ class _PortPages:
 
     def label_of(self, scope: Any) -> str | None:
         """Return the label of the host name that a request is for; None for one that is not below our address."""
-        host = (urlsplit(f"//{header(scope, b'host')}").hostname or "") if header(scope, b"host") else ""
+        name, _, port = header(scope, b"host").lower().rpartition(":")
+        host = name if port.isdecimal() else port
         return host.removesuffix(self._suffix) if host.endswith(self._suffix) else None
 
     async def serve(self, label: str, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:

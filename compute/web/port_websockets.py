@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 from asgiref.typing import ASGIReceiveCallable, ASGISendCallable, WebSocketScope
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.typing import Origin, Subprotocol
 
 from compute.errors import ConnectionBroken
@@ -16,6 +16,8 @@ from compute.web.port_site import PortSite, target_of
 
 _CHUNK = 1 << 16
 _HANDSHAKE_S = 30.0
+# A message is in memory whole. That of a cell with a large picture has some megabytes.
+_MOST_MESSAGE_BYTES = 32 << 20
 _DONE, _LEAST_OWN_CODE = 1000, 3000
 # The library sends these itself.
 _OF_HANDSHAKE = ("sec-websocket-", "host", "origin", "user-agent", "content-length")
@@ -78,17 +80,18 @@ async def _at_job(scope: WebSocketScope, site: PortSite, connection: OpenConnect
             user_agent_header=agent,
             compression=None,
             proxy=None,
-            max_size=None,
+            max_size=_MOST_MESSAGE_BYTES,
             ping_interval=None,
             open_timeout=_HANDSHAKE_S,
         ) as job:
             yield job
     # A redirect is a ValueError, as no other socket is at hand.
-    except (InvalidHandshake, TimeoutError, ValueError, EOFError) as error:
+    except (WebSocketException, TimeoutError, ValueError, EOFError) as error:
         raise ConnectionBroken(f"Port {site.port} of the job takes no WebSocket at this address.") from error
     finally:
         carrying.cancel()
         await asyncio.gather(carrying, return_exceptions=True)
+        ours.close()
 
 
 async def _carry(end: socket.socket, connection: OpenConnection) -> None:

@@ -63,6 +63,9 @@ async def serve_echo(scope, receive, send):
     await send({"type": "websocket.accept", "subprotocol": subprotocol})
     await send({"type": "websocket.send", "text": json.dumps([scope["path"], headers])})
     while (message := await receive())["type"] == "websocket.receive":
+        if message.get("text") == "much":
+            await send({"type": "websocket.send", "bytes": bytes(40 << 20)})
+            continue
         if message.get("text") == "end":
             await send({"type": "websocket.close", "code": 4001})
             return
@@ -153,7 +156,7 @@ def see(answer) -> dict:
 
 
 def test_other_host_names_are_the_platforms():
-    for name in ("platform.test", "jobs.test:8000", "8888-0-x.other.test", ""):
+    for name in ("platform.test", "jobs.test:8000", "8888-0-x.other.test", "", "[", "[::1]:8000", "a:b"):
         assert ask(name)[2] == b"the platform"
 
 
@@ -351,6 +354,19 @@ def test_messages_of_a_websocket_are_carried_both_ways(host, cookie):
     assert (closed["type"], closed["code"]) == ("websocket.close", 4001)
 
 
+def test_a_message_that_would_fill_the_memory_ends_a_websocket(host, cookie):
+    headers = [(b"cookie", cookie), (b"origin", f"http://{host.label}.jobs.test:8000".encode())]
+
+    async def talk():
+        async with websocket(host, headers=headers) as browser:
+            for _ in range(2):
+                await browser.receive_output(LIMIT_S)
+            await browser.send_input({"type": "websocket.receive", "text": "much"})
+            return await browser.receive_output(LIMIT_S)
+
+    assert async_to_sync(talk)()["type"] == "websocket.close"
+
+
 @pytest.mark.parametrize("origin", [b"http://evil.test", b"http://jobs.test:8000", None])
 def test_a_websocket_from_another_host_name_is_refused(host, cookie, origin):
     headers = [(b"cookie", cookie), *([(b"origin", origin)] if origin else [])]
@@ -362,11 +378,12 @@ def test_a_websocket_from_another_host_name_is_refused(host, cookie, origin):
     assert async_to_sync(talk)() == {"type": "websocket.close", "code": 1008, "reason": ""}
 
 
-def test_a_websocket_that_the_job_refuses_is_not_accepted(host, cookie):
+@pytest.mark.parametrize("path", ["/refused", "/a#b"])
+def test_a_websocket_that_the_job_refuses_or_nobody_can_ask_for_is_not_accepted(host, cookie, path):
     headers = [(b"cookie", cookie), (b"origin", f"http://{host.label}.jobs.test:8000".encode())]
 
     async def talk():
-        async with websocket(host, "/refused", headers=headers) as browser:
+        async with websocket(host, path, headers=headers) as browser:
             return await browser.receive_output(LIMIT_S)
 
     assert async_to_sync(talk)()["code"] == 1011
