@@ -7,6 +7,8 @@ import uuid
 import pytest
 from playwright.sync_api import expect
 
+from tests.ports import reserve_port
+
 pytestmark = pytest.mark.browser
 
 
@@ -53,6 +55,36 @@ def test_a_log_that_cannot_be_read_on_says_why_and_until_when_it_is_there(open_p
     expect(state).to_have_text("following, up to date")
     product.api("POST", f"/compute/jobs/{name}/cancel", {})
     watched.complaints.clear()  # the browser notes the status 503 in its console
+
+
+SERVES = """python - <<'E'
+import http.server
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>of a job</title><script>document.title += ' at ' + location.hostname</script>")
+
+http.server.HTTPServer(("127.0.0.1", {port}), Page).serve_forever()
+E"""
+
+
+def test_what_a_job_serves_is_opened_from_its_page_at_a_host_name_of_its_own(open_page, admin_state, product, sample):
+    name, port = f"serves-{uuid.uuid4().hex[:6]}", reserve_port()
+    job = {"project": "demo", "template": "this-machine.small", "name": name, "ports": [port]}
+    product.api("POST", "/compute/jobs", {**job, "command": SERVES.format(port=port)})
+    watched = open_page(admin_state)
+    watched.page.goto(f"/jobs/{name}/")
+
+    with watched.page.context.expect_page() as opened:
+        watched.page.get_by_role("link", name=f"Open port {port}").click(timeout=120_000)
+    served = opened.value
+
+    # Until its server has begun to listen the page looks again by itself.
+    expect(served).to_have_title(re.compile(rf"of a job at {port}-0-[0-9a-z]{{20}}\.localhost"), timeout=120_000)
+    product.api("POST", f"/compute/jobs/{name}/cancel", {})
 
 
 def test_a_quota_is_tried_then_set(open_page, admin_state, product):
