@@ -7,6 +7,7 @@ import httpcore
 import structlog
 from asgiref.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
+from compute.engine.ports import Connection
 from compute.errors import ConnectionBroken
 from compute.web.open_connections import OpenConnection
 from compute.web.port_site import Headers, PortSite, target_of
@@ -47,7 +48,7 @@ class Exchange:
             content=self._body() if has_body else b"",
         )
         try:
-            async with httpcore.AsyncHTTP11Connection(request.url.origin, _Stream(connection)) as http:
+            async with httpcore.AsyncHTTP11Connection(request.url.origin, JobStream(connection)) as http:
                 response = await http.handle_async_request(request)
                 try:
                     await self.begin(response.status, site.headers_for_browser(response.headers))
@@ -77,21 +78,26 @@ class Exchange:
         self._is_read.set()
 
 
-class _Stream(httpcore.AsyncNetworkStream):
-    """A connection into a job as the HTTP client reads and writes it. How long to wait is the browser's to decide."""
+class JobStream(httpcore.AsyncNetworkStream):
+    """A connection into a job as httpcore reads and writes it. How long to wait is the browser's to decide."""
 
-    def __init__(self, connection: OpenConnection) -> None:
+    def __init__(self, connection: Connection | OpenConnection) -> None:
+        """Take an open connection."""
         self._connection = connection
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002, ASYNC109 (the library's)
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002, ASYNC109 (httpcore's)
+        """Return what comes next."""
         return await self._connection.receive()
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109 (httpcore's)
+        """Send some bytes."""
         if buffer:
             await self._connection.send(buffer)
 
     async def aclose(self) -> None:
+        """End the connection."""
         await self._connection.close()
 
-    def get_extra_info(self, info: str) -> None:  # noqa: ARG002
-        return None
+    def get_extra_info(self, info: str) -> None:  # noqa: ARG002 (httpcore's)
+        """Tell nothing of the transport."""
+        return

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpcore
 import pytest
 
 from compute.engine.job_spec import JobSpec
@@ -31,6 +32,7 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.errors import ConnectionBroken, JobNotRunning, PortNotOpen, ResourceUnreachable, StartRefused
+from compute.web.port_requests import JobStream
 
 DEADLINE_S = 180
 SOURCES = {
@@ -144,6 +146,20 @@ class PortContract:
         place.wait_for_end("serves")
         with pytest.raises(JobNotRunning):
             asyncio.run(ask(place.driver, "serves", port))
+
+    def test_an_http_client_is_answered_over_a_connection(self, place):
+        port = place.start_server("serves")
+        place.wait_for("serves", ReportState.RUNNING)
+        wait_for_answer(place.driver, "serves", port)
+        request = httpcore.Request("GET", f"http://localhost:{port}/answer", headers={"Host": "localhost"})
+
+        async def fetch():
+            stream = JobStream(await place.driver.open_port("serves", 0, port))
+            async with httpcore.AsyncHTTP11Connection(request.url.origin, stream) as http:
+                answer = await http.handle_async_request(request)
+                return answer.status, await answer.aread()
+
+        assert asyncio.run(fetch()) == (200, b"42\n")
 
     def test_a_port_on_which_nothing_listens_is_told(self, place):
         place.start_endless("endless")
