@@ -195,7 +195,8 @@ class KubernetesDriver:
                     claim = manifests.build_checkpoint_claim(self._settings, launch.checkpoint.name)
                     self._gateway.create(self._claims_path, claim)
                 made = self._gateway.create(self._secrets_path, secret)
-                for manifest in self._build_pods(launch, made):
+                # Replicas wait for the first one, so none has begun its command before all of them are made.
+                for manifest in reversed(self._build_pods(launch, made)):
                     if (pod := self._gateway.create(self._pods_path, manifest)) is not None:
                         self._cache.put(pod)
             except Refusal as error:

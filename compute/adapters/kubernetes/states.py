@@ -366,9 +366,16 @@ def _annotations(pod: Json) -> Json:
 def _end_of(pod: Json) -> datetime:
     """Return when a pod ended whose command says nothing of its end: at its last change."""
     conditions = pod.get("status", {}).get("conditions") or []
-    moments = [condition.get("lastTransitionTime") for condition in conditions]
-    moments += [pod["metadata"].get("deletionTimestamp"), pod["metadata"].get("creationTimestamp")]
-    return max(filter(None, map(_time, moments)))
+    moments = [_time(condition.get("lastTransitionTime")) for condition in conditions]
+    moments += [_deleted_at(pod), _time(pod["metadata"].get("creationTimestamp"))]
+    return max(filter(None, moments))
+
+
+def _deleted_at(pod: Json) -> datetime | None:
+    """Return when somebody deleted a pod: its timestamp says when its grace ends."""
+    ends_at = _time(pod["metadata"].get("deletionTimestamp"))
+    grace = timedelta(seconds=pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+    return None if ends_at is None else ends_at - grace
 
 
 def _sentence(entry: Json) -> str:

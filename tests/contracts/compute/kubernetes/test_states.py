@@ -344,6 +344,14 @@ def test_a_pod_that_cannot_go_on_is_given_up(pod, verdict):
     assert states.judge(pod, NOW) == verdict
 
 
+def test_a_deleted_pod_whose_command_says_nothing_ended_when_it_was_deleted_and_not_when_its_grace_is_over():
+    meta = {"deletionTimestamp": "2026-11-21T12:01:30Z", "deletionGracePeriodSeconds": 30}
+
+    report = states.report_of(make_pod("Failed", conditions=[condition("PodScheduled")], meta=meta))
+
+    assert report.finished_at == datetime.fromisoformat(FINISHED)
+
+
 def replica(rank, pod, count=3):
     pod["metadata"]["name"] = f"nl-train-{rank}"
     pod["metadata"]["annotations"] |= {"nearline.dev/replica": str(rank), "nearline.dev/replicas": str(count)}
