@@ -257,3 +257,29 @@ def test_the_buttons_of_the_canvas_cover_no_step_on_a_phone(open_page, admin_sta
     for step in page.locator(".react-flow__node").all():
         box = step.bounding_box()
         assert box["y"] + box["height"] <= top
+
+
+def test_parameters_and_templates_are_added_by_keys_without_losing_the_keyboard(open_page, admin_state, flow):
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    page.get_by_role("group", name=re.compile("^step look")).click()
+
+    page.get_by_label("Add a parameter").focus()
+    page.keyboard.type("rate")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Value of rate")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_label("Kind of rate")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(page.get_by_label("Values of rate")).to_be_focused()
+    page.keyboard.type("1, 2")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("2 runs")).to_be_visible()
+    add = page.get_by_label("Add a template")
+    add.focus()
+    page.keyboard.type("this-machine.medium")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Template 2")).to_have_value("this-machine.medium")
+    expect(add).to_be_focused()
+    expect(add).to_have_value("")

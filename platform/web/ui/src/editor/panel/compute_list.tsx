@@ -96,7 +96,6 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
         ))}
       </ol>
       <TextField
-        key={choices.length}
         label="Add a template"
         isLabelHidden
         isCode

@@ -8,7 +8,7 @@ const PAUSE_MS = 250;
 type TextProps = {
   label: string;
   value: string;
-  onChange: (text: string) => void;
+  onChange: (text: string, isEntered: boolean) => void;
   help?: string;
   placeholder?: string;
   suggestions?: readonly { name: string; detail?: string }[];
@@ -40,21 +40,22 @@ export function TextField({
   latest.current = onChange;
   const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null);
 
-  const commit = () => {
+  const commit = (isEntered = false) => {
     clearTimeout(timer.current);
     if (typed.current === null) return;
     const now = typed.current;
     typed.current = null;
-    latest.current(now);
+    latest.current(now, isEntered);
   };
   useEffect(() => {
     if (typed.current === null) setText(value);
   }, [value]);
   // A field that goes away (another step is selected, the page is left) takes nothing with it.
   useEffect(() => {
-    addEventListener("pagehide", commit);
+    const flush = () => commit();
+    addEventListener("pagehide", flush);
     return () => {
-      removeEventListener("pagehide", commit);
+      removeEventListener("pagehide", flush);
       commit();
     };
   }, []);
@@ -66,7 +67,7 @@ export function TextField({
     setText(now);
     typed.current = now;
     clearTimeout(timer.current);
-    if (!isLate) timer.current = window.setTimeout(commit, PAUSE_MS);
+    if (!isLate) timer.current = window.setTimeout(() => commit(), PAUSE_MS);
   };
   const leave = () => {
     commit();
@@ -77,7 +78,9 @@ export function TextField({
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Enter" && !rows) {
       event.preventDefault();
-      commit();
+      commit(true);
+      // One that adds something is empty again, and keeps the keyboard.
+      if (isLate) setText(latestValue.current);
     }
   };
   const common = {
@@ -89,7 +92,7 @@ export function TextField({
     className: `form-control${isCode ? " mono" : ""}`,
     "aria-describedby": help ? `${id}-help` : undefined,
     "aria-label": isLabelHidden ? label : undefined,
-    onBlur: isLate ? leave : commit,
+    onBlur: isLate ? leave : () => commit(),
     onKeyDown,
   };
   return (
@@ -133,19 +136,26 @@ export function SelectField({
   options,
   onChange,
   isLabelHidden,
+  focusKey,
 }: {
   label: string;
   value: string;
   options: readonly (readonly [value: string, word: string])[];
   onChange: (value: string) => void;
   isLabelHidden?: boolean;
+  focusKey?: string; // a new value puts the keyboard here
 }) {
   const id = useId();
+  const field = useRef<HTMLSelectElement>(null);
+  useEffect(() => {
+    if (focusKey) field.current?.focus();
+  }, [focusKey]);
   return (
     <div className="field">
       {!isLabelHidden && <label htmlFor={id}>{label}</label>}
       <select
         id={id}
+        ref={field}
         className="form-select"
         value={value}
         aria-label={isLabelHidden ? label : undefined}
@@ -244,7 +254,6 @@ export function TextList({
         </div>
       ))}
       <TextField
-        key={values.length}
         label={`Add to ${label.toLowerCase()}`}
         isLabelHidden
         isCode

@@ -52,7 +52,6 @@ export function FlowPanel() {
           />
         ))}
         <TextField
-          key={names.length}
           label="Add a parameter of the flow"
           isLabelHidden
           isCode

@@ -87,7 +87,6 @@ export function Inputs({ step, set }: { step: Step; set: Set }) {
           </div>
         ))}
         <TextField
-          key={step.data.length}
           label="Read a dataset"
           isLabelHidden
           isCode

@@ -1,5 +1,6 @@
 // Names with texts: the environment of a step.
 
+import { useState } from "react";
 import { useEditor } from "../model/editor.ts";
 import { SmallButton, TextField } from "./fields.tsx";
 import type { Step } from "../model/flow.ts";
@@ -23,6 +24,7 @@ export function Pairs({
 }) {
   const { store } = useEditor();
   const entries = Object.entries(values);
+  const [fresh, setFresh] = useState(""); // the one whose value is typed next
   return (
     <fieldset className="group">
       <legend>{label}</legend>
@@ -45,20 +47,24 @@ export function Pairs({
             isLabelHidden
             isCode
             value={value}
+            focusKey={key === fresh ? key : ""}
             onChange={(text) => set([...path, key], text)}
           />
           <SmallButton icon="x" label={`Remove ${key}`} onClick={() => set([...path, key], undefined)} />
         </div>
       ))}
       <TextField
-        key={entries.length}
         label={`Add a ${keys.toLowerCase()}`}
         isLabelHidden
         isCode
         isLate
         value=""
         placeholder={`add a ${keys.toLowerCase()}`}
-        onChange={(text) => text.trim() && set([...path, text.trim()], "")}
+        onChange={(text, isEntered) => {
+          if (!text.trim()) return;
+          set([...path, text.trim()], "");
+          setFresh(isEntered ? text.trim() : "");
+        }}
       />
     </fieldset>
   );

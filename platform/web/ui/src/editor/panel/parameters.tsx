@@ -1,5 +1,6 @@
 // The parameters of a step: one value, a list of values, or a range; lists and ranges multiply the step.
 
+import { useState } from "react";
 import { formatCount } from "../../format.ts";
 import { useEditor } from "../model/editor.ts";
 import { SelectField, SmallButton, TextField } from "./fields.tsx";
@@ -19,13 +20,18 @@ export function ParameterRows({ step, set }: { step: Step; set: Set }) {
   const { store } = useEditor();
   const rows: [string, Value | Axis][] = [...Object.entries(step.parameters), ...Object.entries(step.grid)];
   const tries = triesOf(step);
+  const [fresh, setFresh] = useState(""); // the one whose value is typed next
+  const [turned, setTurned] = useState(""); // the one that moved as its kind was changed, and that kind
   const isAxis = (name: string) => name in step.grid;
-  const change = (name: string, kind: string, content: Value | Axis) =>
+  const change = (name: string, kind: string, content: Value | Axis) => {
     store.edit((document) => {
       patches.setStep(document, step.name, [isAxis(name) ? "grid" : "parameters", name], undefined);
       const [key, value] = converted(kind, content);
       patches.setStep(document, step.name, [key, name], value);
     });
+    setFresh("");
+    setTurned(`${name} ${kind}`);
+  };
   return (
     <fieldset className="group">
       <legend>
@@ -55,6 +61,7 @@ export function ParameterRows({ step, set }: { step: Step; set: Set }) {
                   isLabelHidden
                   isCode
                   isLate
+                  focusKey={name === fresh ? name : ""}
                   value={Array.isArray(content) ? textsOf(content) : textOf(content as Value)}
                   placeholder={kind === "list" ? "0.1, 0.01" : ""}
                   onChange={(text) =>
@@ -69,6 +76,7 @@ export function ParameterRows({ step, set }: { step: Step; set: Set }) {
                 isLabelHidden
                 value={kind}
                 options={KINDS}
+                focusKey={turned === `${name} ${kind}` ? turned : ""}
                 onChange={(next) => change(name, next, content)}
               />
               <SmallButton icon="x" label={`Remove ${name}`} onClick={() => set([key, name], undefined)} />
@@ -78,14 +86,17 @@ export function ParameterRows({ step, set }: { step: Step; set: Set }) {
         );
       })}
       <TextField
-        key={rows.length}
         label="Add a parameter"
         isLabelHidden
         isCode
         isLate
         value=""
         placeholder="add a parameter"
-        onChange={(text) => text.trim() && set(["parameters", text.trim()], "")}
+        onChange={(text, isEntered) => {
+          if (!text.trim()) return;
+          set(["parameters", text.trim()], "");
+          setFresh(isEntered ? text.trim() : "");
+        }}
       />
     </fieldset>
   );
