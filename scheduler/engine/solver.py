@@ -91,7 +91,8 @@ def _try(  # noqa: PLR0917 (the parts of one question)
     """
     pods = [pod for pods in claims.values() for pod in pods]
     seen: list[Unit] = []
-    for units in islice(_scenarios(session, pods, candidates, recorded, seen), most):
+    untried: list[list[Unit]] = []
+    for units in islice(_scenarios(session, pods, candidates, recorded, seen, untried), most):
         if session.cause.code is StopCode.MOVED:
             if session.trials_of_moves <= 0:
                 return None
@@ -103,7 +104,7 @@ def _try(  # noqa: PLR0917 (the parts of one question)
             if is_served and is_allowed(_still(units, lambda pod: pod.state not in HOLDING)):
                 changed = _still(units, lambda pod: pod.state not in ACTIVE)
                 if session.cause.claim is not None:
-                    session.cause.claim.passed_over = _passed_over(session, pods, units, seen, candidates)
+                    session.cause.claim.passed_over = _passed_over(session, pods, units, seen, untried, candidates)
                 if len(claims) > 1:
                     _name_claimants(session, claims, changed)
                 return changed
@@ -120,13 +121,18 @@ def _orders(session: Session) -> tuple[bool, ...]:
     return (False, True) if session.cause.code is StopCode.MOVED and session.policy.honors_reservations else (False,)
 
 
-def _scenarios(
-    session: Session, pods: Sequence[Pod], candidates: VictimQueue, recorded: list[Unit], seen: list[Unit]
+def _scenarios(  # noqa: PLR0917 (two of them are filled)
+    session: Session,
+    pods: Sequence[Pod],
+    candidates: VictimQueue,
+    recorded: list[Unit],
+    seen: list[Unit],
+    untried: list[list[Unit]],
 ) -> Iterator[list[Unit]]:
     """Yield sets of victims worth a simulation: none if what others leave is enough, those of one node, larger ones.
 
     To move work, of those of one node come first which add up to the fewest stops. The units that were looked at are
-    added to `seen`.
+    added to `seen`; `untried` holds the sets that come next and might serve as well.
     """
     is_for_moves = session.cause.code is StopCode.MOVED and session.policy.honors_reservations
     compared = _COMPARED if is_for_moves else 1
@@ -157,11 +163,17 @@ def _scenarios(
             if capacity.is_enough_on(node):
                 of_one_node.append([*recorded, *on_node[node]])
                 if len(of_one_node) == compared:
-                    yield from sorted(of_one_node, key=_count_stops)
+                    yield from _fewest_stops_first(of_one_node, untried)
                     of_one_node.clear()
-    yield from sorted(of_one_node, key=_count_stops)
+    yield from _fewest_stops_first(of_one_node, untried)
     for count in _doubling(enough) if session.policy.honors_reservations else enough:
         yield [*recorded, *pool[:count]]
+
+
+def _fewest_stops_first(sets: Iterable[list[Unit]], untried: list[list[Unit]]) -> Iterator[list[Unit]]:
+    untried.extend(sorted(sets, key=_count_stops))
+    while untried:
+        yield untried.pop(0)
 
 
 def _count_stops(units: Sequence[Unit]) -> int:
@@ -179,21 +191,32 @@ def _doubling(counts: Sequence[int]) -> list[int]:
     return [counts[place] for place in sorted(places)]
 
 
-def _passed_over(
-    session: Session, pods: Sequence[Pod], taken: Sequence[Unit], seen: Sequence[Unit], candidates: VictimQueue
+def _passed_over(  # noqa: PLR0917 (the parts of one question)
+    session: Session,
+    pods: Sequence[Pod],
+    taken: Sequence[Unit],
+    seen: Sequence[Unit],
+    untried: Sequence[Sequence[Unit]],
+    candidates: VictimQueue,
 ) -> tuple[PassedOver, ...]:
     """Return some units that were not evicted, the first victims first: looked at in vain, then the next in order."""
     evicted = {pod for unit in taken for pod in unit}
     in_vain = [unit for unit in seen if evicted.isdisjoint(unit)][:MOST_IN_VAIN]
     may_help = _filter_of(session, pods)
     candidates.look_at_most(MOST_LOOKS)
-    alternatives = [PassedOver(unit[0].job, session.charge_all(unit)[0], WhyNot.NOT_ENOUGH) for unit in in_vain]
     last = {pod.job.queue: pod.job for unit in taken for pod in unit}
+
+    def spare(unit: Sequence[Pod], *, is_in_vain: bool) -> PassedOver:
+        job = unit[0].job
+        victim = last.get(job.queue)
+        later = WhyNot.OTHER_QUEUE if victim is None else _why_after(session, job, victim)
+        return PassedOver(job, session.charge_all(unit)[0], WhyNot.NOT_ENOUGH if is_in_vain else later)
+
+    might_serve = {units[-1][0] for units in untried}
+    alternatives = [spare(unit, is_in_vain=unit[0] not in might_serve) for unit in in_vain]
     while len(alternatives) < MOST_PASSED_OVER and (unit := candidates.pop()) is not None:
         if evicted.isdisjoint(unit) and may_help(unit):
-            victim = last.get(unit[0].job.queue)
-            why = WhyNot.OTHER_QUEUE if victim is None else _why_after(session, unit[0].job, victim)
-            alternatives.append(PassedOver(unit[0].job, session.charge_all(unit)[0], why))
+            alternatives.append(spare(unit, is_in_vain=False))
     return tuple(alternatives)
 
 

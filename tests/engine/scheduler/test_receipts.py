@@ -67,6 +67,16 @@ def test_who_is_moved_is_told_where_and_its_queue_holds_as_much_as_before():
     assert receipt.victim == Held("a", quota=4000, fair=4000, before=2000, after=4000)
 
 
+def test_who_could_have_moved_as_well_is_not_said_to_have_been_too_little():
+    small = [saved(held("x", "a", "n1", {0: 1}), 100), saved(held("y", "a", "n2", {0: 1}), 200)]
+
+    found = receipts(node("n1", 2), node("n2", 2), queue("a", 4), *small, wait("large", "a", 2))
+
+    assert {job_id: receipt.alternatives for job_id, receipt in found.items()} == {
+        "y": (Alternative("x", 1000, 100, "loses_more"),)
+    }
+
+
 def test_those_who_would_have_gone_next_are_named_with_the_rule_that_spared_them():
     jobs = [
         saved(held("newest", "b", "n1", {0: 1}), 300),
