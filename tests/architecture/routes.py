@@ -266,7 +266,7 @@ POST   /datasets/deleted/{dataset_id}/restore/              login      404    40
 POST   /datasets/deleted/{dataset_id}/for-good/             login      404    403    403   302  302
 GET    /datasets/{project}/{name}/                          login      404    200    200   200  200
 GET    /datasets/{project}/{name}/content/                  login      404    200    200   200  200
-GET    /datasets/{project}/{name}/thumbnail/                login      404    200    200   200  200
+GET    /datasets/{project}/{name}/thumbnail/                login      404    204    204   204  204
 GET    /datasets/{project}/{name}/edit/                     login      404    200    200   200  200
 GET    /datasets/{project}/{name}/merge/                    login      404    200    200   200  200
 POST   /datasets/{project}/{name}/merge/now/                login      404    403    409   409  409
