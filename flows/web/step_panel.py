@@ -21,7 +21,7 @@ from flows.web.run_graph import count_states, group_steps, name_of, slices_of
 from scheduler.selectors.answers import find_proof
 from web.series import Chart, Series
 
-SHOWS_STEP = "X-Shows-Step"
+SHOWS_STEP, SHOWS_TAB = "X-Shows-Step", "X-Shows-Tab"
 TABS = ("why", "log", "inputs", "outputs", "metrics", "events", "spec")
 _WORTH_A_LOOK = ("failed", "running", "queued", "preparing", "backoff", "succeeded")
 _WITH_LOG = frozenset({"running", "failed", "succeeded"})
@@ -73,7 +73,9 @@ def panel_of(request: PageRequest, run: Run, spec: FlowSpec, steps: Sequence[Ste
     if step is None:
         return Panel()
     attempt = _attempt_of(request, step)
-    default = "log" if attempt is not None and step.state in _WITH_LOG else "why"
+    # A log that somebody reads stays when the step is stopped or tried again.
+    has_log = step.state in _WITH_LOG or (_is_shown(request, step) and request.headers.get(SHOWS_TAB) == "log")
+    default = "log" if attempt is not None and has_log else "why"
     tab = text(request, "tab") or default
     if tab not in TABS:
         raise InvalidInput(f"There is no tab '{tab}'. There are: {', '.join(TABS)}.")
@@ -91,15 +93,18 @@ def number_in(request: PageRequest, name: str) -> int | None:
     return None if value is None else int(value)
 
 
+def _is_shown(request: PageRequest, step: StepView) -> bool:
+    return request.headers.get(SHOWS_STEP) == f"{step.key}:{step.index or 0}"
+
+
 def _chosen(request: PageRequest, steps: Sequence[StepView]) -> StepView | None:
     """Return the step that the address names; without, the one that was shown before, or that needs attention first."""
     key, index = text(request, "step"), number_in(request, "index")
     if key is not None:
         named = [step for step in steps if step.key == key and (step.index is None or index in {None, step.index})]
         return named[0] if named else None
-    shown = request.headers.get(SHOWS_STEP)
     for step in steps:
-        if shown == f"{step.key}:{step.index or 0}":
+        if _is_shown(request, step):
             return step
     for state in _WORTH_A_LOOK:
         matching = [step for step in steps if step.state == state]

@@ -79,6 +79,23 @@ def test_a_run_is_watched_to_its_end_without_a_reload(open_page, admin_state, pr
     assert page.evaluate("window.isTheSamePage") is True
 
 
+def test_a_log_that_is_read_stays_when_the_run_is_cancelled(open_page, admin_state, product, sample):
+    text = WAITING.format(gate="echo begun; sleep 600").replace("flow: waiting", "flow: cancelled")
+    run = start(product, text, "cancelled")
+    page = open_page(admin_state).page
+    product.wait_for(
+        lambda: product.api("GET", f"/runs/{run['id']}"), lambda run: run["steps"][0]["state"] == "running"
+    )
+    page.goto(f"/runs/{run['id']}/")
+    expect(page.locator("log-view")).to_contain_text("begun")
+
+    product.api("POST", f"/runs/{run['id']}/cancel", {})
+
+    expect(page.locator("#run-step-head .pill")).to_contain_text("Cancelled")
+    expect(page.locator("#tab-log")).to_have_attribute("aria-current", "page")
+    expect(page.locator("log-view")).to_contain_text("begun")
+
+
 def test_a_step_is_chosen_and_read_by_keyboard(open_page, admin_state, done_run):
     page = open_page(admin_state).page
     page.goto(f"/runs/{done_run['id']}/")

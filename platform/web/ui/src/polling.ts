@@ -1,6 +1,7 @@
 // A region that asks for itself again waits while somebody works in it: what is read, chosen or typed never moves.
 
-const AT_WORK = "input:checked, details[open], dialog[open], :focus-visible";
+// The options of a log are set from the beginning.
+const AT_WORK = "input:checked:not(log-view *), details[open], dialog[open], :focus-visible";
 
 export function startPolling(): void {
   document.addEventListener("htmx:beforeRequest", (event) => {

@@ -93,6 +93,7 @@ function tellParts(event: Event): void {
   detail.path = location.pathname + location.search;
   detail.headers["X-Has-Parts"] = parts.map(({ dataset }) => `${dataset["part"]}.${dataset["version"]}`).join(",");
   detail.headers["X-Shows-Step"] = shownStep();
+  detail.headers["X-Shows-Tab"] = document.getElementById("run-step-head")?.dataset["tab"] ?? "";
 }
 
 /** A part in which somebody works stays as it is; it is sent again with the next change. */
