@@ -161,9 +161,12 @@ class _PortPages:
 
     def _in_words(self, label: str, error: PlatformError) -> _Answer:
         """Return the page that says why that of a job is not shown. It tries again where a server may be starting."""
-        context = {"error": error, "again": f"{self._platform_url}/ports/{label}/"}
-        if isinstance(error, PortNotOpen):
-            context["wait_s"] = _WAIT_S
+        context = {
+            "error": error,
+            "platform_url": self._platform_url,
+            "path": f"/ports/{label}/",
+            "wait_s": _WAIT_S if isinstance(error, PortNotOpen) else 0,
+        }
         html = render_to_string("compute/port_page_fault.html", context)
         return _Answer(HTTPStatus(problems.STATUS[error.kind]), html, [(b"content-type", b"text/html; charset=utf-8")])
 
