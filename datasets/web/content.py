@@ -49,13 +49,13 @@ def read_content(request: PageRequest, project: str, name: str) -> HttpResponseB
 
 
 def read_thumbnail(request: PageRequest, project: str, name: str) -> HttpResponse:
-    """Send a small picture of a file, made by us; an empty answer when it is no picture: pages then say so."""
+    """Send a small picture of a file, made by us; 204 when it is no picture: pages then say that none can be shown."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
     ref = text(request, "ref") or dataset.default_branch
     commit = commits.get_commit(request.actor, dataset, ref)
     edge = _LARGE_EDGE if "large" in request.GET else _SMALL_EDGE
     small = pictures.get_thumbnail(request.actor, commit, path=read_path(request, "path"), edge=edge)
-    response = HttpResponse(small or b"", content_type="image/webp")
+    response = HttpResponse(small or b"", status=200 if small else 204, content_type="image/webp")
     response["Content-Security-Policy"] = "default-src 'none'; sandbox"
     response["X-Content-Type-Options"] = "nosniff"
     response["Cache-Control"] = "private, max-age=31536000, immutable" if ref == commit.id else "private, no-cache"
