@@ -4,11 +4,13 @@ Each carries the server's stable `code`, a `hint` about what to do next, `detail
 with which the command line ends.
 """
 
+import errno
 from collections.abc import Mapping
 from typing import ClassVar
 
 # The exit code of a program that was interrupted from the keyboard.
 INTERRUPTED = 130
+FULL_DISK_HINT = "Free space on the disk, or use another one. Then run the command again."
 
 
 class NearlineError(Exception):
@@ -106,6 +108,11 @@ class ServerFailure(NearlineError):
     """The server broke, or what answers at the address is no Nearline."""
 
     code = "client.server_failure"
+
+
+def hint_for(error: OSError) -> str:
+    """Return what to do about what the system refused; empty where nobody but the user can know."""
+    return FULL_DISK_HINT if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
 
 
 def _rebuild(

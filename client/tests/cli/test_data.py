@@ -337,6 +337,24 @@ def test_a_clone_is_refused_where_there_is_no_room(cli, linked, tmp_path, monkey
     assert not (tmp_path / "big").exists()
 
 
+def test_a_clone_that_was_broken_off_needs_space_for_the_rest_only(cli, linked, tmp_path, monkeypatch):
+    (linked / "large.bin").write_bytes(bytes(200))
+    cli("data", "sync")
+    clone = tmp_path / "clone"
+    cli("data", "clone", "team/digits", str(clone))
+    (clone / ".nearline" / "state.json").unlink()
+    (clone / "2.txt").unlink()
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 100, "total": 100})())
+
+    rest = cli("data", "clone", "team/digits", str(clone))
+    whole = cli("data", "clone", "team/digits", str(tmp_path / "another"))
+
+    assert (rest.exit_code, whole.exit_code) == (0, 1)
+    assert (clone / "2.txt").read_text() == "two"
+    assert "for 206 bytes" in whole.stderr
+    assert "95 are free beside the 5% of the disk that a clone leaves free" in whole.stderr
+
+
 def test_a_clone_can_point_to_the_cached_copy(server, cli, linked, tmp_path):
     head = server.store.commits[-1]["id"]
     copy = tmp_path / "cache" / "digits"

@@ -1,10 +1,9 @@
 """How a failure reads: what happened and why, then what to do next; never a traceback."""
 
-import errno
 import json
 
 from nearline.cli.output import BAD, printable, say
-from nearline.errors import Failed, NearlineError
+from nearline.errors import Failed, NearlineError, hint_for
 
 
 def report(error: NearlineError, *, as_json: bool) -> None:
@@ -20,9 +19,7 @@ def report(error: NearlineError, *, as_json: bool) -> None:
 def failure_of(error: OSError) -> Failed:
     """Return what the system refused, as a failure."""
     reason = error.strerror or str(error)
-    is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-    hint = "Free space on the disk, or use another one. Then run the command again." if is_full else ""
-    return Failed(f"{error.filename}: {reason}" if error.filename else f"{reason}.", hint=hint)
+    return Failed(f"{error.filename}: {reason}" if error.filename else f"{reason}.", hint=hint_for(error))
 
 
 def printable_lines(text: str) -> str:

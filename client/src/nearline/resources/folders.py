@@ -501,12 +501,26 @@ def _start_branch(folder: Folder, server: Server, options: Options) -> Outcome |
 def _check_free_space(into: Path, size_bytes: int) -> None:
     parent = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
     usage = shutil.disk_usage(parent)
-    if usage.free - usage.total * _DISK_RESERVE < size_bytes:
+    available = max(0, usage.free - int(usage.total * _DISK_RESERVE))
+    if available >= size_bytes:
+        return
+    # What a clone that was broken off has brought needs no space again. Looked for only where it decides.
+    missing = size_bytes - _measure(into)
+    if available < missing:
         raise Failed(
-            f"There is not enough free space for {size_bytes:,} bytes in '{parent}': {usage.free:,} are free.",
+            f"There is not enough free space for {missing:,} bytes in '{parent}': {available:,} are free beside the "
+            f"{_DISK_RESERVE:.0%} of the disk that a clone leaves free.",
             code="client.disk_full",
             hint="Clone to another disk, or use the cached copy: --cache_link.",
         )
+
+
+def _measure(folder: Path) -> int:
+    size_bytes = 0
+    for path, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != FOLDER_NAME]
+        size_bytes += sum(Path(path, name).lstat().st_size for name in names)
+    return size_bytes
 
 
 def _spread(files: Sequence[Path]) -> list[Path]:

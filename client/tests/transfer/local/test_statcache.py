@@ -1,10 +1,14 @@
 """The cache answers only what it has verified."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
 from nearline.content.entries import BlobRef, EntryKind
 from nearline.content.packs import BlobInPack, Pack
-from nearline.transfer.local.statcache import StatCache
+from nearline.errors import FULL_DISK_HINT, Failed
+from nearline.transfer.local.statcache import StatCache, opened
 from nearline.transfer.local.walk import LocalFile
 
 NOW_NS = 1_000_000_000_000_000_000
@@ -69,3 +73,37 @@ def test_stored_packs_are_kept_until_they_are_forgotten(tmp_path):
     cache.forget_stored()
     assert list(cache.list_stored()) == []
     cache.close()
+
+
+def test_a_full_disk_is_told_and_what_is_known_is_kept(tmp_path):
+    path = tmp_path / "cache.db"
+    with opened(path) as cache:
+        cache.remember([(OLD, b"id")], at_ns=NOW_NS)
+
+    with pytest.raises(Failed, match="database or disk is full") as refused, opened(path):
+        _fill_a_database()
+
+    assert refused.value.hint == FULL_DISK_HINT
+    with opened(path) as cache:
+        assert cache.find(b"a").content_id == b"id"
+
+
+def test_a_cache_that_cannot_be_opened_is_told_and_kept(tmp_path):
+    path = tmp_path / "cache.db"
+    with opened(path) as cache:
+        cache.remember([(OLD, b"id")], at_ns=NOW_NS)
+    (tmp_path / "cache.db-wal").mkdir()  # stands for any file that cannot be made
+
+    with pytest.raises(Failed, match="Cannot write"), opened(path):
+        pass
+
+    (tmp_path / "cache.db-wal").rmdir()
+    with opened(path) as cache:
+        assert cache.find(b"a").content_id == b"id"
+
+
+def _fill_a_database():
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.execute("PRAGMA max_page_count = 2")
+        database.execute("CREATE TABLE rows (content BLOB)")
+        database.execute("INSERT INTO rows VALUES (zeroblob(1000000))")

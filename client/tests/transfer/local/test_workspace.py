@@ -47,6 +47,16 @@ def test_the_lock_is_exclusive_and_ends_with_its_holder(tmp_path):
         pass
 
 
+def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path):
+    workspace = Workspace.create(tmp_path, LINK)
+    (tmp_path / ".nearline" / "lock").mkdir()
+
+    with pytest.raises(Failed, match=f"Cannot write into '{tmp_path}'") as refused, workspace.lock():
+        pass
+
+    assert refused.value.hint.endswith("make the folder writable.")
+
+
 def test_leftovers_of_a_killed_transfer_are_swept_away(tmp_path):
     workspace = Workspace.create(tmp_path, LINK)
     (workspace.temporary / "1-2").write_bytes(b"half a file")

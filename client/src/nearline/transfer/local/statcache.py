@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from nearline.content.entries import BlobRef
 from nearline.content.packs import Pack, read_index, write_index
+from nearline.errors import FULL_DISK_HINT, Failed
 from nearline.transfer.local.walk import LocalFile
 
 # A file changed so shortly before it was hashed may change again without a difference that stat would show.
@@ -64,6 +65,8 @@ class StatCache:
             return
         try:
             self._database = _open(path)
+        except sqlite3.OperationalError:
+            raise  # a full disk, say: what is known of a million files is good still
         except sqlite3.DatabaseError:
             for leftover in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
                 leftover.unlink(missing_ok=True)
@@ -149,6 +152,17 @@ class StatCache:
                 self._database.execute("DELETE FROM packs")
             else:
                 self._database.executemany("DELETE FROM packs WHERE pack = ?", [(pack,) for pack in packs])
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[StatCache]:
+    """Open the cache of a folder for one transfer. Raises Failed when it cannot be written, as on a full disk."""
+    try:
+        with contextlib.closing(StatCache(path)) as cache:
+            yield cache
+    except sqlite3.OperationalError as error:
+        hint = FULL_DISK_HINT if error.sqlite_errorcode == sqlite3.SQLITE_FULL else ""
+        raise Failed(f"Cannot write '{path}': {error}.", code="client.local_file", hint=hint) from error
 
 
 def _open(path: Path) -> sqlite3.Connection:

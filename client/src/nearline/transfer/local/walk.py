@@ -14,7 +14,7 @@ from nearline.content.errors import BadPath
 from nearline.content.paths import check_path, check_paths, show_path
 from nearline.content.symlinks import check_target
 from nearline.content.times import LIMIT_NS, carried_ns
-from nearline.errors import Failed
+from nearline.errors import Failed, hint_for
 from nearline.transfer.local.ignore import IgnoreRules
 
 EMPTY_FOLDER = "is an empty folder, and a dataset keeps files only"
@@ -187,4 +187,5 @@ def _describe_link(base: bytes, path: bytes, status: os.stat_result) -> LocalFil
 def cannot(what: str, path: bytes, error: OSError) -> Failed:
     """Return the error that says that something could not be done to a local file."""
     name = show_path(path)
-    return Failed(f"Cannot {what} '{name}': {error.strerror}.", code="client.local_file", details={"path": name})
+    message, hint = f"Cannot {what} '{name}': {error.strerror}.", hint_for(error)
+    return Failed(message, code="client.local_file", hint=hint, details={"path": name})

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from nearline.errors import Conflict, Failed
+from nearline.errors import Conflict, Failed, hint_for
 
 FOLDER_NAME = ".nearline"
 
@@ -130,9 +130,17 @@ class Workspace:
 
         The system drops the lock with the process, so nothing is left behind by one that was killed.
         """
-        self.temporary.mkdir(parents=True, exist_ok=True)
-        self.manifests.mkdir(exist_ok=True)
-        descriptor = os.open(self.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self.temporary.mkdir(parents=True, exist_ok=True)
+            self.manifests.mkdir(exist_ok=True)
+            descriptor = os.open(self.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            hint = f"What is known of its files is kept in '{FOLDER_NAME}' there: make the folder writable."
+            raise Failed(
+                f"Cannot write into '{self.root}': {error.strerror}.",
+                code="client.local_file",
+                hint=hint_for(error) or hint,
+            ) from error
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

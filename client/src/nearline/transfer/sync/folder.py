@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -18,7 +18,7 @@ from nearline.transfer.local.applying import Applied, FolderUpdate
 from nearline.transfer.local.ignore import IgnoreRules, read_rules
 from nearline.transfer.local.processes import count_useful
 from nearline.transfer.local.scan import Scan, Sharing, scan_folder
-from nearline.transfer.local.statcache import StatCache
+from nearline.transfer.local.statcache import StatCache, opened
 from nearline.transfer.local.target import TargetFolder
 from nearline.transfer.local.workspace import State, Workspace
 from nearline.transfer.progress import Meter
@@ -46,7 +46,7 @@ class LinkedFolder:
     @contextmanager
     def open(cls, workspace: Workspace, server: Server, options: Options) -> Iterator[Self]:
         """Open a folder for one transfer. Raises Conflict when another one is under way."""
-        with collecting_rarely(), workspace.lock(), closing(StatCache(workspace.cache_path)) as cache:
+        with collecting_rarely(), workspace.lock(), opened(workspace.cache_path) as cache:
             manifests = Manifests(server, workspace.manifests, policy=options.policy)
             yield cls(workspace, server, options, cache, manifests, os.fsencode(workspace.root))
 
