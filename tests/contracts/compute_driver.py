@@ -16,6 +16,7 @@ from pathlib import Path
 import httpcore
 import pytest
 
+from compute.adapters.job_stream import JobStream
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, NfsExport, RemoteFolder, SourceKind, Tree, Volume
 from compute.engine.ports import (
@@ -32,7 +33,6 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.errors import ConnectionBroken, JobNotRunning, PortNotOpen, ResourceUnreachable, StartRefused
-from compute.web.port_requests import JobStream
 
 DEADLINE_S = 180
 SOURCES = {

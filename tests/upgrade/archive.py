@@ -18,8 +18,10 @@ _TEXTS = ("*.sources", "*.json")
 def unpack(home: Path) -> None:
     """Write the archived home to `home`, and make what it says of its own place true there."""
     home.mkdir(mode=0o700, parents=True)
+    # The Python of Debian 12 knows no filters; the archive is ours.
+    options = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(home, filter="tar")
+        archive.extractall(home, **options)
     for path in sorted(home.rglob("*")):
         if path.is_symlink():
             target = str(path.readlink())
