@@ -4,15 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import httpcore
-import structlog
 from asgiref.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
 from compute.adapters.job_stream import JobStream
 from compute.errors import ConnectionBroken
 from compute.web.open_connections import OpenConnection
 from compute.web.port_site import Headers, PortSite, target_of
-
-log = structlog.get_logger(__name__)
 
 
 class Exchange:
