@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections
+from django.db import DatabaseError, InterfaceError, close_old_connections
 
 from accounts.actor import Actor
 from accounts.selectors import find_actor
@@ -24,6 +24,7 @@ from compute.engine.ports import Connection, Terminal
 from compute.errors import InvalidTicket, TooManyConnections
 from compute.services import connections
 from core.errors import PlatformError
+from core.outages import find_outage
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -81,10 +82,15 @@ class OpenConnection:
 async def opened(claims: Claims) -> AsyncIterator[OpenConnection]:
     """Open the connection that claims are for, if their owner may still have it, and close it at the end.
 
-    Raises TooManyConnections, and what `connections.redeem` and the driver raise.
+    Raises TooManyConnections, DatabaseUnavailable, and what `connections.redeem` and the driver raise.
     """
     open_here = _open.setdefault(asyncio.get_running_loop(), _OpenConnections())
-    open_connection = await in_thread(partial(_redeem, claims))
+    try:
+        open_connection = await in_thread(partial(_redeem, claims))
+    except (DatabaseError, InterfaceError) as error:
+        if (outage := find_outage(error)) is None:
+            raise
+        raise outage from error
     fault = open_here.add(claims)
     try:
         connection = await open_connection()

@@ -41,10 +41,10 @@ def with_port_pages(application: ASGI3Application, address: str, platform_url: s
     pages = _PortPages(address, platform_url)
 
     async def serve(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] == "http" and (label := pages.label_of(scope)) is not None:
-            await pages.serve(label, scope, receive, send)
-        elif scope["type"] == "websocket" and (label := pages.label_of(scope)) is not None:
-            await pages.serve_websocket(label, scope, receive, send)
+        if scope["type"] == "http" and (host := pages.host_of(scope)) is not None:
+            await pages.serve(host, scope, receive, send)
+        elif scope["type"] == "websocket" and (host := pages.host_of(scope)) is not None:
+            await pages.serve_websocket(host, scope, receive, send)
         else:
             await application(scope, receive, send)
 
@@ -70,30 +70,29 @@ class _PortPages:
         # With this prefix a browser takes the cookie from no other host name; it does so over https alone.
         self._cookie = f"__Host-{_COOKIE}" if url.scheme == "https" else _COOKIE
 
-    def label_of(self, scope: Any) -> str | None:
-        """Return the label of the host name that a request is for; None for one that is not below our address."""
+    def host_of(self, scope: Any) -> PortHost | None:
+        """Return the port that the host name of a request is of; None for one of no port, as the platform's may be."""
         name, _, port = header(scope, b"host").lower().rpartition(":")
         host = name if port.isdecimal() else port
-        return host.removesuffix(self._suffix) if host.endswith(self._suffix) else None
+        return PortHost.read(host.removesuffix(self._suffix)) if host.endswith(self._suffix) else None
 
-    async def serve(self, label: str, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def serve(
+        self, host: PortHost, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
         """Answer a request as the job does, or say why it cannot be asked."""
         exchange = Exchange(receive, send)
         try:
-            answer = await self._answer(label, scope, exchange)
+            answer = await self._answer(host, scope, exchange)
         except PlatformError as error:
-            answer = self._in_words(label, error)
+            answer = self._in_words(host, error)
         if answer is not None and not exchange.has_begun:  # one that was broken off stays so, and the browser notices
             body = answer.body.encode()
             usual = [(b"cache-control", b"no-store"), (b"content-length", str(len(body)).encode())]
             await exchange.begin(answer.status, [*answer.headers, *usual])
             await exchange.go_on(body, is_end=True)
 
-    async def _answer(self, label: str, scope: HTTPScope, exchange: Exchange) -> _Answer | None:
+    async def _answer(self, host: PortHost, scope: HTTPScope, exchange: Exchange) -> _Answer | None:
         """Pass a request on to the job, or return what we answer. Raises PlatformError."""
-        host = PortHost.read(label)
-        if host is None:
-            return _Answer(HTTPStatus.NOT_FOUND, "No port of a job has this host name.", [_TEXT])
         site = self._site(host)
         if scope["path"] == ENTER:
             return self._let_in(host, scope)
@@ -107,23 +106,22 @@ class _PortPages:
         return None
 
     async def serve_websocket(
-        self, label: str, scope: WebSocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable
+        self, host: PortHost, scope: WebSocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable
     ) -> None:
         """Carry the messages of a WebSocket to the job and back. One that is refused is not accepted."""
         await receive()
         exchange = WebSocketExchange(receive, send)
-        host = PortHost.read(label)
-        is_own = host is not None and header(scope, b"origin") == self._site(host).origin
-        claims = self._claims_of(host, scope) if host is not None and is_own else None
-        if host is None or not isinstance(claims, Claims):
+        site = self._site(host)
+        claims = self._claims_of(host, scope) if header(scope, b"origin") == site.origin else None
+        if not isinstance(claims, Claims):
             await exchange.close(_REFUSED)
             return
         try:
             async with opened(claims) as connection:
-                await exchange.pass_on(scope, self._site(host), connection)
+                await exchange.pass_on(scope, site, connection)
             code = exchange.code
         except PlatformError as error:
-            log.info("port_page.websocket_ended", host=label, error=error.message)
+            log.info("port_page.websocket_ended", host=site.host, error=error.message)
             code = _BROKEN
         await exchange.close(code)
 
@@ -159,12 +157,12 @@ class _PortPages:
     def _site(self, host: PortHost) -> PortSite:
         return PortSite(self._scheme, f"{host.label}.{self._netloc}", host.port, self._cookie)
 
-    def _in_words(self, label: str, error: PlatformError) -> _Answer:
+    def _in_words(self, host: PortHost, error: PlatformError) -> _Answer:
         """Return the page that says why that of a job is not shown. It tries again where a server may be starting."""
         context = {
             "error": error,
             "platform_url": self._platform_url,
-            "path": f"/ports/{label}/",
+            "path": host.path,
             "wait_s": _WAIT_S if isinstance(error, PortNotOpen) else 0,
         }
         html = render_to_string("compute/port_page_fault.html", context)

@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
+from django.db import OperationalError
 
 from accounts.models import AuditEntry, User
 from compute.adapters import connection_tickets
@@ -291,6 +292,21 @@ def test_who_may_not_any_more_gets_nothing(host, cookie, member):
     assert ask(host, headers=[(b"cookie", cookie)])[0] == 401
 
 
+def test_a_database_that_is_away_is_told_in_words(host, cookie, monkeypatch):
+    class Away(Exception):
+        sqlstate = None
+
+    def refuse(**_):
+        raise OperationalError("connection refused") from Away()
+
+    monkeypatch.setattr(connections, "redeem", refuse)
+
+    status, _, page = ask(host, headers=[(b"cookie", cookie)])
+
+    assert status == 503
+    assert b"The server&#x27;s database does not answer." in page
+
+
 def test_a_job_that_has_ended_says_so(host, cookie, running):
     Job.objects.filter(pk=running.pk).update(state="succeeded")
 
@@ -312,8 +328,8 @@ def test_a_server_that_is_starting_is_looked_for_again(member, running):
 
 
 @pytest.mark.parametrize("label", ["nonsense", "0-0-" + "a" * 20, "70000-0-" + "a" * 20, "8888--" + "a" * 20, "a.b"])
-def test_a_host_name_of_nothing_is_not_found(label):
-    assert ask(f"{label}.jobs.test:8000")[0] == 404
+def test_a_host_name_of_no_port_is_the_platforms_to_answer(label):
+    assert ask(f"{label}.jobs.test:8000")[2] == b"the platform"
 
 
 @asynccontextmanager
