@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,7 @@ class LocalDriver:
         if (end := folder.read("exit.json")) is not None:  # it ended between the two reads
             return _ended(name, end)
         # The shim was killed. Its command may live on where nobody watches it: end that too, then say so.
-        shim.kill_all(folder.output, session=shim.NO_SESSION, since_ticks=0)
+        shim.kill_all(partial(shim.list_processes, folder.output))
         reason = "The process that watched over the job was killed, or the machine was restarted."
         if _is_full(folder.path):
             reason = "The disk with the files of jobs is full, so that the end of the job could not be recorded."

@@ -1,6 +1,7 @@
 """The processes of one job on this machine, found from the shim that stands beside it."""
 
 import asyncio
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,21 +41,28 @@ def find_processes(folder: JobFolder) -> JobProcesses:
     """Return the processes of a job. Raises JobNotRunning, also in the moments before its command begins."""
     facts = folder.read("started.json")
     children = _children_by_parent()
-    first = None
-    if facts is not None and not folder.has_ended():
-        first = next(iter(children.get(int(facts["shim"]), [])), None)
+    if facts is None or folder.has_ended():
+        raise JobNotRunning(_NOT_RUNNING)
+    watcher = int(facts["shim"])
+    # Its other children are orphans that it has adopted, and younger.
+    first = min(children.get(watcher, []), key=_started_ticks, default=None)
     if first is None:
         raise JobNotRunning(_NOT_RUNNING)
     is_confined = _namespace_of(first) != _namespace_of(os.getpid())
     pids = {first, *_descendants(first, children)}
     if not is_confined:  # there its processes may leave the tree, and are known by their environment
-        pids |= {process.pid for process in shim.list_processes(folder.output, session=first, since_ticks=0)}
+        pids |= {process.pid for process in shim.list_processes(folder.output, session=first, shim=watcher)}
     # The first process of a sandbox also inherits orphans; the command is in the session that it began.
     candidates = children.get(first, []) if is_confined else [first]
     commands = [pid for pid in candidates if (process := shim.process_facts(pid)) and process.session == first]
     if not commands:
         raise JobNotRunning(_NOT_RUNNING)
     return JobProcesses(frozenset(pids), min(commands), is_confined)
+
+
+def _started_ticks(pid: int) -> float:
+    facts = shim.process_facts(pid)
+    return facts.started_ticks if facts is not None else math.inf
 
 
 def _children_by_parent() -> Mapping[int, list[int]]:

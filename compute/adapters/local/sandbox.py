@@ -30,7 +30,7 @@ _OPEN_TREE, _MOVE_MOUNT, _CLONE3, _MOUNT_SETATTR = 428, 429, 435, 442
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _MOUNT_ATTR_RDONLY = 1
-_PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 28, 38
+_PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 28, 36, 38
 _NO_PRIVILEGES_FOR_ROOT = 0b11
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -80,6 +80,11 @@ def enter(view: list[tuple[str, str, str]], user: int, group: int) -> None:
         _set_read_only(_AT_FDCWD, path, 0)
     flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _check(_mount("proc", "/proc", "proc", flags), "A list of the job's own processes cannot be mounted")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below this one whose own parent ends."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def join(process: int) -> None:

@@ -30,8 +30,8 @@ TAG_PREFIXES = (b"::nearline ", b"cnvrg_")
 # Its value is a path of the run alone; another platform on this machine may have a job of the same name.
 MARK = "NEARLINE_OUTPUT"
 ORDER_END = "end of order"
-# Session 0 is real: that of every process whose session began outside of this container.
-NO_SESSION = -1
+# 0 is real: the session and the parent of every process that began outside of this container.
+_NONE = -1
 _KILL_ROUNDS = 20
 _LOOK_EVERY_S = 0.2
 _SAMPLE_EVERY_S = 1.0
@@ -183,8 +183,12 @@ def process_facts(pid: int) -> ProcessFacts | None:
     return ProcessFacts(pid, text) if text else None
 
 
-def list_processes(output: str, *, session: int, since_ticks: int) -> list[ProcessFacts]:
-    """Return the processes of a run: those of its session, and those that left it but carry its output folder."""
+def list_processes(output: str, *, session: int = _NONE, shim: int = _NONE, since_ticks: int = 0) -> list[ProcessFacts]:
+    """Return the processes of a run: those of its session, and those that left it but carry its output folder.
+
+    In the middle of an exec a process has no environment. Those whose parent has ended are known then too, because
+    their shim adopts them.
+    """
     mark = os.fsencode(f"{MARK}={output}\0")
     own = os.getpid()
     processes = []
@@ -193,15 +197,16 @@ def list_processes(output: str, *, session: int, since_ticks: int) -> list[Proce
             facts = process_facts(int(entry))
             if facts is None or facts.state == b"Z" or facts.started_ticks < since_ticks:
                 continue
-            if facts.session == session or mark in _read(f"/proc/{entry}/environ") + b"\0":
+            is_near = facts.session == session or facts.parent == shim
+            if is_near or mark in _read(f"/proc/{entry}/environ") + b"\0":
                 processes.append(facts)
     return processes
 
 
-def kill_all(output: str, *, session: int, since_ticks: int) -> None:
+def kill_all(list_all: Callable[[], list[ProcessFacts]]) -> None:
     """Kill every process of a run, again while new ones appear."""
     for _ in range(_KILL_ROUNDS):
-        processes = list_processes(output, session=session, since_ticks=since_ticks)
+        processes = list_all()
         if not processes:
             return
         for facts in processes:
@@ -315,9 +320,10 @@ class Shim:
 
             self.gpu_use = start_meter(self.order.gpu_packages, self.order.gpus, lambda: self.known)
         self._watch()
-        kill_all(self.output_folder, session=self.pid, since_ticks=self.since_ticks)
-        self._drain()
+        self._kill()
         _, status, used = os.wait4(self.pid, 0)
+        self._kill_orphans()
+        self._drain()
         # The first process of a sandbox tells how the command ended, unless it was killed itself.
         exit_code = os.waitstatus_to_exitcode(int(os.read(self.report, 100) or status))
         self.peak_bytes = max(self.peak_bytes, used.ru_maxrss * 1024)
@@ -333,6 +339,7 @@ class Shim:
         self.report, reporting = os.pipe()
         has_become, becoming = os.pipe()
         ids = os.getuid(), os.getgid()
+        sandbox.adopt_orphans()
         self.pid = sandbox.fork() if self.order.view else os.fork()
         if self.pid == 0:
             self._become_command(write_end, reporting, becoming, ids)
@@ -416,13 +423,32 @@ class Shim:
         self.cause = cause
         self.kill_at = time.monotonic() + grace_s
         if grace_s > 0:
-            for facts in list_processes(self.output_folder, session=self.pid, since_ticks=self.since_ticks):
+            for facts in self._list_processes():
                 _send(facts.pid, signal.SIGTERM)
         else:
             self._kill()
 
     def _kill(self) -> None:
-        kill_all(self.output_folder, session=self.pid, since_ticks=self.since_ticks)
+        kill_all(self._list_processes)
+
+    def _list_processes(self) -> list[ProcessFacts]:
+        return list_processes(self.output_folder, session=self.pid, shim=os.getpid(), since_ticks=self.since_ticks)
+
+    def _kill_orphans(self) -> None:
+        """Kill what the command left behind, until none of it is left."""
+        for _ in range(_KILL_ROUNDS):
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                return
+            self._kill()
+
+    def _reap_orphans(self) -> None:
+        """Let go of orphans that have ended. The command itself is waited for at its end."""
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while (ended := os.waitid(os.P_ALL, 0, options)) is not None and ended.si_pid != self.pid:
+            os.waitpid(ended.si_pid, 0)
 
     def _keep_limits(self, now: float) -> None:
         if self.kill_at is None and 0 < self.order.timeout_s <= now - self.started:
@@ -435,8 +461,9 @@ class Shim:
 
     def _look(self, now: float) -> None:
         """Measure the job's processes, and end it when they hold too much memory."""
+        self._reap_orphans()
         if now - self.sampled >= _SAMPLE_EVERY_S or not self.known:
-            processes = list_processes(self.output_folder, session=self.pid, since_ticks=self.since_ticks)
+            processes = self._list_processes()
             self.known = [facts.pid for facts in processes]
         else:
             processes = [facts for facts in map(process_facts, self.known) if facts is not None]

@@ -378,6 +378,23 @@ def test_processes_that_a_run_after_an_eviction_leaves_behind_end_with_it(place,
     wait_until(lambda: processes_with(long_time) == [])
 
 
+def test_processes_without_session_and_environment_of_their_job_end_with_it(place, long_time):
+    run(place, "bare", f"env -i setsid sleep {long_time} >/dev/null 2>&1 & sleep 0.1")
+
+    wait_until(lambda: processes_with(long_time) == [])
+
+
+def test_orphans_that_end_while_the_job_runs_leave_nothing(place):
+    place.driver.start(make_launch("orphans", "(sh -c 'exit 3' &); touch $NEARLINE_OUTPUT/begun; sleep 600"))
+    wait_until((place.jobs / "orphans" / "output" / "begun").exists)
+    watcher = json.loads((place.jobs / "orphans" / "started.json").read_text())["shim"]
+
+    wait_until(lambda: len(Path(f"/proc/{watcher}/task/{watcher}/children").read_text().split()) == 1)
+    assert [report.state for report in place.driver.list_jobs()] == [ReportState.RUNNING]
+    place.driver.stop("orphans", 0)
+    assert place.wait_for_end("orphans").exit_code == -9
+
+
 def test_a_job_of_the_same_name_of_another_platform_runs_on(place, tmp_path):
     command = "touch $NEARLINE_OUTPUT/begun; until [ -e $NEARLINE_OUTPUT/go ]; do sleep 0.01; done"
     other = LocalPlace(tmp_path / "other")
