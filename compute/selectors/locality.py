@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from compute.models import ResourceSite
 from datasets.selectors import locality
+from datasets.selectors.locality import DataArrival
 
 K = TypeVar("K")
 
@@ -28,6 +29,15 @@ def missing_bytes(commits_of: Mapping[K, Sequence[str]]) -> dict[K, Mapping[str,
         for commits in set(distinct.values())
     }
     return {key: sums[commits] for key, commits in distinct.items()}
+
+
+def arrivals(commit_ids: Sequence[str], resource_ids: Collection[str]) -> dict[str, DataArrival]:
+    """Return how far commits are on each of these resources that reads cache sites, by its id; without commits none."""
+    if not commit_ids:
+        return {}
+    sites = sites_by_resource(resource_ids)
+    known = locality.read_locality(commit_ids, {site for names in sites.values() for site in names})
+    return {resource_id: known.arrival(commit_ids, names) for resource_id, names in sites.items()}
 
 
 def sites_by_resource(resource_ids: Collection[str] | None = None) -> dict[str, list[str]]:

@@ -255,17 +255,20 @@ class Forecaster:
         known = self._known.get(_id_of(job))
         return known is not None and (known.start.likely_s <= 0 or known.wait_class is WaitClass.STOPPING)
 
-    def starts_now(self, job: JobFacts, template: Template, *, before: int = 0) -> bool:
-        """Return whether a waiting job would start on a template at once, and nobody be stopped for it.
+    def start_s(self, job: JobFacts, template: Template, *, before: int = 0) -> float:
+        """Return in how many seconds a waiting job would start on a template once its data is there.
 
-        `before` jobs as large as it are counted as submitted there before it.
+        `before` jobs as large as it are counted as submitted there before it. Infinite: nobody knows, or others would
+        be stopped for it, or its data cannot be brought there.
         """
         arrival = self._places.arrival(job, template.resource_id)
-        there = {**job, **shape_of(template)}
-        start = self._at_place(job, there, arrival).start
-        if start.likely_s > 0 or start.stops:
-            return False
-        return not before or self._outlooks.starts_of_probe(self._probe(job, there, arrival), before + 1)[-1] <= 0
+        if _needs_own_copy(job, template, arrival):
+            return math.inf
+        probe = self._probe(job, {**job, **shape_of(template)}, arrival)
+        start = self._outlooks.of_probe(probe).start
+        if start.stops:
+            return math.inf
+        return self._outlooks.starts_of_probe(probe, before + 1)[-1] if before else start.likely_s
 
     def _elsewhere(self, job: JobFacts) -> Iterator[dict[str, Any]]:
         for template, arrival in self._other_places(job):

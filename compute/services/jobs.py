@@ -18,11 +18,11 @@ from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, source_fr
 from compute.engine.placing import Placing
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
-from compute.models import Job, JobEvent, JobVolume, Template
+from compute.models import Job, JobEvent, Template
 from compute.selectors import grace_periods, known_jobs
 from compute.selectors import jobs as job_selectors
 from compute.selectors.templates import describe_checkpoint_mismatch, describe_mismatch, describe_placing_mismatch
-from compute.services import checkpoints, journal, queueing
+from compute.services import checkpoints, job_data, journal, queueing
 from core import clock, orm, priorities, tasks
 from core.deadlocks import repeated_after_deadlock
 from core.prepared import insert, prepared
@@ -146,9 +146,12 @@ def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str
                 _check_mounts(spec, job.template)
             job.spec = replace(spec, name=job.name).to_json()
         job.gate, job.reason, job.event_seq = Gate.PARTS if job.has_parts else "", "", job.event_seq + 1
-    queueing.queue_jobs([job for job in jobs if not job.gate])
+    for job in jobs:
+        if not job.gate and job.spec.get("pools"):  # it may have moved, and been queued elsewhere before
+            queueing.queue_again(job, enqueued_at=job.created_at)
+    queueing.queue_jobs([job for job in jobs if not job.gate and job.workload_id is None])
     Job.objects.bulk_update(jobs, ["spec", "workload", "gate", "reason", "event_seq"], batch_size=100)
-    _note_volumes(jobs)
+    job_data.note_volumes(jobs)
     now = clock.now()
     insert(
         [
@@ -250,7 +253,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         spec={**request.spec.to_json(), "pod": template.pod},
         submitted_by=request.on_behalf_of or actor.name,
         gate=request.gate or (Gate.PARTS if request.spec.has_parts else ""),
-        reason=f"Its data is being brought to {template.resource.name}." if request.gate else "",
+        reason=job_data.describe_wait(template.resource) if request.gate else "",
         event_seq=1,
     )
 
@@ -259,7 +262,7 @@ def _create(jobs: Sequence[Job]) -> None:
     checkpoints.attach([job for job in jobs if not job.has_parts])
     queueing.queue_jobs([job for job in jobs if not job.gate])
     insert(jobs)
-    _note_volumes([job for job in jobs if not job.gate])
+    job_data.note_volumes([job for job in jobs if not job.gate])
     known_jobs.note_queued([job for job in jobs if job.workload_id is not None])
     insert(
         [
@@ -274,13 +277,6 @@ def _create(jobs: Sequence[Job]) -> None:
         ]
     )
     send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs], stopped_ids=[])
-
-
-def _note_volumes(jobs: Sequence[Job]) -> None:
-    """Note by which claims jobs read their data."""
-    sources = ((job, mount["source"]) for job in jobs for mount in job.spec["data"])
-    claims = {(job.pk, source["claim"]) for job, source in sources if source["kind"] == SourceKind.VOLUME}
-    insert([JobVolume(job_id=job_id, claim=claim) for job_id, claim in sorted(claims)])
 
 
 def _by_name(names: Sequence[str]) -> dict[str, Job]:

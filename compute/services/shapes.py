@@ -4,6 +4,7 @@ A job that says only how many GPUs it needs gets the smallest template with exac
 the share of CPU and memory that belongs to these GPUs on its nodes. Such a shape is a template that is not stored.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
-from compute.selectors import capacity, confinement, templates
+from compute.selectors import capacity, confinement, locality, templates
 from compute.selectors import resources as resource_selectors
 from compute.selectors.pod_sets import placing_of
 from core import units
@@ -31,7 +32,8 @@ class Ask:
     """What a job needs of the resource that runs it, and where to look: on one resource, or in pools.
 
     `pools` come in the order in which they are taken. `cpu_millicores` and `memory_bytes` None: what belongs to the
-    GPUs. `volumes` are only taken where nothing is real: no kind of resource gives them to jobs.
+    GPUs. `commits` are the ids of those that it reads. `volumes` are only taken where nothing is real: no kind of
+    resource gives them to jobs.
     """
 
     gpu_milli: int = 0
@@ -42,7 +44,8 @@ class Ask:
     replicas: int = 1
     placing: Placing = Placing()
     needs_image: bool = False
-    reads_data: bool = False
+    commits: Sequence[str] = ()
+    starts_early: bool = False
     keeps_checkpoints: bool = False
     ports: Sequence[int] = ()
     volumes: Sequence[str] = ()
@@ -51,9 +54,10 @@ class Ask:
 def find_template(*, actor: Actor, ask: Ask) -> Template:
     """Return the template for a job, stored or not. Where no node takes work now, the job waits for one that will.
 
-    One whose nodes exist goes before those that are simulated, then one that could start the job now, then one of an
-    earlier pool. Raises InvalidJobSpec, ResourceNotFound, PoolNotFound, and NoResourceFits, which says of each resource
-    why it cannot run the job.
+    One whose nodes exist goes before those that are simulated, then one where the job's data is, then one that could
+    start it now, then one where its data is sooner, then one of an earlier pool. What waits may move: see
+    `workers/relocation`. Raises InvalidJobSpec, ResourceNotFound, PoolNotFound, and NoResourceFits, which says of each
+    resource why it cannot run the job.
     """
     fitting, faults = _find_places(actor, ask)
     if not fitting:
@@ -62,7 +66,15 @@ def find_template(*, actor: Actor, ask: Ask) -> Template:
         where = ask.resource or f"the pool{'s' if len(ask.pools) > 1 else ''} {', '.join(ask.pools)}"
         raise NoResourceFits(" ".join([f"No resource of {where} can run the job.", *faults[:_MOST_NAMED]]))
     ready = capacity.find_with_capacity(fitting)
-    return min(fitting, key=lambda each: (each.resource.is_simulated, each.pk not in ready))
+    arrivals = locality.arrivals(ask.commits, {each.resource_id for each in fitting})
+
+    def rank(template: Template) -> tuple[object, ...]:
+        has_data, ready_in_s = True, 0.0
+        if (arrival := arrivals.get(template.resource_id)) is not None:
+            has_data, ready_in_s = arrival.is_ready, math.inf if arrival.ready_in_s is None else arrival.ready_in_s
+        return template.resource.is_simulated, not has_data, template.pk not in ready, ready_in_s
+
+    return min(fitting, key=rank)
 
 
 def list_places(*, actor: Actor, ask: Ask) -> list[Template]:
@@ -118,6 +130,8 @@ def _fit(actor: Actor, ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -
     if fault := next(_faults(actor, ask, resource), ""):
         return fault
     template = _stored(ask, resource) or _made(ask, resource, nodes)
+    if ask.starts_early and (fault := templates.describe_early_mismatch(template)):
+        return fault
     amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
     if not any(fits(amounts, node, []) for node in nodes):
         return f"{resource.name} has no node with {_in_words(amounts)}."
@@ -134,7 +148,7 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
         yield f"{resource.name} runs no containers."
     if ask.gpu_milli % ONE_GPU and not kind.shares_gpus(resource.config):
         yield f"{resource.name} gives whole GPUs only."
-    if ask.reads_data and not resource_selectors.list_readable_sites(resource):
+    if ask.commits and not resource_selectors.list_readable_sites(resource):
         yield f"{resource.name} has no cache site that its jobs can read."
     if ask.keeps_checkpoints and (fault := templates.describe_lack_of_checkpoints(resource)):
         yield f"{resource.name} keeps no checkpoints: {fault}"

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -21,14 +20,13 @@ from accounts.permissions import Permission, require
 from accounts.services import secrets
 from compute import permissions, signals
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, is_safe_name
-from compute.engine.mounts import Mount, Tree, source_from_json
+from compute.engine.mounts import Mount, Tree
 from compute.engine.placing import Placing
-from compute.engine.states import Gate
 from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, Template
 from compute.selectors import grace_periods, resources, templates
 from compute.selectors import jobs as job_selectors
-from compute.services import jobs, journal, shapes
+from compute.services import job_data, jobs, journal, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
 from core import bounds, clock, ids, priorities, tasks
@@ -38,7 +36,7 @@ from datasets.errors import TreeNotFound
 from datasets.selectors import datasets as dataset_selectors
 from datasets.selectors import trees as tree_selectors
 from datasets.selectors.datasets import ResolvedCommit
-from datasets.services import caches, selections, trees
+from datasets.services import selections, trees
 from datasets.services.trees import StoredTree
 from scheduler.selectors import pools
 
@@ -62,9 +60,9 @@ class Submission:
     """What a person asks for. `data` names commits (`project/dataset@ref`); without a name the job gets one.
 
     Without a template its size counts, and a resource is found for it: see `shapes`. `pools` are where, the best first;
-    empty: those that its project prefers. While it waits it moves to the first of them where it can start now. `pool`
-    stands for one of them. Without a command its image runs what it is made for. `secrets` names secrets of the
-    project, which the job gets as variables.
+    empty: those that its project prefers. While it waits it moves to the first of them where it can start now, or where
+    it would start much earlier, its data brought there. `pool` stands for one of them. Without a command its image runs
+    what it is made for. `secrets` names secrets of the project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. With `completions` of more than one
     it runs as so many parts instead, each with its index, at most `parallelism` of them at once. What fails runs again,
@@ -127,7 +125,8 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
     require_submit(actor=actor, project=project)
     submission = _with_jupyter(submission)
     _check_parts(submission)
-    template = find_template(actor=actor, project=project, submission=submission)
+    datasets = find_datasets(actor=actor, submission=submission)
+    template = find_template(actor=actor, project=project, submission=submission, datasets=datasets)
     name = submission.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
     if not is_safe_name(name) or len(name) > MOST_NAME or name in _RESERVED:
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
@@ -139,7 +138,6 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
         raise InvalidJobSpec(fault)
     secrets.require_present(project_id=project.pk, names=submission.secrets)
     own_name = _find_free_name(name)
-    datasets = find_datasets(actor=actor, template=template, submission=submission)
     code = _find_code(project, submission.code)
     job_id = ids.new_id(Job.id_prefix, now_ms=clock.now_ms())
     spec = JobSpec(
@@ -180,19 +178,10 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
     )
     facts = [_describe(*pair) for pair in zip(submission.data, datasets, strict=True)]
     try:
-        copies = _request_data(actor, template, datasets, request)
-        sources = [copy.early_source if submission.start_early else copy.source for copy in copies]
-        request = replace(
-            request,
-            spec=replace(
-                spec,
-                data=tuple(map(_mount_of, datasets, sources)),
-                early={each.dataset.name: copy.pk for each, copy in zip(datasets, copies, strict=True)}
-                if submission.start_early
-                else {},
-            ),
-            gate=None if all(sources) else Gate.DATA,
-        )
+        commits = [each.commit for each in datasets]
+        copies = job_data.request(actor, template.resource, commits, job_id=job_id, job_name=own_name)
+        spec, gate = job_data.mount(spec, copies, is_early=submission.start_early)
+        request = replace(request, spec=spec, gate=gate)
         with transaction.atomic():
             if code is not None:
                 trees.hold_tree(actor=actor, tree=code, holder=CODE_HOLDER + job_id)
@@ -201,10 +190,10 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
                 raise JobNameTaken(f"There is a job called '{name}' already.")
             _tell(job, facts)
     except PlatformError:
-        caches.release_holds(actor=actor, holder=HOLDER + job_id)
+        job_data.release(actor, job_id)
         raise
     except IntegrityError as error:
-        caches.release_holds(actor=actor, holder=HOLDER + job_id)
+        job_data.release(actor, job_id)
         if Job.objects.filter(name=own_name).exists():
             raise JobNameTaken(f"There is a job called '{name}' already.") from error
         raise
@@ -219,8 +208,10 @@ def _tell(job: Job, datasets: Sequence[Mapping[str, object]]) -> None:
         signals.job_submitted.send(sender=None, job_id=job.pk, datasets=datasets)
 
 
-def find_template(*, actor: Actor, project: Project, submission: Submission) -> Template:
-    """Return the template of a job: the one that it names, or the one that its size asks for.
+def find_template(
+    *, actor: Actor, project: Project, submission: Submission, datasets: Sequence[ResolvedCommit]
+) -> Template:
+    """Return the template of a job that reads datasets: the one that it names, or the one that its size asks for.
 
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec.
     """
@@ -238,7 +229,8 @@ def find_template(*, actor: Actor, project: Project, submission: Submission) -> 
             replicas=submission.replicas,
             placing=submission.placing,
             needs_image=bool(submission.image) or not submission.command.strip(),
-            reads_data=bool(submission.data),
+            commits=[each.commit.pk for each in datasets],
+            starts_early=submission.start_early,
             keeps_checkpoints=submission.checkpoints,
             ports=submission.ports,
             volumes=submission.volumes,
@@ -253,19 +245,16 @@ def find_template(*, actor: Actor, project: Project, submission: Submission) -> 
         raise InvalidJobSpec(fault)
     if not submission.command.strip() and templates.ignores_image(template):
         raise InvalidJobSpec("The command is empty.")
-    return template
-
-
-def find_datasets(*, actor: Actor, template: Template, submission: Submission) -> list[ResolvedCommit]:
-    """Return the commits that a job would read.
-
-    Raises InvalidJobSpec where jobs of its template cannot read them, and what `selections.resolve` raises.
-    """
-    if submission.data and not resources.list_readable_sites(template.resource):
+    if datasets and not resources.list_readable_sites(template.resource):
         resource = template.resource.name
         raise InvalidJobSpec(f"{resource} has no cache site that its jobs can read, so they cannot read datasets.")
     if submission.start_early and (fault := templates.describe_early_mismatch(template)):
         raise InvalidJobSpec(fault)
+    return template
+
+
+def find_datasets(*, actor: Actor, submission: Submission) -> list[ResolvedCommit]:
+    """Return the commits that a job would read. Raises InvalidJobSpec, and what `selections.resolve` raises."""
     commits = [selections.resolve(actor=actor, reference=reference) for reference in submission.data]
     if len({each.dataset.name for each in commits}) < len(commits):
         raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
@@ -388,25 +377,6 @@ def cancel_work(*, actor: Actor, username: str) -> None:
     """Cancel the jobs that a person submitted by hand and that have not ended."""
     for job in job_selectors.list_live_of([username], kind=KIND):
         jobs.cancel_job(actor=actor, job=job, reason=f"{actor.name} disabled {username} and stopped their work.")
-
-
-def _request_data(
-    actor: Actor, template: Template, datasets: Sequence[ResolvedCommit], request: JobRequest
-) -> list[Any]:
-    """Ask for commits where a job reads them, hold them there, and return their copies."""
-    sites = resources.list_readable_sites(template.resource) if datasets else []
-    return [
-        caches.request_nearest(
-            actor=actor, commit=each.commit, sites=sites, holder=HOLDER + request.id, why=f"read by {request.name}"
-        )
-        for each in datasets
-    ]
-
-
-def _mount_of(each: ResolvedCommit, source: Mapping[str, str] | None) -> Mount:
-    """Return the mount of a dataset. While its place is not known (None), it says which tree it will hold."""
-    tree = Tree(each.dataset.pk, each.commit.root)
-    return Mount(each.dataset.name, tree if source is None else source_from_json(source))
 
 
 def _find_free_name(name: str) -> str:

@@ -27,17 +27,15 @@ def try_job(*, actor: Actor, project: Project, submission: Submission) -> Trial:
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec as submitting it would.
     """
     submissions.require_submit(actor=actor, project=project)
-    template = submissions.find_template(actor=actor, project=project, submission=submission)
-    commits = [
-        each.commit.pk for each in submissions.find_datasets(actor=actor, template=template, submission=submission)
-    ]
+    datasets = submissions.find_datasets(actor=actor, submission=submission)
+    template = submissions.find_template(actor=actor, project=project, submission=submission, datasets=datasets)
     job = NewJob(
         project_id=project.pk,
         project=project.name,
         name=submission.name,
         command=submission.command,
         simulated_duration_s=submission.simulated_duration_s,
-        commits=commits,
+        commits=[each.commit.pk for each in datasets],
         timeout_s=submission.timeout_s,
         replicas=submission.replicas,
         placing=submission.placing,

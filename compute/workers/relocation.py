@@ -1,27 +1,32 @@
 """Jobs that wait move to the first of their pools where they would start now.
 
-A job that has run stays where its files are, and one that reads datasets stays where they were brought for it.
+One that reads datasets also moves to where it would start much earlier, once they are brought there. A job that has run
+stays where its files are.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from django.db import transaction
 
 from accounts.actor import Actor
 from accounts.selectors import is_site_admin
 from compute import signals
-from compute.engine.states import JobState
-from compute.models import Job, JobEvent, Template
+from compute.engine.states import Gate, JobState
+from compute.models import Job, JobEvent, JobVolume, Template
 from compute.selectors import capacity
 from compute.selectors import jobs as job_selectors
 from compute.selectors.start_forecasts import Forecaster, JobFacts
-from compute.services import journal, queueing, shapes
+from compute.services import job_data, journal, queueing, shapes
 from compute.services.shapes import Ask
 from core import clock, isolation
+from core.errors import PlatformError
 from core.signals import send_on_commit
+from core.units import format_duration
+from datasets.selectors import commits as dataset_commits
 from scheduler.services import workloads
 
 RELOCATE = "compute.relocate"
@@ -35,8 +40,14 @@ _KIND = (
     *("project_id", "resource_id", "priority", "is_preemptible"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "replica_count"),
 )
+_WORTH_MOVING_DATA_S = 60.0
+_WORTH_MOVING_DATA = 0.5
+"""Data is brought elsewhere for a job that starts so many seconds earlier there, and after this part of its wait."""
 _MOST_EVENTS = 50
 """A job of which so much is told moves no more: forecast and cycles may not agree on it for ever."""
+_MOVE = ":move"
+"""What is held of its data for the move of a job, beside what the job holds."""
+_SYSTEM = Actor.system("relocation")
 
 
 def move_waiting(forecaster: Forecaster, waiting: Sequence[JobFacts]) -> None:
@@ -44,20 +55,19 @@ def move_waiting(forecaster: Forecaster, waiting: Sequence[JobFacts]) -> None:
     movable = (job for job in waiting if _may_move(job) and not forecaster.is_about_to_start(job))
     tried = {job["pk"]: job for job in islice(_some_of_each_kind(movable), _MOST_TRIED)}
     if tried:
-        rows = Job.objects.filter(pk__in=tried, starts=0, event_seq__lt=_MOST_EVENTS).order_by("pk")
+        rows = Job.objects.filter(pk__in=tried, starts=0, event_seq__lt=_MOST_EVENTS, gate__in=("", Gate.DATA))
         move = partial(_move, forecaster, tried, Counter())
-        isolation.for_each(RELOCATE, list(rows.select_related("resource")), move, key=lambda job: job.pk)
+        isolation.for_each(RELOCATE, list(rows.order_by("pk").select_related("resource")), move, key=lambda job: job.pk)
 
 
 def _may_move(job: JobFacts) -> bool:
-    is_queued = job["workload_id"] is not None
-    return is_queued and bool(job["spec__pools"]) and not (job["spec__commits"] or job["evictions"])
+    return bool(job["spec__pools"]) and not job["evictions"]
 
 
 def _some_of_each_kind(jobs: Iterable[JobFacts]) -> Iterator[JobFacts]:
     counts: Counter[object] = Counter()
     for job in jobs:
-        kind = (*(job[name] for name in _KIND), *job["spec__pools"])
+        kind = (*(job[name] for name in _KIND), *job["spec__pools"], *job["spec__commits"])
         counts[kind] += 1
         if counts[kind] <= _MOST_ALIKE:
             yield job
@@ -68,10 +78,20 @@ def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[
     size = job.replica_count * (job.gpu_milli or job.cpu_millicores)
     for template in _list_places(job):
         before = -(-moved[template.resource_id] // size)
-        if forecaster.starts_now(tried[job.pk], template, before=before):
-            if _requeue(job, template):
-                moved[template.resource_id] += size
+        there_s = forecaster.start_s(tried[job.pk], template, before=before)
+        if there_s <= 0:
+            reason = "it can start now"
+        elif job.spec["commits"] and _is_worth_moving_data(there_s, forecaster.present_s(tried[job.pk])):
+            reason = f"it would start in about {format_duration(there_s)}, with the time to bring its data"
+        else:
+            continue
+        if _bring_and_requeue(job, template, reason):
+            moved[template.resource_id] += size
             return
+
+
+def _is_worth_moving_data(there_s: float, here_s: float) -> bool:
+    return there_s <= here_s * _WORTH_MOVING_DATA and there_s + _WORTH_MOVING_DATA_S <= here_s
 
 
 def _list_places(job: Job) -> list[Template]:
@@ -83,6 +103,8 @@ def _list_places(job: Job) -> list[Template]:
     # A job on nodes that exist is never simulated.
     elsewhere = [each for each in places if each.resource_id != here.pk]
     others = [each for each in elsewhere if each.resource.is_simulated == here.is_simulated]
+    if job.spec["commits"]:
+        return others
     ready = capacity.find_with_capacity(others) if others else frozenset()
     return [each for each in others if each.pk in ready]
 
@@ -98,31 +120,56 @@ def _ask_of(job: Job) -> Ask:
         replicas=spec.replicas,
         placing=spec.placing,
         needs_image=bool(spec.image) or not spec.command,
-        reads_data=bool(spec.commits),
+        commits=spec.commits,
+        starts_early=bool(spec.early),
         keeps_checkpoints=bool(spec.checkpoint),
         ports=spec.ports,
         volumes=spec.volumes,
     )
 
 
+def _bring_and_requeue(job: Job, template: Template, reason: str) -> bool:
+    """Queue a job at another place, its data asked for there; False where it no longer waits, or that is refused."""
+    commits = dataset_commits.list_by_id(job.spec["commits"])
+    if len(commits) < len(job.spec["commits"]):
+        return False  # one is deleted; what the job holds of it is all that is left
+    request = partial(job_data.request, _SYSTEM, template.resource, commits, job_id=job.pk, job_name=job.name)
+    try:
+        request(purpose=_MOVE)  # it measures and plans, which takes too long for what holds a lock
+        return _requeue(job, template, request, reason)
+    except PlatformError:
+        return False
+    finally:
+        job_data.release(_SYSTEM, job.pk, purpose=_MOVE)
+
+
 @transaction.atomic
-def _requeue(job: Job, template: Template) -> bool:
+def _requeue(job: Job, template: Template, request: Callable[[], Sequence[Any]], reason: str) -> bool:
     """Queue a job at another place, as old as it is; False where it was placed meanwhile, or waits no more."""
     (locked,) = journal.lock_jobs([job.pk])
-    if locked.state != JobState.PENDING or locked.workload_id != job.workload_id or job.workload is None:
+    if locked.state != JobState.PENDING or (locked.workload_id, locked.gate) != (job.workload_id, job.gate):
         return False
-    if not workloads.withdraw_many([job.workload.pk]):
+    enqueued_at = job.created_at if job.workload is None else job.workload.enqueued_at
+    if job.workload is not None and not workloads.withdraw_many([job.workload.pk]):
         return False
-    message = f"Moved from {job.resource.name} to {template.resource.name}, where it can start now."
+    message = f"Moved from {job.resource.name} to {template.resource.name}, where {reason}."
+    copies = request()
+    job_data.release(_SYSTEM, job.pk, keep=copies)
+    old_spec = job_selectors.get_spec(job)
+    spec, gate = job_data.mount(old_spec, copies, is_early=bool(old_spec.early))
     job.resource, job.template_name = template.resource, template.full_name
     job.template = template if template.is_stored else None
     job.cpu_millicores, job.memory_bytes = template.cpu_millicores, template.memory_bytes
-    job.spec = {**job.spec, "pod": template.pod}
+    job.spec = {**spec.to_json(), "pod": template.pod}
     job.event_seq = locked.event_seq + 1
-    queueing.queue_again(job, enqueued_at=job.workload.enqueued_at)
+    job.workload, job.gate, job.reason = None, gate or "", job_data.describe_wait(template.resource) if gate else ""
+    if gate is None:
+        queueing.queue_again(job, enqueued_at=enqueued_at)
+    JobVolume.objects.filter(job=job).delete()
+    job_data.note_volumes([job])
     columns = (
         *("resource", "template", "template_name", "cpu_millicores", "memory_bytes"),
-        *("spec", "event_seq", "workload"),
+        *("spec", "event_seq", "workload", "gate", "reason"),
     )
     Job.objects.filter(pk=job.pk).update(**{name: getattr(job, name) for name in columns})
     JobEvent.objects.create(job=job, seq=job.event_seq, state=job.state, message=message, at=clock.now())

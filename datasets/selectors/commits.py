@@ -41,6 +41,12 @@ def get_commit(actor: Actor, dataset: Dataset, ref: str) -> Commit:
     return commit
 
 
+def list_by_id(commit_ids: Sequence[str]) -> list[Commit]:
+    """Return these commits in their order, without those that are gone. For apps that have checked who may know."""
+    rows = Commit.objects.filter(pk__in=commit_ids).select_related("dataset__project").in_bulk()
+    return [rows[id_] for id_ in commit_ids if id_ in rows]
+
+
 def list_commits(actor: Actor, dataset: Dataset, *, ref: str, cursor: str | None, limit: int) -> Page[Commit]:
     """Return the commits behind `ref` along first parents, newest first. An empty branch has none."""
     require(actor, permissions.VIEW, dataset.project_id)

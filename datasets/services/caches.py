@@ -3,7 +3,7 @@
 Asked for twice, or by many at once, a commit is cached once: at most one row of a commit and a site is current.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -147,12 +147,12 @@ def hold(*, actor: Actor, cached_commit_id: str, holder: str, why: str) -> Cache
 
 
 @transaction.atomic
-def release_holds(*, actor: Actor, holder: str) -> int:
-    """End all holds of `holder` and return how many there were; the idle clocks start now.
+def release_holds(*, actor: Actor, holder: str, keep: Collection[str] = ()) -> int:
+    """End all holds of `holder`, but for the cached commits to `keep`, and return how many; the idle clocks start now.
 
     What was on its way for holders only, and has none left, is cancelled.
     """
-    holds = CacheHold.objects.filter(holder=holder)
+    holds = CacheHold.objects.filter(holder=holder).exclude(cached_commit__in=keep)
     projects = dict(holds.values_list("cached_commit_id", "cached_commit__dataset__project_id"))
     if not projects:
         return 0

@@ -8,6 +8,7 @@ APPS = [name for name in ("datasets", "scheduler", "compute", "experiments", "fl
 # Parts of several use cases, which have checked the actor and hold the transaction: by module, with all its functions.
 PARTS = {
     "compute.checkpoints": "notes what jobs have saved and lost, for new jobs, logs and the observer",
+    "compute.job_data": "brings what jobs read and mounts it, for submissions, gates and moves",
     "compute.journal": "writes each change of a job's state, for services and workers",
     "compute.node_reports": "writes what a probe found, when a resource is attached and later",
     "compute.queueing": "queues jobs when they are submitted, and once their data is ready",

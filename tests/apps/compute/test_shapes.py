@@ -18,6 +18,7 @@ from scheduler.errors import PoolNotFound
 from scheduler.models import Node, Pool
 from scheduler.services import pool_members
 from tests.factories import compute as make
+from tests.factories.datasets import commit_files, make_dataset, make_store
 
 pytestmark = pytest.mark.django_db
 
@@ -111,6 +112,13 @@ def test_a_second_place_with_gpus_is_a_pool_of_its_own_and_taken_only_where_it_i
     assert Job.objects.count() == 3
 
 
+@pytest.fixture
+def digits(member, project, home) -> None:
+    make_store(home / "store")
+    commit_files(member, make_dataset(member, project, "digits"), {"a.txt": b"x"})
+
+
+@pytest.mark.usefixtures("digits")
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
