@@ -49,9 +49,9 @@ def find_processes(folder: JobFolder) -> JobProcesses:
     if first is None:
         raise JobNotRunning(_NOT_RUNNING)
     is_confined = _namespace_of(first) != _namespace_of(os.getpid())
-    pids = {first, *_descendants(first, children)}
-    if not is_confined:  # there its processes may leave the tree, and are known by their environment
-        pids |= {process.pid for process in shim.list_processes(folder.output, session=first, shim=watcher)}
+    pids = set(_descendants(watcher, children))
+    if not is_confined:  # those beside its command, as of `nearline job exec`, are known by their environment
+        pids |= {process.pid for process in shim.list_processes(folder.output, session=first)}
     # The first process of a sandbox also inherits orphans; the command is in the session that it began.
     candidates = children.get(first, []) if is_confined else [first]
     commands = [pid for pid in candidates if (process := shim.process_facts(pid)) and process.session == first]

@@ -36,6 +36,7 @@ _KILL_ROUNDS = 20
 _LOOK_EVERY_S = 0.2
 _SAMPLE_EVERY_S = 1.0
 _DRAIN_S = 0.5
+_ORPHANS_S = 2.0
 _READ_BYTES = 1 << 16
 _DESCRIPTORS = 4
 _COPY_BYTES = 1 << 30
@@ -152,10 +153,11 @@ class ProcessFacts:
     def __init__(self, pid: int, text: bytes) -> None:
         fields = text[text.rindex(b")") + 2 :].split()
         self.pid = pid
-        self.state = fields[0]
         self.parent = int(fields[1])
         self.session = int(fields[3])
         self.cpu_ticks = sum(map(int, fields[11:15]))
+        # The state is that of the first thread; others may go on after it.
+        self.has_ended = fields[0] == b"Z" and int(fields[17]) <= 1
         self.started_ticks = int(fields[19])
         self.memory_bytes = int(fields[21]) * _PAGE_BYTES
 
@@ -195,7 +197,7 @@ def list_processes(output: str, *, session: int = _NONE, shim: int = _NONE, sinc
     for entry in os.listdir("/proc"):  # noqa: PTH208 (pathlib would be loaded for this alone)
         if entry.isdigit() and int(entry) != own:
             facts = process_facts(int(entry))
-            if facts is None or facts.state == b"Z" or facts.started_ticks < since_ticks:
+            if facts is None or facts.has_ended or facts.started_ticks < since_ticks:
                 continue
             is_near = facts.session == session or facts.parent == shim
             if is_near or mark in _read(f"/proc/{entry}/environ") + b"\0":
@@ -435,8 +437,9 @@ class Shim:
         return list_processes(self.output_folder, session=self.pid, shim=os.getpid(), since_ticks=self.since_ticks)
 
     def _kill_orphans(self) -> None:
-        """Kill what the command left behind, until none of it is left."""
-        for _ in range(_KILL_ROUNDS):
+        """Kill what the command left behind, until none of it is left. What cannot be killed is not waited for long."""
+        until = time.monotonic() + _ORPHANS_S
+        while time.monotonic() < until:
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass

@@ -384,6 +384,29 @@ def test_processes_without_session_and_environment_of_their_job_end_with_it(plac
     wait_until(lambda: processes_with(long_time) == [])
 
 
+LEAVE_FIRST_THREAD = """
+import ctypes, pathlib, sys, threading, time
+
+def go_on():
+    while pathlib.Path("/proc/self/stat").read_text().split()[2] != "Z":
+        time.sleep(0.005)
+    pathlib.Path(sys.argv[1]).touch()
+    time.sleep(600)
+
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_job_whose_first_thread_has_ended_is_stopped(place):
+    place.driver.start(make_launch("threads", f"exec python -c '{LEAVE_FIRST_THREAD}' $NEARLINE_OUTPUT/begun"))
+    wait_until((place.jobs / "threads" / "output" / "begun").exists)
+
+    place.driver.stop("threads", 0)
+
+    assert place.wait_for_end("threads").exit_code == -9
+
+
 def test_orphans_that_end_while_the_job_runs_leave_nothing(place):
     place.driver.start(make_launch("orphans", "(sh -c 'exit 3' &); touch $NEARLINE_OUTPUT/begun; sleep 600"))
     wait_until((place.jobs / "orphans" / "output" / "begun").exists)
@@ -602,9 +625,10 @@ def test_a_port_of_somebody_else_on_this_machine_is_not_reached(place):
         asyncio.run(ask(place.driver, "endless", server.getsockname()[1]))
 
 
-def test_a_port_is_reached_whose_server_a_job_has_put_into_the_background(place):
+@pytest.mark.parametrize("way", ["setsid {}", "env -i PATH=$PATH setsid sh -c '{} & wait'"], ids=["kept", "bare"])
+def test_a_port_is_reached_whose_server_a_job_has_put_into_the_background(place, way):
     port = reserve_port()
-    server = f"echo 42 > answer; setsid python -m http.server {port} & exec sleep 600"
+    server = f"echo 42 > answer; ({way.format(f'python -m http.server {port}')} &); exec sleep 600"
     place.driver.start(make_launch("background", server))
     place.wait_for("background", ReportState.RUNNING)
 
