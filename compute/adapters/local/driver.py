@@ -94,6 +94,10 @@ class LocalDriver:
         """Let jobs that start from now on see something else."""
         self._views = views
 
+    def close(self) -> None:
+        """Let go of the process that starts shims. Jobs run on."""
+        self._spawner.close()
+
     def probe(self) -> Sequence[NodeFacts]:
         """Return this machine."""
         return [replace(describe_machine(), unconfined_reason=self._unconfined_reason)]

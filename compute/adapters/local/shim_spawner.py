@@ -42,6 +42,14 @@ class ShimSpawner:
             except (BrokenPipeError, ConnectionResetError):
                 socket.send_fds(self._spawn(), [os.fsencode(folder)], passed)
 
+    def close(self) -> None:
+        """Let the process end. The shims stay."""
+        with self._guard:
+            if self._channel is not None and self._process is not None:
+                self._channel.close()
+                self._process.wait()
+            self._channel = self._process = None
+
     def _spawn(self) -> socket.socket:
         if self._process is not None:
             self._process.wait()

@@ -6,6 +6,7 @@ import random
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,10 @@ SOURCES = Path(__file__).resolve().parents[3] / "client" / "src"
 
 
 @pytest.fixture
-def driver(tmp_path) -> LocalDriver:
-    return LocalDriver(tmp_path / "jobs")
+def driver(tmp_path) -> Iterator[LocalDriver]:
+    driver = LocalDriver(tmp_path / "jobs")
+    yield driver
+    driver.close()
 
 
 @pytest.fixture

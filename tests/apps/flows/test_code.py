@@ -41,8 +41,7 @@ def driver(world: World):
     driver = kind.open_driver(resource, home, {})
     drivers.install(resource, driver)
     yield driver
-    driver._spawner._channel.close()
-    driver._spawner._process.wait()
+    driver.close()
     shutil.rmtree(home / "trees", ignore_errors=True)
 
 

@@ -242,5 +242,4 @@ def test_a_job_that_writes_to_its_input_is_refused_by_the_kernel_and_its_sibling
     log = driver.read_log(newest_attempt(run, "a").job_name, 0, 1000).data
     assert b"Read-only file system" in log
     assert driver.read_log(newest_attempt(run, "b").job_name, 0, 1000).data == b"weights\n"
-    driver._spawner._channel.close()
-    driver._spawner._process.wait()
+    driver.close()

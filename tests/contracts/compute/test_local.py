@@ -24,6 +24,7 @@ class LocalPlace(Place):
         return port
 
     def restart(self) -> None:
+        self.driver.close()
         self.driver = LocalDriver(self.jobs, self.views)
 
     def close(self) -> None:
@@ -36,6 +37,7 @@ class LocalPlace(Place):
             self.driver.stop(name, 0)
         for name in names:
             self.wait_for_end(name)
+        self.driver.close()
 
 
 def open_places(tmp_path: Path, kind: str) -> Iterator[LocalPlace]:
