@@ -468,13 +468,15 @@ class Shim:
         if now - self.sampled >= _SAMPLE_EVERY_S or not self.known:
             processes = self._list_processes()
             self.known = [facts.pid for facts in processes]
+            if self.pid not in self.known:
+                return  # the command has ended meanwhile: what it used is told by the last sample
         else:
             processes = [facts for facts in map(process_facts, self.known) if facts is not None]
         memory_bytes = sum(facts.memory_bytes for facts in processes)
         self.peak_bytes = max(self.peak_bytes, memory_bytes)
         if now - self.sampled >= _SAMPLE_EVERY_S:
             ticks = sum(facts.cpu_ticks for facts in processes)
-            self._sample(max(0, ticks - self.cpu_ticks) / _TICKS_PER_S / (now - self.sampled), memory_bytes)
+            self._sample(now, max(0, ticks - self.cpu_ticks) / _TICKS_PER_S / (now - self.sampled), memory_bytes)
             self.cpu_ticks, self.sampled = ticks, now
         limit = self.order.memory_bytes
         if 0 < limit < memory_bytes and _proportional_memory(self.known) > limit:
@@ -482,8 +484,10 @@ class Shim:
             self.kill_at = now
             self._kill()
 
-    def _sample(self, cores: float, memory_bytes: int) -> None:
-        line = f'{{"at": {time.time():.3f}, "cpu_millicores": {round(cores * 1000)}, "memory_bytes": {memory_bytes}'
+    def _sample(self, now: float, cores: float, memory_bytes: int) -> None:
+        """Write down what was measured at a moment of the monotonic clock."""
+        at = time.time() - (time.monotonic() - now)  # to look at all processes takes a while
+        line = f'{{"at": {at:.3f}, "cpu_millicores": {round(cores * 1000)}, "memory_bytes": {memory_bytes}'
         for key, value in zip(("gpu_percent", "gpu_memory_used_bytes"), self.gpu_use(), strict=True):
             line += "" if value is None else f', "{key}": {value}'
         line += "}\n"
@@ -499,9 +503,10 @@ class Shim:
             os.close(descriptor)
 
     def _last_sample(self, cpu_s: float) -> None:
-        passed = time.monotonic() - self.sampled
+        now = time.monotonic()
+        passed = now - self.sampled
         rest_s = max(0.0, cpu_s - self.cpu_ticks / _TICKS_PER_S)
-        self._sample(rest_s / max(passed, 0.001), self.peak_bytes if self.sampled == self.started else 0)
+        self._sample(now, rest_s / max(passed, 0.001), self.peak_bytes if self.sampled == self.started else 0)
 
     def _drain(self) -> None:
         poller = select.poll()

@@ -486,7 +486,8 @@ def test_usage_is_sampled_at_most_once_a_second_and_adds_up_to_what_was_used(pla
     assert len(samples) >= 2
     assert min(seconds[:-1]) > 0.99
     assert 1.4 < used_s < 1.8
-    assert all(1 << 20 < sample.memory_bytes < 1 << 28 for sample in samples[:-1])
+    # One that is taken in the middle of an exec finds almost none.
+    assert 1 << 20 < max(sample.memory_bytes for sample in samples[:-1]) < 1 << 28
 
 
 def test_gpus_are_assigned_by_index_in_bus_order_with_their_fraction(place):
