@@ -5,6 +5,7 @@
 | starting | starting | renew its lease, and note what it waits for |
 | starting | running | note that it runs (adopts it after a restart of the platform) |
 | running | running, with a reason | note that reason: what keeps it from going on |
+| starting | not placed by its cluster | let it wait again, some times; then forget it |
 | starting, running, stopping | ended, same token | note how it ended, then forget it |
 | leaving | succeeded | note it, then forget it |
 | leaving | ended otherwise, or nothing and the lease expired | let it wait again, then forget it |
@@ -24,7 +25,7 @@ from datetime import datetime
 
 from compute.engine.failures import explain_end
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
-from compute.engine.ports import JobReport, ReportState
+from compute.engine.ports import EndCause, JobReport, ReportState
 from compute.engine.states import IDLE, JOB_STATES, JobState, ReasonCode
 
 _ON_PLACE = frozenset({ReportState.STARTING, ReportState.RUNNING})
@@ -35,6 +36,8 @@ _NEXT = {
     JobState.SUSPENDING: (JobState.SUSPENDED, "It has stopped and waits to be resumed."),
 }
 """What a job is whose run was stopped so that it runs again later, and how people are told."""
+MOST_UNPLACED = 3
+"""So often in a row a cluster may not place a job: what was free in the last poll of its nodes may be taken since."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class JobRecord:
 
     `grace_period_s` is how long it may take to end once it is told to. `checkpoint_id` is its checkpoint folder, None
     where it has none, and `started_at` when its present run began. `reason_code` is why it is being stopped; empty: it
-    is cancelled, or goes on.
+    is cancelled, or goes on. `unplaced` counts the runs before this one that its cluster did not place, in a row.
     """
 
     id: str
@@ -57,6 +60,7 @@ class JobRecord:
     checkpoint_id: str | None = None
     started_at: datetime | None = None
     reason_code: str = ""
+    unplaced: int = 0
 
     @property
     def stop_code(self) -> ReasonCode:
@@ -69,7 +73,7 @@ class Record:
     """Write a new state into the database, if the job still has this token and a state that allows it.
 
     `last_lines` are the lines of its log that say why it failed; `output_folder` is where its output lies on its host.
-    `left_nothing`: there it is known to be empty.
+    `left_nothing`: there it is known to be empty. `unplaced` is how often in a row its cluster did not place it.
     """
 
     job_id: str
@@ -84,6 +88,7 @@ class Record:
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    unplaced: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,12 @@ def _ended(job: JobRecord, report: JobReport, now: datetime) -> Record:
     state, reason_code, reason = explain_end(report, job.memory_bytes)
     if job.state in _NEXT and state is not JobState.SUCCEEDED:
         return _interrupted(job)
+    if job.state is JobState.STARTING and report.cause is EndCause.UNSCHEDULABLE:
+        times = job.unplaced + 1
+        if times < MOST_UNPLACED:
+            message = f"{reason} It has not run, and is queued again."
+            return Record(job.id, job.token, JobState.PENDING, message, unplaced=times)
+        reason = f"{reason} That happened {times} times in a row."
     if job.state is JobState.STOPPING and state is not JobState.SUCCEEDED:
         state, reason_code, reason = JobState.CANCELLED, job.stop_code, job.reason or "The job was cancelled."
     return Record(

@@ -69,7 +69,11 @@ JOB_STATES = transitions(
             *(JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED),
         ],
         # A short job may have ended before anybody saw it run.
-        JobState.STARTING: [JobState.RUNNING, JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
+        # What the cluster does not place where there was capacity for it waits again.
+        JobState.STARTING: [
+            *(JobState.PENDING, JobState.RUNNING),
+            *(JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS),
+        ],
         JobState.RUNNING: [JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
         JobState.LEAVING: [JobState.PENDING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
         JobState.SUSPENDING: [JobState.SUSPENDED, JobState.STOPPING, *_ENDS],

@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 _RENEW_BELOW = LEASE * 2 / 3
 _BOOKED = (
     *("pk", "name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s"),
-    *("checkpoint_id", "started_at", "reason_code"),
+    *("checkpoint_id", "started_at", "reason_code", "unplaced"),
 )
 _LOG_END_BYTES = 32 * 1024
 _FORGOTTEN_AT_ONCE = 8
@@ -278,7 +278,7 @@ def _step_of(record: Record) -> journal.Step:
     if record.state in IDLE:
         fields = {**_NO_RUN, "evictions": F("evictions") + 1, "token": new_token()}
     if record.state is JobState.PENDING:
-        fields["reason"] = ""
+        fields |= {"reason": "", "unplaced": record.unplaced}
     if record.state in JOB_STATES.final:
         fields = {
             "exit_code": record.exit_code,

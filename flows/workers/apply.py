@@ -256,7 +256,7 @@ class _Writer:
         again = {"state": AttemptState.QUEUED, "queued_at": self._now, "started_at": None}
         self._change_attempt(requeued.attempt_id, **again, remind_at=requeued.remind_at)
         self._change_step(requeued.step_id, state=StepState.QUEUED, reason="")
-        message = f"Evicted for other work; queued for {requeued.template} again."
+        message = f"Its job is queued for {requeued.template} again."
         self._event("step.queued", requeued.step_id, message, template=requeued.template)
 
     def _note_brought(self, bring: Bring) -> None:

@@ -20,7 +20,8 @@ class WorkloadState(StrEnum):
 WORKLOAD = transitions(
     {
         WorkloadState.PENDING: {WorkloadState.PLACED, WorkloadState.RELEASED},
-        WorkloadState.PLACED: {WorkloadState.TERMINATING, WorkloadState.RELEASED},
+        # One that never began where it was placed waits again.
+        WorkloadState.PLACED: {WorkloadState.PENDING, WorkloadState.TERMINATING, WorkloadState.RELEASED},
         WorkloadState.TERMINATING: {WorkloadState.PENDING, WorkloadState.RELEASED},
         WorkloadState.RELEASED: set(),
     }

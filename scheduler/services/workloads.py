@@ -143,12 +143,12 @@ def _placements(placement_ids: Collection[str]) -> QuerySet[Placement]:
 
 @transaction.atomic(savepoint=False)
 def requeue_many(workload_ids: Collection[str]) -> list[str]:
-    """Requeue evicted workloads that have stopped, with their age; return the ids of those requeued.
+    """Requeue workloads that have stopped, or could not begin, with their age; return the ids of those requeued.
 
     Their capacity is free from then on, unless it is reserved.
     """
-    terminating = Workload.objects.select_for_update().filter(pk__in=workload_ids, state=WorkloadState.TERMINATING)
-    rows = list(terminating.order_by("pk"))
+    holding = sorted(WORKLOAD.sources_of(WorkloadState.PENDING))
+    rows = list(Workload.objects.select_for_update().filter(pk__in=workload_ids, state__in=holding).order_by("pk"))
     ids, now = [row.pk for row in rows], clock.now()
     if ids:
         PastPlacement.objects.bulk_create(

@@ -256,3 +256,23 @@ def test_a_job_that_reached_a_time_limit_is_stopped_for_good_and_says_so(job, dr
     assert (now(job).state, job.reason, job.reason_code) == ("cancelled", why, "cancelled")
     assert Workload.objects.get(pk=job.workload_id).state == "released"
     assert not Placement.objects.exists()
+
+
+def test_a_job_that_its_cluster_does_not_place_waits_again_and_is_placed_anew(project, template, driver):
+    [job] = make.submit(project, template, "train")
+    make.place([job])
+    launches.start_placed_jobs()
+    why = "The cluster does not place its pod: 0/1 nodes are available."
+    unplaced = {"state": ReportState.FAILED, "cause": EndCause.UNSCHEDULABLE, "reason": why, "started_at": None}
+    driver.jobs.change("train", **unplaced)
+
+    look(job)
+
+    assert (now(job).state, job.reason, job.node_name, job.run_name) == ("pending", "", "", "train~2")
+    assert (Workload.objects.get(pk=job.workload_id).state, Placement.objects.count()) == ("pending", 0)
+    assert job.events.last().message == f"{why} It has not run, and is queued again."
+    assert driver.list_jobs() == []
+    make.start([job])
+    assert (now(job).state, job.unplaced) == ("running", 1)
+    evict_and_stop(job)
+    assert now(job).unplaced == 0

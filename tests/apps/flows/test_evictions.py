@@ -54,7 +54,7 @@ def test_the_step_waits_again_and_runs_on(world: World, member, project):
     )
     assert kinds == ["step.queued", "step.running", "step.queued", "step.running", "step.succeeded"]
     again = RunEvent.objects.filter(run=run, kind="step.queued").order_by("-seq")[0]
-    assert again.message == "Evicted for other work; queued for this-machine.small again."
+    assert again.message == "Its job is queued for this-machine.small again."
     assert {"lr", "loss"} <= set(Experiment.objects.get(run_id=run.pk).tags)
 
 

@@ -119,6 +119,32 @@ def test_a_failure_while_leaving_means_waiting_again(exit_code, cause):
     assert record == Record("job_1", "t", JobState.PENDING, "It has stopped and is queued again.")
 
 
+UNPLACED = report("failed", cause=EndCause.UNSCHEDULABLE, reason="The cluster does not place its pod: no GPU.")
+
+
+def test_a_job_that_its_cluster_does_not_place_waits_again_until_that_has_happened_three_times():
+    once, twice, thrice = (
+        decide([replace(known("starting"), unplaced=times)], [UNPLACED]).records for times in range(3)
+    )
+
+    message = "The cluster does not place its pod: no GPU. It has not run, and is queued again."
+    assert once == (Record("job_1", "t", JobState.PENDING, message, unplaced=1),)
+    assert twice == (Record("job_1", "t", JobState.PENDING, message, unplaced=2),)
+    assert [(each.state, each.reason_code, each.reason) for each in thrice] == [
+        (
+            JobState.FAILED,
+            ReasonCode.UNSCHEDULABLE,
+            "The cluster does not place its pod: no GPU. That happened 3 times in a row.",
+        )
+    ]
+
+
+def test_what_is_cancelled_while_its_cluster_does_not_place_it_is_cancelled():
+    [record] = decide([known("stopping", reason="Alice cancelled the job.")], [UNPLACED]).records
+
+    assert (record.state, record.reason) == (JobState.CANCELLED, "Alice cancelled the job.")
+
+
 def test_a_stop_from_outside_cancels_a_running_job():
     [record] = decide([known("running")], [report("failed", exit_code=-15, cause=EndCause.STOPPED)]).records
 
