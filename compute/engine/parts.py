@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
 
 _FAILED = frozenset({JobState.FAILED, JobState.LOST})
+_LIMITS = frozenset({ReasonCode.IDLE_LIMIT, ReasonCode.TIME_LIMIT})
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Part:
     @property
     def has_failed(self) -> bool:
         """Whether it did not do its work, and nobody has ended it on purpose."""
-        was_idle = self.state is JobState.CANCELLED and self.reason_code == ReasonCode.IDLE_LIMIT
-        return self.state in _FAILED or was_idle
+        was_limited = self.state is JobState.CANCELLED and self.reason_code in _LIMITS
+        return self.state in _FAILED or was_limited
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def plan(parts: Sequence[Part], *, completions: int, parallelism: int, retries: 
     """Return what follows from the tries so far, the oldest first.
 
     All succeed once each index has. The whole fails with a part that was cancelled, or failed once all retries were
-    used; what failed before runs again ahead of what has not run yet. A part that was idle for too long has failed.
+    used; what failed before runs again ahead of what has not run yet. A part that was ended by a limit has failed.
     """
     latest: Mapping[int, Part] = {part.index: part for part in parts}
     failed = [part for part in parts if part.has_failed]

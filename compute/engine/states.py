@@ -40,7 +40,8 @@ class ReasonCode(StrEnum):
     """Why a job ended without success, as far as a program needs to know.
 
     Flows have retry budgets for the first four; the last group counts as infrastructure there. IDLE_LIMIT: it was
-    cancelled, because it was not used for as long as it may.
+    cancelled, because it was not used for as long as it may. TIME_LIMIT: because it ran for as long as its project lets
+    it; its own limit is TIMEOUT.
     """
 
     USER_ERROR = "user_error"
@@ -49,6 +50,7 @@ class ReasonCode(StrEnum):
     INFRASTRUCTURE = "infrastructure"
     CANCELLED = "cancelled"
     IDLE_LIMIT = "idle_limit"
+    TIME_LIMIT = "time_limit"
     IMAGE_UNAVAILABLE = "image_unavailable"
     UNSCHEDULABLE = "unschedulable"
     QUOTA_EXCEEDED = "quota_exceeded"

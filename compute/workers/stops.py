@@ -7,7 +7,7 @@ from django.db import transaction
 from compute.adapters import drivers
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.ports import ComputeDriver
-from compute.engine.states import JobState
+from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job
 from compute.selectors import failures
@@ -26,16 +26,17 @@ def evict_jobs() -> None:
     if not reasons:
         return
 
-    overdue_ids = list_overdue()
+    overdue = list_overdue()
 
     @transaction.atomic
     def evict(workload_ids: Sequence[str]) -> list[str]:
         jobs = Job.objects.filter(workload_id__in=workload_ids, state__in=(JobState.STARTING, JobState.RUNNING))
         steps = []
         for job_id, token, workload_id in jobs.order_by("pk").values_list("pk", "token", "workload_id"):
-            reason = reasons[str(workload_id)]
-            state = JobState.STOPPING if workload_id in overdue_ids else JobState.LEAVING
-            steps.append(journal.Step(job_id, token, state, reason, {"reason": reason}))
+            reason, limit = reasons[str(workload_id)], overdue.get(str(workload_id))
+            state = JobState.LEAVING if limit is None else JobState.STOPPING
+            why = {} if limit is None else {"reason_code": ReasonCode(limit)}
+            steps.append(journal.Step(job_id, token, state, reason, {"reason": reason, **why}))
         return journal.record_steps(steps, now=clock.now())
 
     is_news = False

@@ -15,9 +15,9 @@ def explain_stop(session: Session, pod: Pod) -> Stop:
     moves_to = pod.node.view if pod.node is not None and pod.state is PodState.RESERVED else None
     queue = pod.job.queue.view.name
     if (limit := runtime.reached_limit(pod.job)) is not None and code is limit.code:
-        has, may = ("has run", "run") if code is StopCode.TIME_LIMIT else ("has not used its GPUs", "leave them unused")
+        has = "has run" if code is StopCode.TIME_LIMIT else "has not used its GPUs"
         work, most = wording.kind_of_work(pod.job), format_duration(limit.at_most_s)
-        text = f"It {has} for {format_duration(limit.lasted_s)}; {work} may {may} for {most}."
+        text = f"The limit of {most} for {work} is reached: it {has} for {format_duration(limit.lasted_s)}."
     elif job is None:
         text = "Fewer of its pods run than it needs, and have for longer than they may."
     elif moves_to is not None:

@@ -130,12 +130,11 @@ def list_terminating() -> dict[str, str]:
     return dict(terminating.order_by("pk").values_list("pk", "reason"))
 
 
-def list_overdue() -> set[str]:
-    """Return the ids of the workloads that reached a time limit, and have not stopped yet: they are not requeued."""
+def list_overdue() -> dict[str, str]:
+    """Return by id which limit workloads have reached that have not stopped yet: they are not requeued."""
     (terminating,) = find_terminating()
-    return set(
-        terminating.filter(reason_code__in=(StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT)).values_list("pk", flat=True)
-    )
+    overdue = terminating.filter(reason_code__in=(StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT))
+    return dict(overdue.values_list("pk", "reason_code"))
 
 
 def list_pods(workload_ids: Collection[str]) -> dict[str, WorkloadPods]:

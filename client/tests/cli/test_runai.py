@@ -137,6 +137,16 @@ def test_the_list_has_the_columns_of_the_paper_and_no_deleted_job(runai, server)
     assert {query["project"] for _, _, query, _ in server.asked} == {"team-a"}
 
 
+def test_what_a_limit_ended_is_listed_like_other_jobs_that_have_ended(runai, server):
+    limits = ("time_limit", "idle_limit")
+    items = [job(limit, state="cancelled", reason_code=limit) for limit in limits]
+    server.on("GET", "/compute/jobs", {"items": items, "next_cursor": None})
+
+    listed = runai("list").stdout.splitlines()[1:]
+
+    assert [line.split()[:2] for line in listed] == [["idle_limit", "TimedOut"], ["time_limit", "TimedOut"]]
+
+
 @pytest.mark.parametrize("line", ["get hyper1", "get job hyper1", "describe job hyper1 -p team-a"])
 def test_a_job_is_shown_with_its_pods_and_events(runai, server, line):
     events = [{"seq": 1, "state": "running", "message": "The job runs.", "at": "2026-11-21T12:00:01.5Z"}]

@@ -246,14 +246,14 @@ def test_the_files_of_all_its_runs_are_deleted(job, driver):
 
 
 def test_a_job_that_reached_a_time_limit_is_stopped_for_good_and_says_so(job, driver):
-    why = "It has run for 8 h; training of team-a may run for 8 h."
+    why = "The limit of 8 h for training of team-a is reached: it has run for 8 h."
     evict(job)
     Workload.objects.filter(pk=job.workload_id).update(reason=why, reason_code="time_limit")
 
     stops.evict_jobs()
     look(job)
 
-    assert (now(job).state, job.reason, job.reason_code) == ("cancelled", why, "cancelled")
+    assert (now(job).state, job.reason, job.reason_code) == ("cancelled", why, "time_limit")
     assert Workload.objects.get(pk=job.workload_id).state == "released"
     assert not Placement.objects.exists()
 

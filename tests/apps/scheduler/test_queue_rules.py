@@ -50,8 +50,8 @@ def test_interactive_work_is_stopped_for_good_once_it_has_run_for_as_long_as_it_
 
     assert states() == {"notebook": "leaving", "training": "placed"}
     stopped = Workload.objects.get(name="notebook")
-    assert stopped.reason == "It has run for 1 h; interactive work of team-a may run for 1 h."
-    assert list_overdue() == {stopped.pk}
+    assert stopped.reason == "The limit of 1 h for interactive work of team-a is reached: it has run for 1 h."
+    assert list_overdue() == {stopped.pk: "time_limit"}
 
 
 def test_a_time_limit_of_a_department_holds_for_its_projects_without_one(teams, site_admin, move):

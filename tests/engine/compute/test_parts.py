@@ -56,14 +56,15 @@ def test_a_part_that_was_cancelled_is_not_run_again():
     assert (planned.end, planned.why.index) == (FAILED, 0)
 
 
-def test_a_part_that_was_idle_for_too_long_has_failed_and_runs_again():
-    idle = Part(0, CANCELLED, ReasonCode.IDLE_LIMIT)
+@pytest.mark.parametrize("limit", [ReasonCode.IDLE_LIMIT, ReasonCode.TIME_LIMIT])
+def test_a_part_that_was_ended_by_a_limit_has_failed_and_runs_again(limit):
+    ended = Part(0, CANCELLED, limit)
 
-    once = plan([idle, Part(1, RUNNING)], completions=4, parallelism=2, retries=1)
-    twice = plan([idle, idle, Part(1, RUNNING)], completions=4, parallelism=2, retries=1)
+    once = plan([ended, Part(1, RUNNING)], completions=4, parallelism=2, retries=1)
+    twice = plan([ended, ended, Part(1, RUNNING)], completions=4, parallelism=2, retries=1)
 
     assert (once.end, list(once.starts), once.progress.failures) == (None, [0], 1)
-    assert (twice.end, twice.why.reason_code) == (FAILED, ReasonCode.IDLE_LIMIT)
+    assert (twice.end, twice.why.reason_code) == (FAILED, limit)
 
 
 def test_its_progress_in_words():

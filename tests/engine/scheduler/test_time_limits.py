@@ -95,15 +95,15 @@ def test_what_waits_is_not_bound_by_limits():
     [
         (
             up("job", ran_s=8 * HOUR), {"interactive": at_most(8)},
-            "It has run for 8 h; interactive work of a may run for 8 h.",
+            "The limit of 8 h for interactive work of a is reached: it has run for 8 h.",
         ),
         (
             up("job", firm=False, ran_s=30 * HOUR), {"training": at_most(24)},
-            "It has run for 1 d 6 h; training of a may run for 1 d.",
+            "The limit of 1 d for training of a is reached: it has run for 1 d 6 h.",
         ),
         (
             up("job", ran_s=8 * HOUR, idle_s=1.5 * HOUR), {"interactive": at_most(idle_h=1)},
-            "It has not used its GPUs for 1 h 30 min; interactive work of a may leave them unused for 1 h.",
+            "The limit of 1 h for interactive work of a is reached: it has not used its GPUs for 1 h 30 min.",
         ),
     ],
 )  # fmt: skip

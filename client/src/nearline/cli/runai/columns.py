@@ -10,7 +10,6 @@ COLUMNS = (
     *("NAME", "STATUS", "AGE", "NODE", "IMAGE", "TYPE", "PROJECT", "USER", "GPUs"),
     *("CREATED BY CLI", "SERVICE URL(S)"),
 )
-DELETED = "cancelled"
 _STATUSES = {
     "pending": "Pending",
     "starting": "ContainerCreating",
@@ -21,9 +20,10 @@ _STATUSES = {
     "suspended": "Suspended",
     "succeeded": "Succeeded",
     "failed": "Fail",
-    DELETED: "Deleted",
+    "cancelled": "Deleted",
     "lost": "Unknown",
 }
+_LIMITS = frozenset({"timeout", "time_limit", "idle_limit"})
 
 
 def row_of(job: Job) -> tuple[str, ...]:
@@ -43,9 +43,14 @@ def status_of(job: Job) -> str:
     """Return Run:AI's word for the state of a job."""
     if job.is_unknown:
         return "Unknown"
-    if job.state == "failed" and job.reason_code == "timeout":
+    if job.state in {"failed", "cancelled"} and job.reason_code in _LIMITS:
         return "TimedOut"
     return _STATUSES.get(job.state, job.state)
+
+
+def is_deleted(job: Job) -> bool:
+    """Whether a person has ended a job, which Run:AI then lists no more. What a limit ended is listed."""
+    return job.state == "cancelled" and job.reason_code not in _LIMITS
 
 
 def type_of(job: Job) -> str:

@@ -6,7 +6,7 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.group import CommandGroup
-from nearline.cli.runai.columns import COLUMNS, DELETED, row_of
+from nearline.cli.runai.columns import COLUMNS, is_deleted, row_of
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Node
@@ -96,7 +96,7 @@ def show_node(session: Session, name: str) -> None:
 
 def _list_jobs(session: Session, project: str | None) -> None:
     newest = session.client().jobs.list(project=project, limit=_NEWEST)
-    jobs = sorted((job for job in newest if job.state != DELETED), key=lambda job: (job.project or "", job.name))
+    jobs = sorted((job for job in newest if not is_deleted(job)), key=lambda job: (job.project or "", job.name))
     session.out.note("Showing jobs for all projects" if project is None else f"Showing jobs for project {project}")
     session.out.table(jobs, COLUMNS, map(row_of, jobs), empty="There is no job.")
 
