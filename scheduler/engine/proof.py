@@ -54,6 +54,10 @@ class Remedy(StrEnum):
     REPAIR_NODE = "repair_node"
 
 
+WAITS = frozenset({Remedy.WAIT_FOR_QUEUE, Remedy.WAIT_FOR_NODE, Remedy.WAIT_FOR_CAPACITY, Remedy.WAIT_FOR_JOB})
+"""What nobody has to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shortage:
     """One resource of which less is there than is asked for. `profile` says which MIG slices, if it is those."""

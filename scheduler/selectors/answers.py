@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.engine.proof import Cause, Resource
-from scheduler.engine.wording import write
+from scheduler.engine.proof import WAITS, Cause, Remedy, Resource, Suggestion
+from scheduler.engine.wording import advise, write
 from scheduler.models import Workload
 
 _MIB = 1024**2
@@ -51,9 +51,13 @@ class NearNode:
 
 @dataclass(frozen=True)
 class ProofText:
-    """Why a workload cannot start yet. `others` counts the nodes that are not listed by cause."""
+    """Why a workload cannot start yet. `others` counts the nodes that are not listed by cause.
+
+    `action` is what of the advice somebody can do: beside a time at which it starts, to wait is no news.
+    """
 
     advice: str
+    action: str
     bounds: Sequence[PassedBound]
     nodes: Sequence[NearNode]
     others: Sequence[tuple[int, str]]
@@ -67,10 +71,16 @@ def find_proof(workload: Workload | None) -> ProofText | None:
     stored = answer.proof
     return ProofText(
         advice=answer.advice,
+        action=advise([each for each in map(_suggestion, stored["unblock"]) if each.remedy not in WAITS]),
         bounds=[_bound(bound) for bound in stored["bounds"]],
         nodes=[_node(node) for node in stored["nearest"]],
         others=[(stored["others"][cause], words) for cause, words in _CAUSES.items() if cause in stored["others"]],
     )
+
+
+def _suggestion(stored: Mapping[str, Any]) -> Suggestion:
+    resource = None if stored["resource"] is None else Resource(stored["resource"])
+    return Suggestion(Remedy(stored["way"]), stored["where"], resource, stored["amount"], stored["profile"])
 
 
 def _bound(bound: Mapping[str, Any]) -> PassedBound:

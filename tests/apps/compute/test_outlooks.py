@@ -82,6 +82,7 @@ def test_after_35_minutes_the_end_of_the_holder_is_still_what_is_told(member, pr
     assert "it starts about 14:00 UTC" in page.get("/").content.decode()
     assert "it starts about 14:00 UTC" in page.get("/jobs/").content.decode()
     assert "No forecast" not in page.get("/jobs/waits/").content.decode()
+    assert "What would help:" not in page.get("/jobs/waits/").content.decode()  # to wait, until then
     assert "scripted.whole</span>: CPU" in page.get("/jobs/waits/").content.decode()  # a row of the axis
 
 

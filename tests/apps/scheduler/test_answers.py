@@ -159,9 +159,20 @@ def test_who_would_pass_a_quota_has_an_answer_of_the_own_queue(project, site_adm
 
     proof = find_proof(told("second"))
     assert proof is not None
-    assert proof.advice == "raise the quota of team-a by 1 GPU, or let it be preempted"
+    assert proof.advice == proof.action == "raise the quota of team-a by 1 GPU, or let it be preempted"
     assert proof.bounds == [PassedBound("team-a", "quota", held="1 GPU", asked="1 GPU", amount="1 GPU")]
     assert (proof.nodes, proof.others) == ([], [(1, "with capacity")])
+
+
+def test_what_somebody_can_do_is_told_apart_from_waiting(project):
+    report_nodes(report("n1", 1), report("n2", 1, ready=False))
+    enqueue(project, "first", "second", gpus=1)
+
+    cycle.run_once()
+
+    proof = find_proof(told("second"))
+    assert proof is not None
+    assert (proof.advice, proof.action) == ("wait for 1 GPU more on n1, or bring n2 back", "bring n2 back")
 
 
 def test_the_proof_in_words(project):
