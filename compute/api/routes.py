@@ -14,7 +14,7 @@ from compute.api import schemas
 from compute.engine.changes import Changes
 from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
-from compute.selectors import checkpoints, data_waits, idle_gpus, job_rows, logs, outlooks, waits
+from compute.selectors import checkpoints, closed_places, data_waits, idle_gpus, job_rows, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
@@ -152,6 +152,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": outlook,
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
+        "closed_places": closed_places.explain_closed(actor=request.actor, job=job),
         "last_lines": job.last_lines,
         "replicas": job.replicas,
         "parts": [_part_out(part) for part in job_rows.read_parts(actor=request.actor, job=job)],

@@ -316,6 +316,9 @@ class JobDetailOut(JobOut):
     outlook: Outlook | None
     wait: Wait | None
     data_wait: DataWait | None
+    closed_places: str = Field(
+        description="Which places of its pools do not count now while it waits elsewhere, and why; empty: all count."
+    )
     last_lines: str
     replicas: list[ReplicaOut]
     parts: list[JobPartOut] = Field(description="The parts that it runs as, which have jobs of their own.")

@@ -13,7 +13,7 @@ from compute.engine.port_hosts import PortHost
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job
-from compute.selectors import checkpoints, data_waits, failures, forecasts, job_links, job_rows, waits
+from compute.selectors import checkpoints, closed_places, data_waits, failures, forecasts, job_links, job_rows, waits
 from compute.selectors import jobs as selectors
 from compute.selectors.evictions import mark_deleted
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
@@ -83,6 +83,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": row.outlook,
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
+        "closed_places": closed_places.explain_closed(actor=request.actor, job=job),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "evictions": _evictions_of(request, job) if job.evictions else [],
         "may_write": may_write,

@@ -116,6 +116,14 @@ def test_what_would_help_is_a_table_below_with_whom_it_stops(cli, server):
     assert json.loads(cli("job", "why", "train", "--changes", "--json").stdout) == tried
 
 
+def test_places_that_do_not_count_now_are_told_with_the_job(cli, server):
+    closed = "lab (pool quick) does not count now: it does not answer."
+    server.on("GET", "/compute/jobs/train", job(state="pending", outlook=OUTLOOK, closed_places=closed))
+
+    assert cli("job", "why", "train").stdout.splitlines()[-1] == closed
+    assert closed in cli("job", "show", "train").stdout
+
+
 def test_why_of_a_job_without_a_forecast_is_its_reason(cli, server):
     server.on("GET", "/compute/jobs/train", job(state="pending", reason="needs 2 GPU", outlook=None))
 

@@ -5,16 +5,17 @@ from dataclasses import replace
 import pytest
 
 from accounts.actor import Actor
+from accounts.models import User
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuFacts, NodeFacts
 from compute.errors import InvalidJobSpec, NoResourceFits
-from compute.models import Job, Resource
+from compute.models import Job, Resource, ResourceState
 from compute.services import jobs, submissions, suspensions, trials
 from compute.services.submissions import Submission
 from compute.workers import forecasts, probes
 from scheduler.errors import PoolNotFound
-from scheduler.models import Pool, Queue, Workload
+from scheduler.models import Node, Pool, Queue, Workload
 from scheduler.services import pool_members, queues
 from scheduler.workers import cycle
 from tests.factories.api import call
@@ -93,6 +94,27 @@ def test_who_waits_moves_with_its_place_in_line_to_the_pool_where_it_can_start(m
         "Waits for lab.2-gpu.",
         "Moved from lab to spare, where it can start now.",
     ]
+
+
+def test_who_waits_is_told_which_of_its_pools_does_not_count_now_and_why(member, project, sites, client):
+    Node.objects.filter(resource_name="lab").update(is_drained=True)
+    submit(member, project, "first")
+    turn()
+    submit(member, project, "waits")
+    turn()
+
+    drained = call(member, "GET", "/compute/jobs/waits").body["closed_places"]
+    Resource.objects.filter(name="lab").update(state=ResourceState.UNREACHABLE)
+    away = call(member, "GET", "/compute/jobs/waits").body["closed_places"]
+
+    assert place_of("waits") == ("spare", "pending")
+    assert drained == "lab (pool default) does not count now: all of its nodes are drained or do not answer."
+    assert away == "lab (pool default) does not count now: it does not answer."
+    client.force_login(User.objects.get(pk=member.user_id))
+    assert away in client.get("/jobs/waits/").content.decode()
+    Resource.objects.filter(name="lab").update(state=ResourceState.READY)
+    Node.objects.filter(resource_name="lab").update(is_drained=False)
+    assert call(member, "GET", "/compute/jobs/waits").body["closed_places"] == ""
 
 
 def fill(member, project) -> None:

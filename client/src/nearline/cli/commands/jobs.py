@@ -300,6 +300,7 @@ def show(context: typer.Context, name: Name) -> None:
             ("project", job.project),
             ("state", state),
             ("why", job.why or (outlook["text"] if outlook else job.reason)),
+            ("other places", job.raw.get("closed_places", "")),
         ),
         ("GPUs", f"{formats.gpus(job.gpu_milli)}{f' ({job.gpu_cap})' if job.gpu_cap else ''}" if job.gpu_milli else ""),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
@@ -398,6 +399,8 @@ def why(
         session.out.line(f"{reason}{waits}")
     else:
         show_outlook(session.out, outlook)
+    if (closed := job.raw.get("closed_places")) and not session.out.is_json:
+        session.out.line(printable(closed))
     if tried is not None and not session.out.is_json:
         show_changes(session.out, tried)
 
