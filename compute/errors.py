@@ -59,6 +59,13 @@ class HostIsPresent(Conflict):
     hint = "Stop its controllers and wait for half a minute. To remove its resources alone, detach them."
 
 
+class ResourceIsPresent(Conflict):
+    """Only a resource that does not answer, or is detached, can be given up."""
+
+    code = "compute.resource_is_present"
+    hint = "Cancel its jobs and clear its copies, then detach it."
+
+
 class InvalidJobSpec(InvalidInput):
     """What a job asks for does not make sense."""
 

@@ -17,7 +17,10 @@ def find_readers(sites: Collection[str]) -> Mapping[str, Sequence[SiteReader]]:
         for site, names in resources.list_readers(sites).items()
     }
     for site, name in resources.list_detached_owners(sites).items():
-        error = f"{name} is detached: nothing is cached here or removed until it is attached again under this name."
+        error = (
+            f"{name} is detached: nothing is cached here or removed until it is attached again under this name, "
+            f"or given up by `manage.py give_up_resource {name}`."
+        )
         readers[site].append(SiteReader(name, url, error, is_attached=False))
     return readers
 

@@ -32,10 +32,10 @@ class Command(PlatformCommand):
     def _show(self, loss: HostLoss) -> None:
         rows = [
             ("resources", ", ".join(loss.resources) or "none", "are detached"),
-            ("jobs", loss.started_jobs, "that started are lost"),
-            ("jobs", loss.pending_jobs, "that wait there fail"),
-            ("logs", loss.logs, "keep only what the store has"),
-            ("outputs", loss.outputs, "that are not stored are lost"),
+            ("jobs", loss.jobs.started, "that started are lost"),
+            ("jobs", loss.jobs.pending, "that wait there fail"),
+            ("logs", loss.jobs.logs, "keep only what the store has"),
+            ("outputs", loss.jobs.outputs, "that are not stored are lost"),
         ]
         for what, which, end in rows:
             self.stdout.write(f"{what:<12} {which} {end}")

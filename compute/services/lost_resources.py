@@ -1,0 +1,142 @@
+"""A cluster or SSH host that does not come back is given up: its jobs end, and its cache sites are removed.
+
+One that was detached before may have left cache sites, which nothing can fill or clear any more.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require_site_admin
+from compute.engine.states import IDLE, JobState, ReasonCode
+from compute.errors import ResourceIsPresent, ResourceNotFound
+from compute.models import Job, OutputState, Resource, ResourceSite
+from compute.services import journal
+from compute.services.submissions import HOLDER
+from core import clock
+from datasets.selectors import caches
+from datasets.services import lost_sites
+from datasets.services.lost_sites import LostSite
+from scheduler.services import resource_nodes
+
+
+@dataclass(frozen=True)
+class JobLoss:
+    """What of jobs ends. `logs` and `outputs` are those that the store does not hold, or not all of."""
+
+    pending: int
+    started: int
+    logs: int
+    outputs: int
+
+
+@dataclass(frozen=True)
+class ResourceLoss:
+    """What ends with a resource. `waiting_elsewhere` are jobs of others that wait to read its cache sites."""
+
+    resource: Resource
+    jobs: JobLoss
+    waiting_elsewhere: int
+    sites: tuple[LostSite, ...]
+
+
+def describe_loss(*, actor: Actor, name: str) -> ResourceLoss:
+    """Return what giving up a resource would end; of detached ones the last that has cache sites left.
+
+    Raises ResourceNotFound, and ResourceIsPresent for one that answers or is on a host of the platform.
+    """
+    require_site_admin(actor, "give up compute resources")
+    resource = _find(actor, name)
+    if resource.host:
+        raise ResourceIsPresent(f"{name} is on a host of the platform: give that up, by `manage.py give_up_host`.")
+    if resource.detached_at is None and not resource.is_lost:
+        raise ResourceIsPresent(f"{name} answers: it is not lost.")
+    sites = lost_sites.list_sites(actor=actor, cluster=resource.pk)
+    jobs = Job.objects.filter(resource=resource)
+    return ResourceLoss(resource, count_loss(jobs), _waiting_for(sites).exclude(resource=resource).count(), sites)
+
+
+@transaction.atomic
+def give_up_resource(*, actor: Actor, name: str) -> ResourceLoss:
+    """End the jobs of a resource that is away, detach it and remove its cache sites; return what ended.
+
+    Jobs that ran are lost, and those that waited fail, also elsewhere where they wait to read these sites; all are
+    failures of the infrastructure. Raises what `describe_loss` raises; then nothing changes.
+    """
+    loss = describe_loss(actor=actor, name=name)
+    now = clock.now()
+    end_jobs(Job.objects.filter(resource=loss.resource), f"{name} was given up.", now)
+    end_jobs(_waiting_for(loss.sites), f"{name} was given up, where what it reads was cached.", now)
+    forget_files(Job.objects.filter(resource=loss.resource), now)
+    if loss.resource.detached_at is None:
+        detach(loss.resource, now)
+    audit.record(actor, "compute.give_up_resource", loss.resource)
+    ResourceSite.objects.filter(site__in=[site.name for site in loss.sites]).delete()
+    lost_sites.remove_sites(actor=actor, cluster=loss.resource.pk)
+    return loss
+
+
+def _find(actor: Actor, name: str) -> Resource:
+    known = Resource.objects.filter(name=name)
+    detached = known.filter(detached_at__isnull=False).order_by("-detached_at")
+    left = (each for each in detached if lost_sites.list_sites(actor=actor, cluster=each.pk))
+    resource = known.filter(detached_at=None).first() or next(left, None)
+    if resource is None:
+        raise ResourceNotFound(f"There is no compute resource called '{name}', and none of that name left cache sites.")
+    return resource
+
+
+def _waiting_for(sites: tuple[LostSite, ...]) -> QuerySet[Job]:
+    """Return the jobs that hold something on these sites and have not begun to read it."""
+    holds = caches.find_holds(prefix=HOLDER).filter(cached_commit__site__name__in=[site.name for site in sites])
+    ids = {holder.removeprefix(HOLDER) for holder in holds.values_list("holder", flat=True)}
+    return Job.objects.filter(pk__in=ids, is_live=True, state__in=sorted(IDLE), parts_running=0)
+
+
+def count_loss(jobs: QuerySet[Job]) -> JobLoss:
+    """Return what of these jobs ends with the place where they ran or wait."""
+    started = jobs.exclude(state__in=sorted(IDLE))
+    unstored = started.filter(state=JobState.SUCCEEDED, files_deleted_at=None).exclude(output_state=OutputState.STORED)
+    return JobLoss(
+        pending=jobs.filter(state__in=sorted(IDLE)).count(),
+        started=started.filter(is_live=True).count(),
+        logs=started.filter(log_stored_at=None).count(),
+        outputs=unstored.count(),
+    )
+
+
+def end_jobs(jobs: QuerySet[Job], reason: str, now: datetime) -> None:
+    """End the jobs that have not ended: those that have started are lost, the others fail."""
+    live = jobs.filter(is_live=True).values_list("pk", flat=True)
+    ending = {"reason_code": ReasonCode.INFRASTRUCTURE, "reason": reason}
+    steps = [
+        journal.Step(
+            job.pk,
+            job.token,
+            JobState.FAILED if job.state in IDLE else JobState.LOST,
+            reason,
+            ending,
+            {"finished_at": now},
+        )
+        for job in journal.lock_jobs(list(live))
+    ]
+    journal.record_steps(steps, now=now)
+
+
+def forget_files(jobs: QuerySet[Job], now: datetime) -> None:
+    """Note that nothing more of these jobs can be stored, or has to be deleted."""
+    jobs.filter(log_stored_at=None).update(log_stored_at=now)
+    jobs.filter(files_deleted_at=None).update(files_deleted_at=now)
+
+
+def detach(resource: Resource, now: datetime) -> None:
+    """Take away a resource that no job is on any more."""
+    resource.detached_at = now
+    resource.save(update_fields=["detached_at"])
+    resource_nodes.report_nodes(
+        resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
+    )
