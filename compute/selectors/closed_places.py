@@ -11,10 +11,10 @@ from scheduler.selectors import pools
 def explain_closed(*, actor: Actor, job: Job) -> str:
     """Say which resources of its pools do not count for a job that waits elsewhere, and why; empty: all of them do.
 
-    A job that has run, or reads datasets, stays where it is.
+    A job that has run stays where it is.
     """
     spec = get_spec(job)
-    if job.state != JobState.PENDING or not spec.pools or spec.commits or job.evictions:
+    if job.state != JobState.PENDING or not spec.pools or job.evictions:
         return ""
     views = pools.view_pools(pools.list_pools(actor=actor).filter(name__in=spec.pools))
     pool_of = {name: view.pool.name for view in views for name in view.resources}

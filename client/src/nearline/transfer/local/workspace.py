@@ -1,10 +1,13 @@
 """The `.nearline/` folder of a linked folder: what it is linked to, the last synced state, and the lock."""
 
+import errno
 import fcntl
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +15,7 @@ from typing import Any, Self
 from nearline.errors import Conflict, Failed, hint_for
 
 FOLDER_NAME = ".nearline"
+_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 @dataclass(frozen=True)
@@ -33,11 +37,11 @@ class State:
 
 
 class Workspace:
-    """A linked folder. `root` is the folder itself, `home` its `.nearline/`."""
+    """A linked folder. `root` is the folder itself, `home` its `.nearline/`, or a copy of what that knows."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, home: Path | None = None) -> None:
         self.root = root
-        self.home = root / FOLDER_NAME
+        self.home = home or root / FOLDER_NAME
 
     @classmethod
     def create(cls, root: Path, link: Link, has_commit: Callable[[str], bool] = lambda _: False) -> Self:
@@ -131,9 +135,7 @@ class Workspace:
         The system drops the lock with the process, so nothing is left behind by one that was killed.
         """
         try:
-            self.temporary.mkdir(parents=True, exist_ok=True)
-            self.manifests.mkdir(exist_ok=True)
-            descriptor = os.open(self.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = self._open_lock()
         except OSError as error:
             hint = f"What is known of its files is kept in '{FOLDER_NAME}' there: make the folder writable."
             raise Failed(
@@ -152,6 +154,42 @@ class Workspace:
             yield
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def readable(self) -> Iterator[Self]:
+        """Yield the folder for work that only reads it; where it cannot be written to, with a copy of what it knows."""
+        try:
+            os.close(self._open_lock())
+        except OSError as error:
+            if error.errno in _NOT_OURS:
+                with tempfile.TemporaryDirectory(prefix="nearline-") as home:
+                    yield self._copy(Path(home))
+                return
+        yield self  # any other error is told by who locks it
+
+    def _open_lock(self) -> int:
+        self.temporary.mkdir(parents=True, exist_ok=True)
+        self.manifests.mkdir(exist_ok=True)
+        return os.open(self.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _copy(self, home: Path) -> Self:
+        copy = type(self)(self.root, home)
+        copy.manifests.mkdir()
+        for name in ("config.json", "state.json"):
+            path = self.home / name
+            try:
+                shutil.copyfile(path, copy.home / name)
+            except FileNotFoundError:
+                continue  # it was never synced
+            except OSError as error:
+                raise _damaged(path) from error
+        with suppress(OSError):
+            for path in self.manifests.iterdir():
+                (copy.manifests / path.name).symlink_to(path.absolute())
+            # Beside a log that is not merged yet the notes are not whole; without any, all files are read.
+            if not Path(f"{self.cache_path}-wal").exists():
+                shutil.copyfile(self.cache_path, copy.cache_path)
+        return copy
 
     def _sweep(self) -> None:
         """Remove what a killed transfer left; the lock says that none is running."""

@@ -1,6 +1,7 @@
 """What a linked folder looks like beside its dataset, without changing either."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,15 +33,15 @@ class Comparison:
 
 def get_status(workspace: Workspace, server: Server, options: Options | None = None) -> Comparison:
     """Say what changed here since the last sync, and whether others committed since."""
-    with LinkedFolder.open(workspace, server, options or Options()) as folder:
-        head = find_head(server, workspace.link.branch)
-        return _compare(folder, workspace.state.root, is_trusting=True, is_behind=head.commit != workspace.state.commit)
+    with _opened(workspace, server, options) as folder:
+        state, head = folder.workspace.state, find_head(server, folder.workspace.link.branch)
+        return _compare(folder, state.root, is_trusting=True, is_behind=head.commit != state.commit)
 
 
 def verify_folder(workspace: Workspace, server: Server, options: Options | None = None) -> Comparison:
     """Read every file and compare it with the commit that was synced last. Raises InvalidRequest before the first."""
-    with LinkedFolder.open(workspace, server, options or Options()) as folder:
-        state = workspace.state
+    with _opened(workspace, server, options) as folder:
+        state = folder.workspace.state
         if state.commit is None:
             raise InvalidRequest("This folder was never synced, so there is nothing to compare it with.")
         return _compare(folder, state.root, is_trusting=False, is_behind=False)
@@ -48,8 +49,15 @@ def verify_folder(workspace: Workspace, server: Server, options: Options | None 
 
 def compare_folder(workspace: Workspace, server: Server, ref: str, options: Options | None = None) -> Comparison:
     """Say how the folder differs from any commit of its dataset. Raises NotFound."""
-    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+    with _opened(workspace, server, options) as folder:
         return _compare(folder, server.get_commit(ref).root, is_trusting=True, is_behind=False)
+
+
+@contextmanager
+def _opened(workspace: Workspace, server: Server, options: Options | None) -> Iterator[LinkedFolder]:
+    """Open a folder that may be of another person, or a snapshot: nothing has to be written into it."""
+    with workspace.readable() as readable, LinkedFolder.open(readable, server, options or Options()) as folder:
+        yield folder
 
 
 def _compare(folder: LinkedFolder, root: str | None, *, is_trusting: bool, is_behind: bool) -> Comparison:
