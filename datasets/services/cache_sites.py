@@ -1,6 +1,7 @@
 """Cache sites: made, changed, and the one that exists from the first start on."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import hosts
 from core.tasks import enqueue_on_commit
+from core.units import format_bytes
 from datasets.adapters.sites.registry import get_kind, open_site
 from datasets.adapters.sites.volume import shares
 from datasets.adapters.sites.volume.kind import connection_of, read_class
@@ -21,7 +23,7 @@ from datasets.adapters.sites.volume.probe import StorageProbe
 from datasets.engine.cache_ports import ProbeStep
 from datasets.engine.cache_states import LIVE
 from datasets.engine.volumes import SHARED, is_pool
-from datasets.errors import CacheSiteExists, InvalidCacheSite
+from datasets.errors import CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CachedCommit, CacheSite, CacheSiteKind
 from datasets.selectors.caches import LOCAL_SITE
 
@@ -93,6 +95,8 @@ def _plan(
     default_bytes = int(usage.free_bytes * site_kind.default_part)
     site.capacity_bytes = default_bytes if capacity_bytes is None else capacity_bytes
     _check_numbers(site)
+    if not site_kind.has_host or hosts.is_here(site.host):
+        _check_size(site, usage.total_bytes)
     return site
 
 
@@ -204,24 +208,51 @@ def _set_shared(actor: Actor, site: CacheSite, shared: Mapping[str, str]) -> Non
     audit.record(actor, "datasets.share_cache_site", site, namespaces=sorted(set(shared.values())))
 
 
-@transaction.atomic
 def update_site(
     *, actor: Actor, site: CacheSite, capacity_bytes: int | None = None, idle_days: float | None = None
 ) -> CacheSite:
     """Change a site's capacity or idle days; None leaves one as it is.
 
-    A capacity below what is promised evicts nothing by itself, but nothing new fits until enough has left.
+    A capacity below what is promised evicts nothing by itself, but nothing new fits until enough has left. Raises
+    InvalidCacheSite for one that is larger than the site, as far as its size is known.
     """
     require_manage(actor=actor)
+    size_bytes = None if capacity_bytes is None else _find_size(site)
+    with transaction.atomic():
+        return _update_site(actor, site, size_bytes, capacity_bytes, idle_days)
+
+
+def _update_site(
+    actor: Actor, site: CacheSite, size_bytes: int | None, capacity_bytes: int | None, idle_days: float | None
+) -> CacheSite:
     site = CacheSite.objects.select_for_update().get(pk=site.pk)
     site.capacity_bytes = site.capacity_bytes if capacity_bytes is None else capacity_bytes
     site.idle_days = site.idle_days if idle_days is None else idle_days
     _check_numbers(site)
+    if size_bytes is not None:
+        _check_size(site, size_bytes)
     site.save(update_fields=["capacity_bytes", "idle_days"])
     audit.record(
         actor, "datasets.update_cache_site", site, capacity_bytes=site.capacity_bytes, idle_days=site.idle_days
     )
     return site
+
+
+def _find_size(site: CacheSite) -> int | None:
+    """Return the size that was declared, or that of the disk of a folder on this host; None: it is not known now."""
+    if "size_bytes" in site.config:
+        return int(site.config["size_bytes"])
+    if site.kind != CacheSiteKind.FOLDER or not hosts.is_here(site.host):
+        return None
+    with suppress(CacheSiteUnavailable):
+        return open_site(site).usage().total_bytes
+    return None
+
+
+def _check_size(site: CacheSite, size_bytes: int) -> None:
+    if site.capacity_bytes > size_bytes:
+        capacity, size = format_bytes(site.capacity_bytes), format_bytes(size_bytes)
+        raise InvalidCacheSite(f"{site.name} cannot hold {capacity}: there are {size} in all, whoever uses them.")
 
 
 def _check_numbers(site: CacheSite) -> None:

@@ -138,10 +138,14 @@ def change_site(request: PageRequest, name: str) -> HttpResponse:
     form = PolicyForm(request.POST)
     if form.is_valid():
         fields = form.cleaned_data
-        cache_sites.update_site(
-            actor=request.actor, site=site, capacity_bytes=fields["capacity"], idle_days=fields["idle_days"]
-        )
-        messages.success(request, f"{name} works by its new policy.")
+        try:
+            cache_sites.update_site(
+                actor=request.actor, site=site, capacity_bytes=fields["capacity"], idle_days=fields["idle_days"]
+            )
+        except InvalidCacheSite as error:
+            messages.error(request, f"The policy of {name} stays. {error.message}")
+        else:
+            messages.success(request, f"{name} works by its new policy.")
     else:
         wrong = "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
         messages.error(request, f"The policy of {name} stays. {wrong}")

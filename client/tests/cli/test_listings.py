@@ -115,6 +115,21 @@ def test_revoking_a_token_is_not_done_by_accident(cli, server):
     assert [its[:2] for its in server.asked] == [("DELETE", "/tokens/tok_1")]
 
 
+def test_a_token_is_revoked_by_its_name_where_that_is_the_only_one(cli, server):
+    facts = {"created_at": "2026-11-21T12:00:00Z", "expires_at": None, "last_used_at": None}
+    names = {"tok_1": "ci", "tok_2": "laptop", "tok_3": "laptop"}
+    server.on("GET", "/tokens", page(*({"id": id_, "name": name, **facts} for id_, name in names.items())))
+    server.on("DELETE", "/tokens/tok_1", None, status=204)
+
+    done, several, none = (cli("token", "revoke", name, "--yes") for name in ("ci", "laptop", "old"))
+
+    assert "Revoked ci (tok_1)." in done.stderr
+    assert (several.exit_code, none.exit_code) == (2, 3)
+    assert "2 of your tokens are called 'laptop': tok_2, tok_3." in several.stderr
+    assert "You have no token called 'old'." in none.stderr
+    assert [path for method, path, *_ in server.asked if method == "DELETE"] == ["/tokens/tok_1"]
+
+
 def test_templates_say_when_their_nodes_do_not_exist(cli, server):
     server.on("GET", "/compute/resources", page(RESOURCE))
     server.on("GET", "/compute/templates", page(TEMPLATE))

@@ -49,6 +49,18 @@ def test_a_site_that_holds_the_platforms_folders_is_refused(home, root):
     assert not CacheSite.objects.exists()
 
 
+def test_a_capacity_above_the_size_of_the_disk_is_refused(home, tmp_path):
+    size_bytes = PosixFolder(tmp_path).usage().total_bytes
+    with pytest.raises(InvalidCacheSite, match=r"new cannot hold .* in all, whoever uses them"):
+        cache_sites.create_site(actor=SYSTEM, name="new", root=tmp_path / "new", capacity_bytes=size_bytes + 1)
+    site = cache_sites.create_site(actor=SYSTEM, name="new", root=tmp_path / "new", capacity_bytes=size_bytes)
+
+    with pytest.raises(InvalidCacheSite, match="new cannot hold"):
+        cache_sites.update_site(actor=SYSTEM, site=site, capacity_bytes=size_bytes + 1)
+
+    assert cache_sites.update_site(actor=SYSTEM, site=site, idle_days=2).capacity_bytes == size_bytes
+
+
 def test_a_link_hides_nothing(home, tmp_path):
     (tmp_path / "link").symlink_to(home / "jobs")
     (tmp_path / "up").symlink_to(tmp_path)

@@ -62,6 +62,14 @@ def test_a_policy_is_changed_and_an_empty_capacity_leaves_it(site_admin, site):
     assert (site.capacity_bytes, site.idle_days) == (10**9, 0)
 
 
+def test_a_capacity_that_no_disk_has_is_refused_in_words(site_admin, site):
+    page = browser_of(site_admin).post("/settings/cache/near/", {"capacity": "9000 PB", "idle_days": "0"}, follow=True)
+
+    assert "The policy of near stays. near cannot hold" in page.content.decode()
+    site.refresh_from_db()
+    assert site.capacity_bytes == 10**9
+
+
 def test_a_site_that_lies_in_another_is_refused_in_words(site_admin, site):
     answer = browser_of(site_admin).post(
         "/settings/cache/new/", {"name": "inner", "folder-root": f"{site.root}/inner", "idle_days": "1"}

@@ -2,7 +2,7 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,12 @@ from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
 from nearline.cli.session import session_of
+from nearline.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from nearline.client import Client
+
+_ID = "tok_"
 
 app = CommandGroup(help="Personal access tokens.")
 
@@ -45,16 +51,28 @@ def create_token(
 @app.command("revoke")
 def revoke_token(
     context: typer.Context,
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `nearline token list` shows it.")],
+    token: Annotated[str, typer.Argument(metavar="NAME|ID", help="As `nearline token list` shows them.")],
     *,
     yes: Yes = False,
 ) -> None:
     """Make a token worthless."""
     session = session_of(context)
     client = session.client()
-    confirm(f"Revoke the token {token_id}? Whatever uses it stops working.", yes=yes)
+    token_id = token if token.startswith(_ID) else _find_id(client, token)
+    which = token if token == token_id else f"{token} ({token_id})"
+    confirm(f"Revoke the token {which}? Whatever uses it stops working.", yes=yes)
     client.tokens.revoke(token_id)
-    session.out.done(f"Revoked {token_id}.", as_json={"revoked": token_id})
+    session.out.done(f"Revoked {which}.", as_json={"revoked": token_id})
+
+
+def _find_id(client: "Client", name: str) -> str:
+    """Return the id of the caller's only token of that name. Raises NotFound, and InvalidRequest for several."""
+    ids = [each.id for each in client.tokens.list() if each.name == name]
+    if not ids:
+        raise NotFound(f"You have no token called '{name}'.", hint="See `nearline token list`.")
+    if len(ids) > 1:
+        raise InvalidRequest(f"{len(ids)} of your tokens are called '{name}': {', '.join(ids)}.", hint="Give the ID.")
+    return ids[0]
 
 
 def _end(moment: datetime | None) -> str:
