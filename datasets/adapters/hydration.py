@@ -69,6 +69,22 @@ def hydrate(
         raise TargetUnwritable(f"{error.filename or target} cannot be written: {error.strerror}.") from error
 
 
+def make_patience(should_stop: Callable[[], bool], on_wait: Callable[[Waiting], None]) -> RetryPolicy:
+    """Return how a fill waits for a store that is away also while it reads what the files are.
+
+    Its waits raise HydrationStopped once `should_stop` says yes.
+    """
+    cancellation = Cancellation(should_stop)
+
+    def sleep(wait_s: float) -> None:
+        try:
+            cancellation.sleep(wait_s)
+        except Cancelled as error:
+            raise HydrationStopped("Stopped on request.") from error
+
+    return RetryPolicy(_classify, on_wait=on_wait, sleep=sleep)
+
+
 class StorePacks:
     """The packs of one dataset in its store. Implements `nearline.hydrate.ports.PackSource`."""
 

@@ -24,13 +24,13 @@ _COPIES_OF_A_RATE = 20
 _BYTES_OF_A_RATE = 16 * 2**20
 
 
-def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
+def plan_hydration(commit: Commit, site: CacheSite, reader: TreeReader | None = None) -> HydrationPlan:
     """Return the cheapest way to fill a copy of `commit` on `site`: the fewest bytes from the store.
 
-    `commit.dataset` and its store should be loaded. Raises ContentCorrupt, BlobMissing, StoreUnreachable and
-    CacheSiteUnavailable.
+    `commit.dataset` and its store should be loaded. `reader` reads its manifests, if the caller has one. Raises
+    ContentCorrupt, BlobMissing, StoreUnreachable and CacheSiteUnavailable.
     """
-    reader = TreeReader(commit.dataset)
+    reader = reader or TreeReader(commit.dataset)
     ranges = reader.read_root(commit.root)
     full = hydration_plan.plan_full(ranges)
     if open_site(site).sharing is Sharing.NONE:

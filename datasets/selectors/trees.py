@@ -19,6 +19,7 @@ from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, load_range, root_id
 from nearline.content.paths import show_path
 from nearline.content.range_deltas import KeepEntries, forget_entries
+from nearline.content.retry import RetryPolicy
 
 # About 40 MB of ranges (an entry takes some 150 bytes, four times that once it was made), and a few MB of roots.
 _CACHED_ENTRIES = 250_000
@@ -35,12 +36,13 @@ _readers = ThreadPoolExecutor(_READ_AHEAD, thread_name_prefix="ranges")
 class TreeReader:
     """Loads what manifests say. Everything is checked against the hash that it was asked for by.
 
-    Raises ContentCorrupt, BlobMissing and StoreUnreachable.
+    A store that is away is waited for as `patience` says. Raises ContentCorrupt, BlobMissing and StoreUnreachable.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, *, patience: RetryPolicy | None = None) -> None:
         self._dataset_id = dataset.id
         self._store = open_manifests(dataset)
+        self._patience = patience
         self._latest: tuple[str, RangeEntries] | None = None
         self._order: Sequence[str] = ()
         self._ahead: dict[str, Future[RangeEntries]] = {}
@@ -50,7 +52,7 @@ class TreeReader:
         key = (self._dataset_id, root)
         memo = _roots.get(key)
         if memo is None:
-            data = self._store.get(root_key(root))
+            data = self._get(root_key(root))
             if root_id(data) != root:
                 raise ContentCorrupt(f"The store's copy of the root {root[:12]} is damaged.", root=root)
             memo = _decode_root(data, root)
@@ -100,6 +102,11 @@ class TreeReader:
         for row in self.read_root(root):
             yield from _ranges.get((self._dataset_id, row.range_id)) or self._read_range(row.range_id)
 
+    def _get(self, key: str) -> bytes:
+        if self._patience is None:
+            return self._store.get(key)
+        return self._patience.repeat(lambda: self._store.get(key))
+
     def _read_once(self, range_id: str, keep: KeepEntries = forget_entries) -> RangeEntries:
         """Read a range; the one that was read last is at hand, for what is found by its names is asked for next."""
         if self._latest is None or self._latest[0] != range_id:
@@ -120,7 +127,7 @@ class TreeReader:
 
     def _read_range(self, range_id: str, keep: KeepEntries = forget_entries) -> RangeEntries:
         def get(name: str) -> bytes:
-            return self._store.get(range_key(name))
+            return self._get(range_key(name))
 
         try:
             # Every range of a commit was checked before the commit was made.

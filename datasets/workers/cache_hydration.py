@@ -18,7 +18,7 @@ from core import clock, hosts, isolation, leases
 from core.errors import PlatformError
 from core.tasks import enqueue, enqueue_on_commit, enqueue_reliably
 from core.units import format_bytes
-from datasets.adapters.hydration import hydrate
+from datasets.adapters.hydration import hydrate, make_patience
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import get_kind, open_site
 from datasets.engine.cache_ports import CacheSiteDriver, CloneBase, CopyProgress, CopyRequest, Donor, Fetched
@@ -185,7 +185,8 @@ class _Hydration:
     def __init__(self, row: CachedCommit, heartbeat: Heartbeat) -> None:
         self._row = row
         self._heartbeat = heartbeat
-        self._reader = TreeReader(row.dataset)
+        self._reader = TreeReader(row.dataset, patience=make_patience(lambda: self.is_lost, self._note_waiting))
+        self._told: Columns = {}
         self._works_alone = get_kind(row.site.kind).works_alone
         # A site that works alone counts from the beginning, whoever asks.
         self._moved_before = 0 if self._works_alone else row.bytes_moved
@@ -196,7 +197,7 @@ class _Hydration:
         driver = open_site(row.site)
         plan = None
         if row.state != CacheState.HYDRATING:
-            plan = cache_plans.plan_hydration(row.commit, row.site)
+            plan = cache_plans.plan_hydration(row.commit, row.site, self._reader)
             self._begin(plan, cache_plans.find_donor(row.commit, row.site))
         progress = driver.ensure(self._request(plan), self)
         if progress.is_ready:
@@ -215,7 +216,12 @@ class _Hydration:
 
     def report(self, progress: CopyProgress) -> None:
         """Have the next beat write how far the copy is."""
-        self._heartbeat.report(**self._columns_of(progress))
+        self._told = self._columns_of(progress)
+        self._heartbeat.report(**self._told)
+
+    def _note_waiting(self, waiting: Waiting) -> None:
+        """Have the next beat write that the store is away where it should say what the files are."""
+        self._heartbeat.report(**{**self._told, "waits_for": _store_awaited(waiting)})
 
     def _columns_of(self, progress: CopyProgress) -> Columns:
         return {
@@ -293,9 +299,7 @@ class _Hydration:
             on_progress(_fetched(progress))
 
         def note_waiting(waiting: Waiting) -> None:
-            minutes = math.ceil(waiting.left_s / 60)
-            reason = f"the store, for {minutes} min more at most: {waiting.reason}"[:_LONGEST_REASON]
-            on_progress(_fetched(fetched, reason))
+            on_progress(_fetched(fetched, _store_awaited(waiting)))
 
         hydrate(
             open_dataset_store(self._row.dataset),
@@ -353,6 +357,11 @@ def _describe(plan: HydrationPlan, donor: CachedCommit | None) -> str:
         return f"{plan.files} files, {format_bytes(plan.size_bytes)} to be read from {source}."
     moved, shared = format_bytes(plan.write_bytes), format_bytes(plan.shared_bytes)
     return f"{plan.files} files: {moved} to be read from {source}, {shared} shared with an older copy."
+
+
+def _store_awaited(waiting: Waiting) -> str:
+    minutes = math.ceil(waiting.left_s / 60)
+    return f"the store, for {minutes} min more at most: {waiting.reason}"[:_LONGEST_REASON]
 
 
 def _fetched(progress: HydrationProgress, waits_for: str = "") -> Fetched:

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from datasets.adapters.folder import FolderStore
+from datasets.errors import StoreUnreachable
+from datasets.selectors import trees
 from datasets.services import caches
+from datasets.workers.cache_leases import Heartbeat
 from tests.apps.caching.conftest import FILES
 from tests.factories.datasets import read_tree
 
@@ -48,3 +52,31 @@ def test_files_are_0444_or_0555_and_folders_0555(member, commit, site, worker):
     assert modes["b/run.sh"] == 0o555
     assert {modes[name] for name in ("a/one.png", "a/two.png", "b/big.bin", "b/empty")} == {0o444}
     assert sorted(p.name for p in top.iterdir()) == sorted({name.split("/")[0] for name in FILES})
+
+
+def test_a_store_that_is_away_when_a_copy_is_planned_or_listed_is_waited_for(member, commit, site, worker, monkeypatch):
+    asked, told = [], []
+    get, report = FolderStore.get, Heartbeat.report
+
+    def be_away_at_first(store, key):
+        asked.append(key)
+        if asked.count(key) == 1:
+            raise StoreUnreachable("The store does not answer.")
+        return get(store, key)
+
+    def note(heartbeat, **progress):
+        told.append(progress["waits_for"])
+        report(heartbeat, **progress)
+
+    row = caches.request_cache(actor=member, commit=commit, site=site)
+    for kept in (trees._roots, trees._ranges):
+        monkeypatch.setattr(kept, "get", lambda key: None)
+    monkeypatch.setattr(FolderStore, "get", be_away_at_first)
+    monkeypatch.setattr(Heartbeat, "report", note)
+
+    worker.work()
+
+    row.refresh_from_db()
+    assert (row.state, row.waits_for) == ("ready", "")
+    assert len(set(asked)) >= 2  # the root, which the plan reads, and a range
+    assert told.count("the store, for 10 min more at most: The store does not answer.") == len(set(asked))
