@@ -13,6 +13,7 @@ import structlog
 from celery import Celery
 from celery.signals import worker_init
 from kombu.exceptions import OperationalError
+from kombu.transport.redis import Channel
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # for the reason of `core.commands`
@@ -27,6 +28,11 @@ log = structlog.get_logger(__name__)
 _MESSAGE = "nearline.ring"  # its name on the broker since the first release
 _REDELIVER_S = 120
 _MOST_WAITING = 10_000
+
+
+# A worker that loses the broker would put its messages back into it first, and end because it cannot (kombu 5.7). They
+# come again by themselves after `_REDELIVER_S`, and what they are about is found by the periodic runs before.
+Channel.do_restore = False
 
 
 def make_app(broker_url: str) -> Celery:

@@ -73,3 +73,17 @@ def test_a_message_lies_in_the_queue_of_its_task():
     tasks.stop()
     assert json.loads(message)["headers"]["task"] == "nearline.ring"
     client.close()
+
+
+@pytest.mark.services
+@pytest.mark.skipif("NEARLINE_TEST_REDIS" not in os.environ, reason="needs Redis: `make services`")
+def test_a_worker_that_loses_the_broker_in_the_middle_of_its_work_goes_on():
+    with worker.make_app(os.environ["NEARLINE_TEST_REDIS"] + "/0").connection() as connection:
+        channel = connection.channel()
+        with connection.SimpleQueue("lost", channel=channel) as messages:
+            messages.put({"name": "test.note"})
+            messages.get(timeout=LIMIT_S)  # and it is worked on
+
+            channel.connection.client = None  # so kombu leaves a connection that broke
+            channel._disconnect_pools()
+            channel.close()  # raised AttributeError, with which the worker ended
