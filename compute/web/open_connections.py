@@ -24,7 +24,7 @@ from compute.engine.ports import Connection, Terminal
 from compute.errors import InvalidTicket, TooManyConnections
 from compute.services import connections
 from core.errors import PlatformError
-from core.outages import find_outage
+from core.outages import find_outage, log_failure
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -138,14 +138,13 @@ class _OpenConnections:
             self._used_ids = set()
             try:
                 revoked_ids = await in_thread(partial(_look_at, list(open_now.values()), used_ids))
-            except Exception:
-                # The database is away, say. What is open stays open until it is back.
-                log.exception("connections.look_failed")
+            except Exception as error:  # noqa: BLE001 (what is open stays open until it can be read again)
+                log_failure(log, "connections.look_failed", error)
                 self._used_ids |= used_ids
                 continue
-            for fault, error in zip(open_now, revoked_ids, strict=True):
-                if error is not None and not fault.done():
-                    fault.set_result(error)
+            for fault, revocation in zip(open_now, revoked_ids, strict=True):
+                if revocation is not None and not fault.done():
+                    fault.set_result(revocation)
 
 
 _open: WeakKeyDictionary[asyncio.AbstractEventLoop, _OpenConnections] = WeakKeyDictionary()

@@ -17,6 +17,7 @@ from compute.errors import ResourceUnreachable
 from compute.models import Resource
 from compute.workers import observe
 from core import clock, connections, hosts, tasks
+from core.outages import log_failure
 
 log = structlog.get_logger(__name__)
 
@@ -57,8 +58,8 @@ def watch_forever(stop: threading.Event) -> None:
             _is_stale.clear()
             try:
                 _start_missing(stop)
-            except DatabaseError:
-                log.exception("watch.database_away")
+            except DatabaseError as error:
+                log_failure(log, "watch.database_away", error)
                 _is_stale.set()
         stop.wait(_STEP_S)
     connections.close_all()
@@ -107,8 +108,9 @@ def _watch_on(resource_id: str, stop: threading.Event) -> None:
                     observe.observe_each([resource_id])
         except ResourceUnreachable:
             stop.wait(_PAUSE_S)  # the tick of `observe` notes it
-        except Exception:  # what nobody anticipated is logged once, and watching goes on
-            log.exception("watch.failed", resource=resource.name)
+        except Exception as error:  # noqa: BLE001 (what nobody anticipated is logged, and watching goes on)
+            log_failure(log, "watch.failed", error, resource=resource.name)
+            connections.keep_usable()  # a driver may ask the database itself, before all else
             stop.wait(_PAUSE_S)
 
 

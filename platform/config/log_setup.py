@@ -15,6 +15,7 @@ import structlog
 from structlog.typing import Processor
 
 from core import clock
+from core.outages import find_outage
 
 _FILE_BYTES = 10 * 2**20
 _SILENCE_S = 60.0
@@ -46,7 +47,15 @@ def configure(options: Mapping[str, str]) -> None:
         level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
     )
     # A refused request is an answer, told to whoever asked; it is no event of ours.
-    logging.getLogger("django.request").setLevel(logging.ERROR)
+    requests = logging.getLogger("django.request")
+    requests.setLevel(logging.ERROR)
+    requests.addFilter(_is_no_outage)
+
+
+def _is_no_outage(record: logging.LogRecord) -> bool:
+    """Leave out the tracebacks of requests that an outage failed: it is told once for all of them."""
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or find_outage(error) is None
 
 
 def move_to_file(path: Path, terminal: TextIO) -> None:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 import structlog
 
 from core import connections, tasks
+from core.outages import log_failure
 from core.tasks import Queue, Task
 
 log = structlog.get_logger(__name__)
@@ -91,8 +92,8 @@ class LocalQueue:
         name, ids = call
         try:
             tasks.run(name, dict(ids))
-        except Exception:
-            log.exception("task.failed", task=name, **dict(ids))
+        except Exception as error:  # noqa: BLE001 (the thread goes on with other work, whatever it was)
+            log_failure(log, "task.failed", error, task=name, **dict(ids))
         finally:
             with self._lock:
                 self._running.discard(call)

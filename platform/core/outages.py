@@ -1,12 +1,18 @@
 """Outages of what the server cannot do without, in words: its disk is full, or its database does not answer."""
 
+from typing import Any
+
 import structlog
 from django.db import InterfaceError, OperationalError
 
+from core import clock
 from core.errors import Blame, ErrorKind, PlatformError
 from core.storage import find_full
 
 log = structlog.get_logger(__name__)
+
+_TELL_EVERY_S = 10.0
+_tell_at = 0.0
 
 _CONNECTION_LOST = ("08", "57P", "53300")
 """How states of PostgreSQL begin that say that it is away, starts, stops, or takes no more connections."""
@@ -22,7 +28,10 @@ class DatabaseUnavailable(PlatformError):
 
 
 def find_outage(error: BaseException) -> PlatformError | None:
-    """Return the error to answer with where an outage is this error's cause, which is logged; None for others."""
+    """Return the error to answer with where an outage is this error's cause; None for others.
+
+    A database that is away is logged, once for all that meet it within ten seconds.
+    """
     if (full := find_full(error)) is not None:
         return full
     cause: BaseException | None = error
@@ -31,11 +40,28 @@ def find_outage(error: BaseException) -> PlatformError | None:
         if isinstance(cause, DatabaseUnavailable):
             return cause
         if isinstance(cause, OperationalError | InterfaceError) and _says_away(cause):
-            log.error("database.unavailable", error=str(cause).strip())
+            _tell(cause)
             return DatabaseUnavailable("The server's database does not answer.")
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def log_failure(log: Any, event: str, error: Exception, **facts: object) -> None:
+    """Log what a thread that goes on could not do, with the traceback unless an outage is the cause."""
+    outage = find_outage(error)
+    if outage is None:
+        log.error(event, exc_info=error, **facts)
+    elif not isinstance(outage, DatabaseUnavailable):
+        log.error(event, reason=outage.message, **facts)
+
+
+def _tell(error: Exception) -> None:
+    global _tell_at  # noqa: PLW0603 (a process has one database)
+    now = clock.monotonic()
+    if now >= _tell_at:
+        _tell_at = now + _TELL_EVERY_S
+        log.error("database.unavailable", error=str(error).strip())
 
 
 def _says_away(error: Exception) -> bool:

@@ -23,6 +23,7 @@ from django.views.decorators.http import require_GET
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest
 from core.errors import InvalidInput, PlatformError
+from core.outages import log_failure
 from web import live
 
 log = structlog.get_logger(__name__)
@@ -114,9 +115,8 @@ class Hub:
             topics = frozenset().union(*(watcher.topics for watcher in self._watchers))
             try:
                 stamps = await asyncio.to_thread(_read_stamps, topics)
-            except Exception:
-                # The database is away, say. The pages stay as they are until it is back.
-                log.exception("live.look_failed")
+            except Exception as error:  # noqa: BLE001 (the pages stay as they are until it can be read again)
+                log_failure(log, "live.look_failed", error)
             else:
                 for watcher in self._watchers:
                     if watcher.topics <= topics:

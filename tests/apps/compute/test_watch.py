@@ -5,6 +5,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from compute.workers import watch
+from core import connections
 from tests.factories import compute as make
 
 
@@ -57,3 +58,37 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_watching():
         watch.watch_forever(Rounds(2))
 
     assert len(asked) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_driver_that_asks_the_database_first_gets_a_usable_connection_after_an_outage(home, project, monkeypatch):
+    resource, driver = make.make_resource(root=home / "scripted")
+    [job] = make.submit(project, make.make_template(resource), "train")
+    make.start([job])
+    stop, is_broken = threading.Event(), True
+    wait_for_news, keep_usable = type(driver).wait_for_news, connections.keep_usable
+
+    def ask_first(self, timeout_s):
+        if is_broken:
+            raise OperationalError("the connection is closed")
+        return wait_for_news(self, timeout_s)
+
+    def mend():
+        nonlocal is_broken
+        is_broken = is_broken and not threading.current_thread().name.startswith("watch-")
+        keep_usable()
+
+    monkeypatch.setattr(type(driver), "wait_for_news", ask_first)
+    monkeypatch.setattr(watch.connections, "keep_usable", mend)
+    watcher = threading.Thread(target=watch.watch_forever, args=(stop,))
+    watcher.start()
+    try:
+        driver.finish("train")
+        deadline = time.monotonic() + 60
+        while make.state_of(job) == "running" and time.monotonic() < deadline:
+            stop.wait(0.01)
+    finally:
+        stop.set()
+        watcher.join(60)
+
+    assert make.state_of(job) == "succeeded"

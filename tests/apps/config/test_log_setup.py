@@ -7,6 +7,10 @@ SCRIPT = """
 import logging, sys, structlog
 from pathlib import Path
 from config import log_setup
+from django.db import OperationalError
+
+class Refusal(Exception):
+    sqlstate = None
 
 log_setup.configure({"level": "INFO"})
 log_setup.move_to_file(Path(sys.argv[1]), sys.stderr)
@@ -22,6 +26,13 @@ except ValueError:
     log.exception("request.failed", path="/x 100%")
 logging.getLogger("django.request").error("Internal Server Error: %s", "/x")
 logging.getLogger("library").warning("careful")
+try:
+    try:
+        raise Refusal("why it is away")
+    except Refusal as cause:
+        raise OperationalError("connection refused") from cause
+except OperationalError:
+    logging.getLogger("django.request").error("Outage: %s", "/z", exc_info=True, extra={"status_code": 503})
 """
 
 
@@ -40,3 +51,5 @@ def test_errors_are_one_sentence_in_the_terminal_and_whole_in_the_file(tmp_path)
     assert "ERROR   Service Unavailable: /y" in written
     assert "WARNING careful" in written
     assert "too.little" not in written
+    assert "/z" not in written
+    assert "database.unavailable" in written

@@ -3,8 +3,9 @@
 import pytest
 from django.db import InterfaceError, OperationalError
 
+from core import clock, outages
 from core.errors import NotFound
-from core.outages import find_outage
+from core.outages import find_outage, log_failure
 
 
 class _Refusal(Exception):
@@ -53,3 +54,49 @@ def test_a_full_disk_is_an_outage_too():
 )
 def test_other_errors_are_not_taken_for_an_outage(error):
     assert find_outage(error) is None
+
+
+class Lines:
+    """A log that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told = []
+
+    def error(self, event, **facts):
+        self.told.append((event, "exc_info" in facts))
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    made = Lines()
+    monkeypatch.setattr(outages, "log", made)
+    monkeypatch.setattr(outages, "_tell_at", 0.0)
+    return made
+
+
+def test_what_goes_on_while_the_database_is_away_tells_it_once_and_without_tracebacks(lines, monkeypatch):
+    away = caused(OperationalError("connection failed: Connection refused"), by=_Refusal(None))
+    now = 1000.0
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+
+    for _ in range(50):
+        log_failure(lines, "task.failed", away, task="flows.advance")
+        find_outage(away)
+
+    assert lines.told == [("database.unavailable", False)]
+    now += 11
+    find_outage(away)
+    assert len(lines.told) == 2
+
+
+def test_what_nobody_anticipated_keeps_its_traceback_each_time(lines):
+    for _ in range(2):
+        log_failure(lines, "task.failed", ValueError("odd"), task="flows.advance")
+
+    assert lines.told == [("task.failed", True)] * 2
+
+
+def test_a_full_disk_is_told_in_a_line_each_time(lines):
+    log_failure(lines, "task.failed", OperationalError("database or disk is full"))
+
+    assert lines.told == [("task.failed", False)]
