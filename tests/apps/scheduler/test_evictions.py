@@ -104,11 +104,14 @@ def test_a_workload_is_requeued_once(owner, guest):
     assert PastPlacement.objects.count() == 1
 
 
-def test_one_who_was_not_evicted_is_not_requeued(guest):
+def test_one_that_could_not_begin_where_it_was_placed_is_requeued_and_its_room_is_free(guest):
     (visitor,) = fill(guest, "visitor")
 
-    assert workloads.requeue_many([visitor.pk]) == []
-    assert told(visitor)[0] == "placed"
+    assert workloads.requeue_many([visitor.pk]) == [visitor.pk]
+
+    assert told(visitor)[0] == "pending"
+    assert not Placement.objects.exists()
+    assert cycle.run_once() == CycleReport(placed=1)
 
 
 def test_news_of_evictions_is_sent_after_the_commit(owner, guest, news, django_capture_on_commit_callbacks):
