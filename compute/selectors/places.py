@@ -22,7 +22,8 @@ class NewJob:
     """What decides about a job of which `count` equal ones would be submitted now, wherever it goes.
 
     `flow` and `step` say what it is for, None for a job submitted by hand; so does its command. `commits` are the ids
-    of those that it reads. `simulated_duration_s` is how long it takes on nodes that do not exist.
+    of those that it reads. `simulated_duration_s` is how long it takes on nodes that do not exist. `pools` are those in
+    which it finds its place; none: its template is named.
     """
 
     project_id: str
@@ -39,6 +40,8 @@ class NewJob:
     is_preemptible: bool = True
     priority: int = priorities.DEFAULT
     timeout_s: float | None = None
+    image: str = ""
+    pools: Sequence[str] = ()
 
     def facts_at(self, template: Template) -> JobFacts:
         """Return what forecasts read of a job, as it would be on a template."""
@@ -58,7 +61,7 @@ class NewJob:
             **({"gpu_milli": 0} if self.placing.has_own_gpu else {}),
             "priority": self.priority,
             "is_preemptible": self.is_preemptible,
-            "template_id": template.pk,
+            "template_id": template.pk if template.is_stored else None,
             "spec__placing": self.placing.to_json(),
             "spec__command": self.command,
             "spec__env__NEARLINE_FLOW": self.flow,
@@ -67,7 +70,8 @@ class NewJob:
             "spec__simulated_duration_s": self.simulated_duration_s,
             "spec__commits": list(self.commits),
             "spec__fallbacks": (),
-            "spec__pools": (),
+            "spec__pools": self.pools,
+            "spec__image": self.image,
         }
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.engine.states import Gate, JobState
-from compute.models import Job, Template
-from compute.selectors import run_times
+from compute.models import Job, Resource, Template
+from compute.selectors import run_times, templates
 from compute.selectors.locality import sites_by_resource
 from compute.selectors.pod_sets import placing_of
 from compute.selectors.run_times import RunHistory
@@ -44,7 +44,15 @@ _COLUMNS = (
     *run_times.COLUMNS,
     *("name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name", "created_at"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
-    *("spec__commits", "spec__fallbacks", "spec__pools", "spec__placing", "spec__pod", "template__price_per_hour"),
+    *(
+        "spec__commits",
+        "spec__fallbacks",
+        "spec__pools",
+        "spec__placing",
+        "spec__pod",
+        "spec__image",
+        "template__price_per_hour",
+    ),
 )
 
 
@@ -360,6 +368,7 @@ class _Places:
         self._locality: Locality | None = locality.read_locality(commits, sites) if commits else None
         rows = Template.objects.filter(resource__detached_at=None).select_related("resource")
         self._templates = {row.full_name: row for row in rows.order_by("gpu_milli", "cpu_millicores", "pk")}
+        self._resources = list(Resource.objects.filter(detached_at=None).order_by("name"))
 
     def arrival(self, job: JobFacts, resource_id: str) -> DataArrival | None:
         """Return how far the data of a job is at a resource; None where it reads none, or the resource has no site."""
@@ -369,33 +378,51 @@ class _Places:
     def others(self, job: JobFacts) -> list[Template]:
         """Return the templates that its step names besides, then of each other resource the smallest that holds it.
 
-        Nodes that do not exist are no place for work on those that do, nor the other way round.
+        A job that named no template is as large as it is where a resource has none for it. Nodes that do not exist are
+        no place for work on those that do, nor the other way round.
         """
         named = [self._templates[name] for name in job["spec__fallbacks"] or () if name in self._templates]
-        templates = {row.full_name: row for row in named if row.full_name != job["template_name"]}
-        seen = {job["resource_id"], *(row.resource_id for row in templates.values())}
-        for row in self._templates.values():
-            is_alike = row.resource.is_simulated == job["resource__is_simulated"]
-            if (
-                is_alike
-                and row.resource_id not in seen
-                and all(getattr(row, name) >= job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli"))
-            ):
+        others = {row.full_name: row for row in named if row.full_name != job["template_name"]}
+        seen = {job["resource_id"], *(row.resource_id for row in others.values())}
+        has_own_size = job["spec__pools"] or job["template_id"] is None
+        own_sizes = [_own_size(job, resource) for resource in (self._resources if has_own_size else ())]
+        for row in (*self._templates.values(), *own_sizes):
+            if row.resource_id not in seen and _may_run_on(job, row):
                 seen.add(row.resource_id)
-                templates[row.full_name] = row
-        return list(templates.values())[:_MOST_PLACES]
+                others[row.full_name] = row
+        return list(others.values())[:_MOST_PLACES]
 
     def smaller(self, job: JobFacts) -> list[Template]:
         """Return the largest and the smallest template on the resource of a job that has less than it."""
         decisive = "gpu_milli" if job["gpu_milli"] else "cpu_millicores"
-        templates = [
+        smaller = [
             row
             for row in self._templates.values()
             if row.resource_id == job["resource_id"]
             and bool(row.gpu_milli) is bool(job["gpu_milli"])
             and getattr(row, decisive) < job[decisive]
         ]
-        return list(dict.fromkeys((templates[-1], templates[0]))) if templates else []
+        return list(dict.fromkeys((smaller[-1], smaller[0]))) if smaller else []
+
+
+def _may_run_on(job: JobFacts, row: Template) -> bool:
+    return (
+        row.resource.is_simulated == job["resource__is_simulated"]
+        and all(getattr(row, name) >= job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli"))
+        and not templates.describe_kind_mismatch(
+            row.resource,
+            gpu_milli=job["gpu_milli"],
+            replicas=job["replica_count"],
+            needs_image=bool(job["spec__image"]),
+        )
+    )
+
+
+def _own_size(job: JobFacts, resource: Resource) -> Template:
+    """Return what a job has on another resource that it has where it is."""
+    _, _, name = job["template_name"].partition(".")
+    sizes = {column: job[column] for column in ("cpu_millicores", "memory_bytes", "gpu_milli")}
+    return Template(resource=resource, name=name, **sizes)
 
 
 def shape_of(template: Template) -> JobFacts:

@@ -16,6 +16,7 @@ from compute.selectors import resources
 from compute.selectors.pod_sets import placing_of
 from core import hosts
 from core.prepared import prepared
+from core.units import ONE_GPU
 from scheduler.selectors import nodes as node_selectors
 from scheduler.services.workloads import PodSet
 
@@ -125,6 +126,18 @@ def describe_lack_of_checkpoints(resource: Resource) -> str:
     if kind.checkpoint_field and not resource.config.get(kind.checkpoint_field):
         label = str(kind.form.base_fields[kind.checkpoint_field].label).lower()
         return f"{resource.name} was attached without a {label}."
+    return ""
+
+
+def describe_kind_mismatch(resource: Resource, *, gpu_milli: int, replicas: int, needs_image: bool) -> str:
+    """Say why no job of this shape runs on resources of this kind; empty where it does."""
+    kind = drivers.get_kind(resource.kind)
+    if replicas > 1 and not kind.runs_gangs:
+        return f"{resource.name} runs each job on one node."
+    if needs_image and kind.ignores_images:
+        return f"{resource.name} runs no containers."
+    if gpu_milli % ONE_GPU and not kind.shares_gpus(resource.config):
+        return f"{resource.name} gives whole GPUs only."
     return ""
 
 

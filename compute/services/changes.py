@@ -114,7 +114,11 @@ def _list_changes(
     for text, changed in _list_smaller(forecaster, job):
         yield _Tried("less", text, forecaster.if_changed(job, changed))
     for template in forecaster.list_other_places(job):
-        yield _Tried("place", f"Run it on {template.full_name}", forecaster.if_changed(job, shape_of(template)))
+        yield _Tried(
+            "place",
+            f"Run it on {template.full_name if template.is_stored else template.resource.name}",
+            forecaster.if_changed(job, shape_of(template)),
+        )
     others = [each for each in jobs if each["project_id"] == job["project_id"] and each is not job]
     higher = [(name, number) for name, number in priorities.NAMES.items() if number > job["priority"]]
     for name, number in dict.fromkeys([higher[0], higher[-1]]) if others and higher else ():

@@ -141,13 +141,10 @@ def _fit(actor: Actor, ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -
 
 
 def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
-    kind = drivers.get_kind(resource.kind)
-    if ask.replicas > 1 and not kind.runs_gangs:
-        yield f"{resource.name} runs each job on one node."
-    if ask.needs_image and kind.ignores_images:
-        yield f"{resource.name} runs no containers."
-    if ask.gpu_milli % ONE_GPU and not kind.shares_gpus(resource.config):
-        yield f"{resource.name} gives whole GPUs only."
+    if fault := templates.describe_kind_mismatch(
+        resource, gpu_milli=ask.gpu_milli, replicas=ask.replicas, needs_image=ask.needs_image
+    ):
+        yield fault
     if ask.commits and not resource_selectors.list_readable_sites(resource):
         yield f"{resource.name} has no cache site that its jobs can read."
     if ask.keeps_checkpoints and (fault := templates.describe_lack_of_checkpoints(resource)):

@@ -159,7 +159,7 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
         ports=tuple(submission.ports),
         jupyter=submission.jupyter,
         volumes=tuple(submission.volumes),
-        pools=() if submission.template or submission.resource else _pools_of(project, submission),
+        pools=pools_of(project, submission),
         own_cpu_millicores=submission.cpu_millicores,
         own_memory_bytes=submission.memory_bytes,
         simulated_duration_s=submission.simulated_duration_s,
@@ -225,7 +225,7 @@ def find_template(
             cpu_millicores=submission.cpu_millicores,
             memory_bytes=submission.memory_bytes,
             resource=submission.resource,
-            pools=_pools_of(project, submission),
+            pools=pools_of(project, submission),
             replicas=submission.replicas,
             placing=submission.placing,
             needs_image=bool(submission.image) or not submission.command.strip(),
@@ -328,11 +328,13 @@ def delete_job(*, actor: Actor, job: Job) -> None:
         audit.record(actor, "compute.delete_job", job)
 
 
-def _pools_of(project: Project, submission: Submission) -> tuple[str, ...]:
+def pools_of(project: Project, submission: Submission) -> tuple[str, ...]:
     """Return the pools in which a place is found for a job, the best first: its own, or its project's.
 
-    Raises InvalidJobSpec.
+    None where it names its template or its resource. Raises InvalidJobSpec.
     """
+    if submission.template or submission.resource:
+        return ()
     named = (submission.pool, *submission.pools) if submission.pool else tuple(submission.pools)
     if len(set(named)) < len(named):
         raise InvalidJobSpec("A pool is named twice.")

@@ -41,6 +41,8 @@ def try_job(*, actor: Actor, project: Project, submission: Submission) -> Trial:
         placing=submission.placing,
         is_preemptible=submission.is_preemptible,
         priority=submission.priority,
+        image=submission.image,
+        pools=submissions.pools_of(project, submission),
     ).facts_at(template)
     # First among those that wait, so that its other places are looked at.
     forecaster = Forecaster([job, *start_forecasts.list_live_jobs()], is_exact=True)
