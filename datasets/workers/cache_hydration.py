@@ -186,7 +186,7 @@ class _Hydration:
         self._row = row
         self._heartbeat = heartbeat
         self._reader = TreeReader(row.dataset, patience=make_patience(lambda: self.is_lost, self._note_waiting))
-        self._told: Columns = {}
+        self._progress: Columns = {}
         self._works_alone = get_kind(row.site.kind).works_alone
         # A site that works alone counts from the beginning, whoever asks.
         self._moved_before = 0 if self._works_alone else row.bytes_moved
@@ -216,12 +216,12 @@ class _Hydration:
 
     def report(self, progress: CopyProgress) -> None:
         """Have the next beat write how far the copy is."""
-        self._told = self._columns_of(progress)
-        self._heartbeat.report(**self._told)
+        self._progress = self._columns_of(progress)
+        self._heartbeat.report(**self._progress)
 
     def _note_waiting(self, waiting: Waiting) -> None:
         """Have the next beat write that the store is away where it should say what the files are."""
-        self._heartbeat.report(**{**self._told, "waits_for": _store_awaited(waiting)})
+        self._heartbeat.report(**{**self._progress, "waits_for": _store_awaited(waiting)})
 
     def _columns_of(self, progress: CopyProgress) -> Columns:
         return {
