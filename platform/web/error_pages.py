@@ -33,6 +33,13 @@ class PageNotFound(NotFound):
     hint = "Check the address, or start from the overview."
 
 
+class NoPage(InvalidInput):
+    """An address that only forms and buttons send to was opened as a page."""
+
+    code = "web.no_page"
+    hint = "Go back to the page with the form, or start from the overview."
+
+
 class RouteNotFound(NotFound):
     """No route of the API has this address."""
 
@@ -99,6 +106,14 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # no
     if request.user.is_authenticated:
         request.actor = actor_of(request.user)  # type: ignore[attr-defined]
     return show(request, PageNotFound("There is no page at this address."))
+
+
+def method_not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
+    """Answer to an address that does not take the method of the request."""
+    answer = show(request, NoPage("This address takes what a form or a button sends. It is no page."))
+    answer.status_code = HTTPStatus.METHOD_NOT_ALLOWED
+    answer["Allow"] = allowed
+    return answer
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

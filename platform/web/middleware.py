@@ -79,10 +79,12 @@ class PlatformErrorMiddleware(MiddlewareMixin):
         return _to_sign_in(request) if isinstance(known, NotSignedIn) else error_pages.show(request, known)
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Tell a program that an address does not know its method in the form of all other failures."""
-        if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED or not is_for_program(request):
+        """Tell that an address does not know the method of a request in the form of all other failures."""
+        if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
             return response
         allowed = response.headers["Allow"]
+        if not is_for_program(request):
+            return error_pages.method_not_allowed(request, allowed)
         answer = problem(
             HTTPStatus.METHOD_NOT_ALLOWED, "core.method_not_allowed", f"This address takes {allowed} only.", "", {}
         )

@@ -150,3 +150,12 @@ def test_a_form_that_is_too_large_is_refused_calmly(browser, settings):
 
     assert answer.status_code == 413
     assert "web.unreadable_request" in answer.content.decode()
+
+
+def test_an_address_of_a_form_is_no_page_and_says_so(browser):
+    answer = browser.get("/quotas/edit/")
+
+    assert (answer.status_code, answer["Allow"]) == (405, "POST")
+    page = answer.content.decode()
+    assert "This address takes what a form or a button sends. It is no page." in page
+    assert 'href="/"' in page
