@@ -96,6 +96,13 @@ def test_a_log_that_is_read_stays_when_the_run_is_cancelled(open_page, admin_sta
     expect(page.locator("log-view")).to_contain_text("begun")
 
 
+def test_all_tabs_of_a_step_are_in_sight_beside_the_graph(open_page, admin_state, done_run):
+    page = open_page(admin_state, width=1280).page
+    page.goto(f"/runs/{done_run['id']}/?step=fan&index=1")
+
+    assert page.locator("#run-step .tabs").evaluate("row => row.scrollWidth <= row.clientWidth")
+
+
 def test_a_step_is_chosen_and_read_by_keyboard(open_page, admin_state, done_run):
     page = open_page(admin_state).page
     page.goto(f"/runs/{done_run['id']}/")
