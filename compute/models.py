@@ -395,6 +395,17 @@ class Job(BaseModel):
         return [(each["node"], each["gpus"]) for each in self.replicas] or [(self.node_name, self.gpus)]
 
     @property
+    def node_names(self) -> list[str]:
+        """The nodes of its replicas, each once, that of replica 0 first; none while it has no place."""
+        return list(dict.fromkeys(node for node, _ in self.places if node))
+
+    @property
+    def nodes_shown(self) -> str:
+        """The same for people, in a few characters: `dgx-1`, or `dgx-1 and 2 more`."""
+        names = self.node_names
+        return " and ".join([*names[:1], *([f"{len(names) - 1} more"] if len(names) > 1 else [])])
+
+    @property
     def run_names(self) -> list[str]:
         """The names of its runs on its resource, oldest first; the last one is the present one, or the next."""
         return [name_of_run(self.name, count) for count in range(self.evictions + 1)]

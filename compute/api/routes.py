@@ -354,6 +354,7 @@ def _row_out(row: JobRow) -> dict[str, Any]:
         "gpu_milli": job.gpu_milli,
         "gpu_cap": job.gpu_cap,
         "node": job.node_name,
+        "nodes": job.node_names,
         "gpus": job.gpus,
         "replica_count": job.replica_count,
         "completions": job.completions,

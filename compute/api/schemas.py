@@ -98,6 +98,15 @@ class ResourceOut(Schema):
     host: str
     templates: list[TemplateOut]
     storage_probe: StorageProbeOut | None = Field(description="How its storage class fared; null: it was not tried.")
+    foreign_gpus: dict[str, int] = Field(
+        description="How many GPUs pods of others hold, by the names of nodes, whose own lists leave them out."
+    )
+
+    @staticmethod
+    def resolve_foreign_gpus(obj: object) -> dict[str, int]:
+        """Return what was seen with the last poll of its nodes."""
+        foreign = obj.facts.get("foreign", {})  # type: ignore[attr-defined]
+        return {name: use["gpus"] for name, use in foreign.items() if use["gpus"]}
 
     @staticmethod
     def resolve_storage_probe(obj: object) -> object:
@@ -222,6 +231,7 @@ class JobOut(Schema):
     node: str
     gpus: list[list[int]]
     replica_count: int
+    nodes: list[str] = Field(description="The nodes of its replicas, each once, that of replica 0 first.")
     completions: int = Field(description="How many parts are to succeed; 1: it runs as one.")
     parallelism: int = Field(description="So many of its parts run at once at most.")
     parts_done: int = Field(description="So many of its parts have succeeded.")

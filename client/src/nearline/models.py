@@ -498,6 +498,7 @@ class Resource(Record):
     nodes: tuple[Mapping[str, Any], ...] = ()
     sites: tuple[str, ...] = ()
     host: str = ""
+    foreign_gpus: Mapping[str, int] | None = None
     storage_probe: Mapping[str, Any] | None = None
 
 
@@ -666,6 +667,7 @@ class Job(Record):
     template: str | None
     label: str = ""
     node: str = ""
+    nodes: tuple[str, ...] = ()
     reason: str = ""
     why: str = ""
     reason_code: str = ""

@@ -23,10 +23,11 @@ TEMPLATE = {"name": "big", "resource": "dgx", "cpu_millicores": 8000, "memory_by
 
 def test_nodes_are_listed_with_what_is_held_on_them(cli, server):
     server.on("GET", "/scheduler/nodes", page(NODE, NODE | {"name": "dgx-0", "is_drained": True}))
+    server.on("GET", "/compute/resources", page(RESOURCE | {"foreign_gpus": {"dgx-0": 3}}))
 
     assert cli("compute", "nodes").stdout.splitlines() == [
         "NODE   RESOURCE  STATE    CPU HELD  MEMORY HELD     GPUS HELD",
-        "dgx-0  dgx       drained  4 of 40   0 B of 512 GiB  1.5 of 2",
+        "dgx-0  dgx       drained  4 of 40   0 B of 512 GiB  4.5 of 5, 3 by others",
         "dgx-1  dgx       ready    4 of 40   0 B of 512 GiB  1.5 of 2",
     ]
 

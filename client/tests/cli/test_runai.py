@@ -137,6 +137,22 @@ def test_the_list_has_the_columns_of_the_paper_and_no_deleted_job(runai, server)
     assert {query["project"] for _, _, query, _ in server.asked} == {"team-a"}
 
 
+def test_a_gang_is_listed_with_all_of_its_nodes_and_only_what_runs_counts_as_running(runai, server):
+    replicas = [
+        {"node": f"lab-{n}", "gpus": [], "state": s, "reason": ""} for n, s in ((1, "running"), (2, "starting"))
+    ]
+    gang = job("dist1", state="starting", replica_count=2, nodes=["lab-1", "lab-2"], replicas=replicas, gpu_milli=0)
+    server.on("GET", "/compute/jobs", {"items": [gang], "next_cursor": None})
+    server.on("GET", "/compute/jobs/dist1", gang)
+
+    [_, listed] = runai("list").stdout.splitlines()
+    shown = [line.split() for line in runai("describe job dist1").stdout.splitlines()]
+
+    assert "lab-1 and 1 more" in listed
+    assert ["RUNNING", "PODS:", "1"] in shown
+    assert ["PENDING", "PODS:", "1"] in shown
+
+
 def test_what_a_limit_ended_is_listed_like_other_jobs_that_have_ended(runai, server):
     limits = ("time_limit", "idle_limit")
     items = [job(limit, state="cancelled", reason_code=limit) for limit in limits]
@@ -365,13 +381,15 @@ def test_a_project_that_is_not_yours_is_not_remembered(runai, server):
 
 def test_projects_nodes_and_what_is_held_of_them_are_listed(runai, server):
     queue = {"pool": "default", "project": "team-a", "gpu_quota_milli": 4000, "interactive_run_at_most_s": 28800}
-    server.on("GET", "/scheduler/queues", {"items": [queue]})
+    quick = queue | {"pool": "quick", "gpu_quota_milli": 1500, "interactive_run_at_most_s": None}
+    server.on("GET", "/scheduler/pools", {"items": [{"name": "default"}, {"name": "quick"}]})
+    server.on("GET", "/scheduler/queues", [{"items": [queue]}, {"items": [quick]}])
     server.on("GET", "/scheduler/nodes", {"items": [node("lab-1", "lab")]})
 
     heads, row = runai("list projects").stdout.splitlines()
     assert heads.split("  ")[0] == "PROJECT"
     assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
-        *("team-a (default)", "default", "4", "8 h", "none", "none")
+        *("team-a (default)", "default", "5.5", "8 h", "none", "none")
     ]
     assert runai("list nodes").stdout.splitlines()[1].split()[-3:] == ["V100", "2", "1.4"]
     assert runai("top node").stdout.splitlines()[1].split()[:3] == ["lab-1", "0.6/2", "0.5/4"]

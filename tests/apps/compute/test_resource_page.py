@@ -12,6 +12,7 @@ from compute.services import node_reports
 from core import clock
 from scheduler.models import Node
 from tests.factories import compute as make
+from tests.factories.api import call
 from tests.factories.browsers import browser_of
 from tests.markup import flat
 
@@ -61,6 +62,8 @@ def test_what_is_free_ours_and_foreign_is_told_with_source_and_age(cluster, proj
     assert '<span class="tag">pool train</span>' in page
     assert "linux" not in page
     assert "kube-system/triton" in page
+    [told] = call(site_admin, "GET", "/compute/resources").body["items"]
+    assert list(told["foreign_gpus"].values()) == [1]
     assert 'reported by the resource<time datetime="2026-03-01T12:00:00+00:00"' in page
 
 

@@ -1,7 +1,7 @@
 """Quantities and moments as people read them."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 _DURATIONS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
@@ -34,6 +34,11 @@ def memory(size_bytes: int | None) -> str:
 def count(number: int | None, thing: str) -> str:
     """Write a number of things: `1 file`, `1,797 files`."""
     return "-" if number is None else f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def nodes(names: Sequence[str]) -> str:
+    """Write where the replicas of a job are: `dgx-1`, `dgx-1 and 2 more`."""
+    return " and ".join([*names[:1], *([f"{len(names) - 1} more"] if len(names) > 1 else [])])
 
 
 def times(measured: Mapping[str, float | None]) -> str:

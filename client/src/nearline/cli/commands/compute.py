@@ -15,7 +15,7 @@ from nearline.cli.quantities import read_bytes, read_milli, read_setting
 from nearline.cli.secret_input import read_file
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest, NotFound
-from nearline.models import Resource
+from nearline.models import Node, Resource
 
 Attached = Annotated[str, typer.Argument(metavar="RESOURCE", help="As `nearline compute list` shows it.")]
 TemplateName = Annotated[str, typer.Argument(metavar="RESOURCE.NAME", help="As `nearline compute list` shows it.")]
@@ -157,8 +157,11 @@ def list_nodes(
 ) -> None:
     """List the nodes, and what is held on them."""
     session = session_of(context)
-    records = session.client().compute.list_nodes(resource=resource)
-    nodes = sorted(records, key=lambda node: (node.resource or "", node.name))
+    compute = session.client().compute
+    nodes = sorted(compute.list_nodes(resource=resource), key=lambda node: (node.resource or "", node.name))
+    foreign = (
+        {each.name: each.foreign_gpus or {} for each in compute.list()} if any(node.gpus for node in nodes) else {}
+    )
     rows = [
         (
             node.name,
@@ -166,13 +169,22 @@ def list_nodes(
             "drained" if node.is_drained else "ready" if node.is_ready else "not ready",
             f"{node.cpu_held_millicores / 1000:g} of {formats.cpus(node.cpu_millicores)}",
             f"{formats.memory(node.memory_held_bytes)} of {formats.memory(node.memory_bytes)}",
-            f"{sum(gpu['held_milli'] for gpu in node.gpus) / 1000:g} of {len(node.gpus)}",
+            _held_gpus(node, foreign.get(node.resource or "", {}).get(node.name, 0)),
             "simulated" if node.is_simulated else "",
         )
         for node in nodes
     ]
     columns = ("NODE", "RESOURCE", "STATE", "CPU HELD", "MEMORY HELD", "GPUS HELD", "")
     session.out.table(nodes, columns, rows, empty="There is no node.")
+
+
+def _held_gpus(node: Node, foreign: int) -> str:
+    """Say how many GPUs of a node are held. What it lists is without those that pods of others hold."""
+    held, others = (
+        sum(gpu["held_milli"] for gpu in node.gpus) / 1000 + foreign,
+        f", {foreign} by others" * bool(foreign),
+    )
+    return f"{held:g} of {len(node.gpus) + foreign}{others}"
 
 
 @app.command("drain")

@@ -241,7 +241,7 @@ def list_jobs(
             job.name,
             job.project,
             formats.state("unknown" if job.is_unknown else job.state),
-            f"{job.resource} {job.node}".strip(),
+            f"{job.resource} {formats.nodes(job.nodes or (job.node,))}".strip(),
             formats.ago(job.created_at),
             (job.why or job.reason).partition("\n")[0],
         )

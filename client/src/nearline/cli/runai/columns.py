@@ -29,7 +29,14 @@ _LIMITS = frozenset({"timeout", "time_limit", "idle_limit"})
 def row_of(job: Job) -> tuple[str, ...]:
     """Return the cells of a job in a list. Nobody notes by what means a job was submitted, and none has a URL."""
     return (
-        *(name_of(job), status_of(job), age_of(job.created_at), job.node or "-", job.image or "-", type_of(job)),
+        *(
+            name_of(job),
+            status_of(job),
+            age_of(job.created_at),
+            formats.nodes(job.nodes or (job.node,)) or "-",
+            job.image or "-",
+            type_of(job),
+        ),
         *(job.project or "-", job.submitted_by, gpus_of(job), "-", "-"),
     )
 

@@ -19,6 +19,8 @@ from nearline.errors import Conflict, InvalidRequest, NotFound
 from nearline.models import Job
 
 app = CommandGroup(help="Run:AI's commands about jobs.")
+_PENDING = frozenset({"pending", "starting"})
+_RUNNING = frozenset({"running", "leaving", "suspending", "stopping"})
 
 Words = Annotated[list[str], typer.Argument(metavar="[job|node] NAME", help="The job, or a node.")]
 Several = Annotated[list[str], typer.Argument(metavar="[job] NAME...", help="The jobs.")]
@@ -181,12 +183,13 @@ def _show_job(session: Session, job: Job) -> None:
         return
     is_held = job.state in {"starting", "running", "leaving", "suspending", "stopping"}
     pods = job.parts or job.replicas or ({"node": job.node, "state": job.state},)
-    running = job.parts_running if job.parts else len(pods) if is_held else 0
+    held = [pod["state"] or job.state for pod in pods] if is_held or job.parts else []
+    running = sum(state in _RUNNING for state in held)
     fields = (
         *(("NAME", name_of(job)), ("PROJECT", job.project), ("TYPE", type_of(job)), ("STATUS", status_of(job))),
         *(("TRAINING DURATION", duration_of(job)), ("GPUS", f"{job.gpu_milli / 1000:g}")),
         *(("TOTAL REQUESTED GPUS", gpus_of(job)), ("ALLOCATED GPUS", held_of(job) if is_held else "0")),
-        *(("RUNNING PODS", str(running)), ("PENDING PODS", str(_pending_pods(job)))),
+        *(("RUNNING PODS", str(running)), ("PENDING PODS", str(_pending_pods(job, running)))),
         *(("PARALLELISM", str(job.parallelism)), ("COMPLETIONS", str(job.completions))),
         *(
             ("SUCCEEDED PODS", str(_ended_pods(job, "succeeded"))),
@@ -219,10 +222,13 @@ def _ended_pods(job: Job, *states: str) -> int:
     return sum(pod["state"] in states for pod in job.parts) or int(not job.parts and job.state in states)
 
 
-def _pending_pods(job: Job) -> int:
+def _pending_pods(job: Job, running: int) -> int:
+    """Count the pods that wait or are being made, as a cluster does."""
     if job.completions > 1 or job.parts:
-        return sum(part["state"] == "pending" for part in job.parts)
-    return job.replica_count - (0 if job.state == "pending" else len(job.replicas) or job.replica_count)
+        return sum(part["state"] in _PENDING for part in job.parts)
+    if job.state in _PENDING:
+        return job.replica_count - running
+    return sum(pod["state"] in _PENDING for pod in job.replicas)
 
 
 def _events_of(job: Job) -> list[tuple[str, str, str]]:

@@ -1,5 +1,6 @@
 """Run:AI's `list` and `top`."""
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -102,17 +103,26 @@ def _list_jobs(session: Session, project: str | None) -> None:
 
 
 def _list_projects(session: Session, default: str | None) -> None:
-    queues = sorted(session.client().queues.list(), key=lambda queue: queue.project)
+    client = session.client()
+    # Those of the default pool come first: what differs between pools is told of that.
+    queues = sorted(
+        (queue for pool in client.pools.list() for queue in client.queues.list(pool=pool.name)),
+        key=lambda queue: queue.project,
+    )
+    deserved: Counter[str] = Counter()
+    for queue in queues:
+        deserved[queue.project] += queue.gpu_quota_milli
+    first_queues = {queue.project: queue for queue in reversed(queues)}
     rows = [
         (
             f"{queue.project} (default)" if queue.project == default else queue.project,
             queue.department or "default",
-            f"{queue.gpu_quota_milli / 1000:g}",
+            f"{deserved[queue.project] / 1000:g}",
             "-" if queue.interactive_run_at_most_s is None else formats.duration(queue.interactive_run_at_most_s),
             ", ".join(queue.interactive_node_labels) or "none",
             ", ".join(queue.training_node_labels) or "none",
         )
-        for queue in queues
+        for queue in sorted(first_queues.values(), key=lambda queue: queue.project)
     ]
     columns = ("PROJECT", "DEPARTMENT", "DESERVED GPUs", "INT LIMIT", "INT AFFINITY", "TRAIN AFFINITY")
     session.out.table(queues, columns, rows, empty="None of your projects has a queue yet.")
