@@ -10,8 +10,8 @@ from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from compute.errors import HostIsPresent
 from compute.models import Job, Resource, ResourceSite
-from compute.services import lost_resources
-from compute.services.lost_resources import JobLoss
+from compute.services import losses
+from compute.services.losses import JobLoss
 from core import clock, hosts
 from core.hosts import Host
 from datasets.services import lost_sites
@@ -40,7 +40,7 @@ def describe_loss(*, actor: Actor, host: str) -> HostLoss:
     return HostLoss(
         host=lost,
         resources=tuple(_attached(lost.id).values_list("name", flat=True)),
-        jobs=lost_resources.count_loss(Job.objects.filter(resource__host=lost.id)),
+        jobs=losses.count_loss(Job.objects.filter(resource__host=lost.id)),
         sites=lost_sites.list_sites(actor=actor, host=lost.id),
     )
 
@@ -55,10 +55,10 @@ def give_up_host(*, actor: Actor, host: str) -> HostLoss:
     loss = describe_loss(actor=actor, host=host)
     now = clock.now()
     for resource in _attached(loss.host.id).select_for_update():
-        lost_resources.end_jobs(Job.objects.filter(resource=resource), f"The host {loss.host.name} was given up.", now)
-        lost_resources.detach(resource, now)
+        losses.end_jobs(Job.objects.filter(resource=resource), f"The host {loss.host.name} was given up.", now)
+        losses.detach(resource, now)
         audit.record(actor, "compute.give_up_host", resource, host=loss.host.id)
-    lost_resources.forget_files(Job.objects.filter(resource__host=loss.host.id), now)
+    losses.forget_files(Job.objects.filter(resource__host=loss.host.id), now)
     ResourceSite.objects.filter(site__in=[site.name for site in loss.sites]).delete()
     lost_sites.remove_sites(actor=actor, host=loss.host.id)
     hosts.forget(loss.host.id)

@@ -4,7 +4,6 @@ One that was detached before may have left cache sites, which nothing can fill o
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -12,26 +11,15 @@ from django.db.models import QuerySet
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
-from compute.engine.states import IDLE, JobState, ReasonCode
+from compute.engine.states import IDLE
 from compute.errors import ResourceIsPresent, ResourceNotFound
-from compute.models import Job, OutputState, Resource, ResourceSite
-from compute.services import journal
+from compute.models import Job, Resource, ResourceSite
+from compute.services import losses
 from compute.services.submissions import HOLDER
 from core import clock
 from datasets.selectors import caches
 from datasets.services import lost_sites
 from datasets.services.lost_sites import LostSite
-from scheduler.services import resource_nodes
-
-
-@dataclass(frozen=True)
-class JobLoss:
-    """What of jobs ends. `logs` and `outputs` are those that the store does not hold, or not all of."""
-
-    pending: int
-    started: int
-    logs: int
-    outputs: int
 
 
 @dataclass(frozen=True)
@@ -39,7 +27,7 @@ class ResourceLoss:
     """What ends with a resource. `waiting_elsewhere` are jobs of others that wait to read its cache sites."""
 
     resource: Resource
-    jobs: JobLoss
+    jobs: losses.JobLoss
     waiting_elsewhere: int
     sites: tuple[LostSite, ...]
 
@@ -57,7 +45,9 @@ def describe_loss(*, actor: Actor, name: str) -> ResourceLoss:
         raise ResourceIsPresent(f"{name} answers: it is not lost.")
     sites = lost_sites.list_sites(actor=actor, cluster=resource.pk)
     jobs = Job.objects.filter(resource=resource)
-    return ResourceLoss(resource, count_loss(jobs), _waiting_for(sites).exclude(resource=resource).count(), sites)
+    return ResourceLoss(
+        resource, losses.count_loss(jobs), _waiting_for(sites).exclude(resource=resource).count(), sites
+    )
 
 
 @transaction.atomic
@@ -69,11 +59,11 @@ def give_up_resource(*, actor: Actor, name: str) -> ResourceLoss:
     """
     loss = describe_loss(actor=actor, name=name)
     now = clock.now()
-    end_jobs(Job.objects.filter(resource=loss.resource), f"{name} was given up.", now)
-    end_jobs(_waiting_for(loss.sites), f"{name} was given up, where what it reads was cached.", now)
-    forget_files(Job.objects.filter(resource=loss.resource), now)
+    losses.end_jobs(Job.objects.filter(resource=loss.resource), f"{name} was given up.", now)
+    losses.end_jobs(_waiting_for(loss.sites), f"{name} was given up, where what it reads was cached.", now)
+    losses.forget_files(Job.objects.filter(resource=loss.resource), now)
     if loss.resource.detached_at is None:
-        detach(loss.resource, now)
+        losses.detach(loss.resource, now)
     audit.record(actor, "compute.give_up_resource", loss.resource)
     ResourceSite.objects.filter(site__in=[site.name for site in loss.sites]).delete()
     lost_sites.remove_sites(actor=actor, cluster=loss.resource.pk)
@@ -95,48 +85,3 @@ def _waiting_for(sites: tuple[LostSite, ...]) -> QuerySet[Job]:
     holds = caches.find_holds(prefix=HOLDER).filter(cached_commit__site__name__in=[site.name for site in sites])
     ids = {holder.removeprefix(HOLDER) for holder in holds.values_list("holder", flat=True)}
     return Job.objects.filter(pk__in=ids, is_live=True, state__in=sorted(IDLE), parts_running=0)
-
-
-def count_loss(jobs: QuerySet[Job]) -> JobLoss:
-    """Return what of these jobs ends with the place where they ran or wait."""
-    started = jobs.exclude(state__in=sorted(IDLE))
-    unstored = started.filter(state=JobState.SUCCEEDED, files_deleted_at=None).exclude(output_state=OutputState.STORED)
-    return JobLoss(
-        pending=jobs.filter(state__in=sorted(IDLE)).count(),
-        started=started.filter(is_live=True).count(),
-        logs=started.filter(log_stored_at=None).count(),
-        outputs=unstored.count(),
-    )
-
-
-def end_jobs(jobs: QuerySet[Job], reason: str, now: datetime) -> None:
-    """End the jobs that have not ended: those that have started are lost, the others fail."""
-    live = jobs.filter(is_live=True).values_list("pk", flat=True)
-    ending = {"reason_code": ReasonCode.INFRASTRUCTURE, "reason": reason}
-    steps = [
-        journal.Step(
-            job.pk,
-            job.token,
-            JobState.FAILED if job.state in IDLE else JobState.LOST,
-            reason,
-            ending,
-            {"finished_at": now},
-        )
-        for job in journal.lock_jobs(list(live))
-    ]
-    journal.record_steps(steps, now=now)
-
-
-def forget_files(jobs: QuerySet[Job], now: datetime) -> None:
-    """Note that nothing more of these jobs can be stored, or has to be deleted."""
-    jobs.filter(log_stored_at=None).update(log_stored_at=now)
-    jobs.filter(files_deleted_at=None).update(files_deleted_at=now)
-
-
-def detach(resource: Resource, now: datetime) -> None:
-    """Take away a resource that no job is on any more."""
-    resource.detached_at = now
-    resource.save(update_fields=["detached_at"])
-    resource_nodes.report_nodes(
-        resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
-    )

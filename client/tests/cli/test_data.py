@@ -227,6 +227,7 @@ def test_a_dataset_is_cloned_by_any_of_its_names_into_its_own_name(cli, linked, 
 
     assert "✔ Cloned team/digits" in done.stderr
     assert (tmp_path / "digits" / "a" / "1.txt").read_text() == "one"
+    assert "✔ digits has all of team/digits" in cli("data", "clone", name).stderr
 
 
 def test_an_old_commit_is_cloned(server, cli, linked, tmp_path):

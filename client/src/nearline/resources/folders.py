@@ -422,7 +422,8 @@ class Folders:
         if not is_same_server(folder.url, self._http.url):
             raise InvalidRequest(
                 f"This folder is linked to {folder.reference.dataset} on {folder.url}, not on {self._http.url}.",
-                hint=f"Use `nearline --url {folder.url}`, or link it anew: `nearline data link`.",
+                hint=f"Use `nearline --url {folder.url}`, or link it anew: "
+                f"`nearline data set --url {folder.reference.dataset}`.",
             )
         return SyncRoutes(self._http, folder.reference)
 

@@ -74,6 +74,17 @@ def test_a_damaged_link_is_one_clear_sentence(tmp_path, content):
         _ = workspace.link
 
 
+@pytest.mark.parametrize(("name", "commit"), [("config.json", "1234"), ("state.json", None)])
+def test_what_is_damaged_is_replaced_by_a_new_link(tmp_path, name, commit):
+    workspace = Workspace.create(tmp_path, LINK)
+    workspace.write_state(State("1234", "root"))
+    (workspace.home / name).write_bytes(b"{")
+
+    linked = Workspace.create(tmp_path, LINK, lambda known: known == "1234")
+
+    assert (linked.link, linked.state.commit) == (LINK, commit)
+
+
 def test_a_meter_counts_and_estimates():
     told, now = [], [0.0]
     meter = Meter(told.append, "Uploading", files_total=4, bytes_total=400, clock=lambda: now[0])

@@ -47,21 +47,31 @@ class Workspace:
     def create(cls, root: Path, link: Link, has_commit: Callable[[str], bool] = lambda _: False) -> Self:
         """Link a folder, which is made where it does not exist. A link that was there is replaced.
 
-        Its state is kept where it is of this dataset: under the same name, or where `has_commit` says so.
+        Its state is kept where it is of this dataset: under the same name, or where `has_commit` says so. A link or
+        state that cannot be read is replaced.
         """
         workspace = cls(root)
         try:
             workspace.home.mkdir(parents=True, exist_ok=True)
             workspace.temporary.mkdir(exist_ok=True)
             workspace.manifests.mkdir(exist_ok=True)
-            if workspace.is_linked and _place(workspace.link) != _place(link):
-                commit = workspace.state.commit
-                if commit is None or not has_commit(commit):
-                    workspace.write_state(State())
+            if workspace.is_linked and not workspace._keeps_state(link, has_commit):
+                workspace.write_state(State())
             _write_json(workspace.home / "config.json", {"version": 1, **asdict(link)})
         except OSError as error:
             raise _cannot_link(root, error.strerror) from error
         return workspace
+
+    def _keeps_state(self, link: Link, has_commit: Callable[[str], bool]) -> bool:
+        """Whether the last synced state holds for another link as well."""
+        try:
+            commit = self.state.commit
+        except Failed:
+            return False
+        with suppress(Failed):
+            if _place(self.link) == _place(link):
+                return True
+        return commit is not None and has_commit(commit)
 
     @classmethod
     def require_linkable(cls, root: Path) -> None:
@@ -218,7 +228,9 @@ def _cannot_link(root: Path, reason: str | None) -> Failed:
 
 def _damaged(path: Path) -> Failed:
     return Failed(
-        f"'{path}' cannot be read.", code="client.local_file", hint="Link the folder again: `nearline data link`."
+        f"'{path}' cannot be read.",
+        code="client.local_file",
+        hint="Link it again: `nearline data set --url PROJECT/NAME`.",
     )
 
 

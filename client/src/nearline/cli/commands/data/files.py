@@ -227,6 +227,7 @@ def clone_files(
     cached_copy: "CachedCommit | None" = None,
 ) -> None:
     """Bring a commit into a new folder, and say what was brought."""
+    was_there = into.is_dir()
     with progress_of(session.out) as progress:
         outcome = session.client().folders.clone(
             target,
@@ -238,6 +239,9 @@ def clone_files(
         )
     if session.out.is_json or session.out.is_quiet:
         session.out.record(outcome, [("Folder", str(into))])
+        return
+    if was_there and outcome.is_up_to_date:
+        session.out.done(f"{into} has all of {target} already.")
         return
     session.out.done(
         f"Cloned {target} to {into}: {formats.count(outcome.files_downloaded, 'file')}, "
