@@ -67,7 +67,7 @@ def _may_move(job: JobFacts) -> bool:
 def _some_of_each_kind(jobs: Iterable[JobFacts]) -> Iterator[JobFacts]:
     counts: Counter[object] = Counter()
     for job in jobs:
-        kind = (*(job[name] for name in _KIND), *job["spec__pools"], *job["spec__commits"])
+        kind = (*(job[name] for name in _KIND), *job["spec__pools"], *(job["spec__commits"] or ()))
         counts[kind] += 1
         if counts[kind] <= _MOST_ALIKE:
             yield job
@@ -81,7 +81,7 @@ def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[
         there_s = forecaster.start_s(tried[job.pk], template, before=before)
         if there_s <= 0:
             reason = "it can start now"
-        elif job.spec["commits"] and _is_worth_moving_data(there_s, forecaster.present_s(tried[job.pk])):
+        elif job.spec.get("commits") and _is_worth_moving_data(there_s, forecaster.present_s(tried[job.pk])):
             reason = f"it would start in about {format_duration(there_s)}, with the time to bring its data"
         else:
             continue
@@ -103,7 +103,7 @@ def _list_places(job: Job) -> list[Template]:
     # A job on nodes that exist is never simulated.
     elsewhere = [each for each in places if each.resource_id != here.pk]
     others = [each for each in elsewhere if each.resource.is_simulated == here.is_simulated]
-    if job.spec["commits"]:
+    if job.spec.get("commits"):
         return others
     ready = capacity.find_with_capacity(others) if others else frozenset()
     return [each for each in others if each.pk in ready]
@@ -130,8 +130,9 @@ def _ask_of(job: Job) -> Ask:
 
 def _bring_and_requeue(job: Job, template: Template, reason: str) -> bool:
     """Queue a job at another place, its data asked for there; False where it no longer waits, or that is refused."""
-    commits = dataset_commits.list_by_id(job.spec["commits"])
-    if len(commits) < len(job.spec["commits"]):
+    commit_ids: Sequence[str] = job.spec.get("commits") or ()
+    commits = dataset_commits.list_by_id(commit_ids)
+    if len(commits) < len(commit_ids):
         return False  # one is deleted; what the job holds of it is all that is left
     request = partial(job_data.request, _SYSTEM, template.resource, commits, job_id=job.pk, job_name=job.name)
     try:
