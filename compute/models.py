@@ -215,6 +215,7 @@ class Job(BaseModel):
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
     so that a changed template does not change the past; one that was submitted with a size of its own has no template.
     `grace_period_s` is how long it may take to end once it was sent SIGTERM.
+    `ran_before` is how long its runs before the present one ran together.
     `unplaced` counts the last of its runs, in a row, that its cluster did not place on a node.
     `checkpoint` is the folder that outlives its runs; None: it has none.
     `idle_limit_s` is how long it may be idle by its own submission; None: as long as its queue lets it.
@@ -276,6 +277,7 @@ class Job(BaseModel):
     starts = models.PositiveIntegerField(default=0)
     evictions = models.PositiveIntegerField(default=0)
     unplaced = models.PositiveSmallIntegerField(default=0)
+    ran_before = models.DurationField(default=timedelta(0))
     lease_expires_at = models.DateTimeField(null=True)
     event_seq = models.PositiveIntegerField(default=0)
     exit_code = models.IntegerField(null=True)

@@ -21,7 +21,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from compute.engine.failures import explain_end
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
@@ -47,6 +47,7 @@ class JobRecord:
     `grace_period_s` is how long it may take to end once it is told to. `checkpoint_id` is its checkpoint folder, None
     where it has none, and `started_at` when its present run began. `reason_code` is why it is being stopped; empty: it
     is cancelled, or goes on. `unplaced` counts the runs before this one that its cluster did not place, in a row.
+    `ran_before` is how long all runs before this one ran.
     """
 
     id: str
@@ -61,6 +62,7 @@ class JobRecord:
     started_at: datetime | None = None
     reason_code: str = ""
     unplaced: int = 0
+    ran_before: timedelta = timedelta(0)
 
     @property
     def stop_code(self) -> ReasonCode:
@@ -73,7 +75,7 @@ class Record:
     """Write a new state into the database, if the job still has this token and a state that allows it.
 
     `last_lines` are the lines of its log that say why it failed; `output_folder` is where its output lies on its host.
-    `left_nothing`: there it is known to be empty. `unplaced` is how often in a row its cluster did not place it.
+    `left_nothing`: there it is known to be empty. `unplaced` and `ran_before` are those of a job that runs again later.
     """
 
     job_id: str
@@ -89,6 +91,7 @@ class Record:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     unplaced: int = 0
+    ran_before: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True)
@@ -156,12 +159,12 @@ def _running(job: JobRecord, report: JobReport) -> Record:
 def _ended(job: JobRecord, report: JobReport, now: datetime) -> Record:
     state, reason_code, reason = explain_end(report, job.memory_bytes)
     if job.state in _NEXT and state is not JobState.SUCCEEDED:
-        return _interrupted(job)
+        return _interrupted(job, now)
     if job.state is JobState.STARTING and report.cause is EndCause.UNSCHEDULABLE:
         times = job.unplaced + 1
         if times < MOST_UNPLACED:
             message = f"{reason} It has not run, and is queued again."
-            return Record(job.id, job.token, JobState.PENDING, message, unplaced=times)
+            return Record(job.id, job.token, JobState.PENDING, message, unplaced=times, ran_before=job.ran_before)
         reason = f"{reason} That happened {times} times in a row."
     if job.state is JobState.STOPPING and state is not JobState.SUCCEEDED:
         state, reason_code, reason = JobState.CANCELLED, job.stop_code, job.reason or "The job was cancelled."
@@ -178,14 +181,15 @@ def _ended(job: JobRecord, report: JobReport, now: datetime) -> Record:
     )
 
 
-def _interrupted(job: JobRecord) -> Record:
+def _interrupted(job: JobRecord, now: datetime) -> Record:
     # A failure in these seconds may come from being stopped. If it does not, the next run fails as well.
-    return Record(job.id, job.token, *_NEXT[job.state])
+    ran = timedelta(0) if job.started_at is None else now - job.started_at
+    return Record(job.id, job.token, *_NEXT[job.state], ran_before=job.ran_before + ran)
 
 
 def _absent(job: JobRecord, now: datetime) -> Record:
     if job.state in _NEXT:
-        return _interrupted(job)
+        return _interrupted(job, now)
     if job.state is JobState.STOPPING:
         reason = job.reason or "The job was cancelled."
         return Record(job.id, job.token, JobState.CANCELLED, reason, job.stop_code, reason=reason, finished_at=now)

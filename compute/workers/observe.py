@@ -24,7 +24,7 @@ from compute.engine.job_spec import job_of_run, name_of_run
 from compute.engine.log_excerpt import find_excerpt
 from compute.engine.ports import ComputeDriver, JobReport, ReportState
 from compute.engine.reconcile import JobRecord, Record, Repairs, compare
-from compute.engine.states import IDLE, JOB_STATES, JobState
+from compute.engine.states import IDLE, JOB_STATES, JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job, OutputState, Resource, new_token
 from compute.selectors import failures, known_jobs, resources
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 _RENEW_BELOW = LEASE * 2 / 3
 _BOOKED = (
     *("pk", "name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s"),
-    *("checkpoint_id", "started_at", "reason_code", "unplaced"),
+    *("checkpoint_id", "started_at", "reason_code", "unplaced", "ran_before"),
 )
 _LOG_END_BYTES = 32 * 1024
 _FORGOTTEN_AT_ONCE = 8
@@ -202,7 +202,9 @@ def _with_details(record: Record, driver: ComputeDriver, name: str | None) -> Re
         log.warning("job.log_unreadable", job=name, error=error.message)
         return record
     excerpt = find_excerpt(end.decode(errors="replace"))
-    reason = with_cause(record.reason, excerpt.headline)
+    # What somebody else did to it is not told by what it printed last.
+    is_its_own = record.reason_code is ReasonCode.USER_ERROR
+    reason = with_cause(record.reason, excerpt.headline) if is_its_own else record.reason
     return replace(record, message=reason, reason=reason, last_lines="\n".join(excerpt.lines))
 
 
@@ -276,7 +278,7 @@ def _step_of(record: Record) -> journal.Step:
     if record.state is JobState.RUNNING:
         fields = {"reason": ""}
     if record.state in IDLE:
-        fields = {**_NO_RUN, "evictions": F("evictions") + 1, "token": new_token()}
+        fields = {**_NO_RUN, "evictions": F("evictions") + 1, "token": new_token(), "ran_before": record.ran_before}
     if record.state is JobState.PENDING:
         fields |= {"reason": "", "unplaced": record.unplaced}
     if record.state in JOB_STATES.final:

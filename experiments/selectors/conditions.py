@@ -3,8 +3,19 @@
 from collections.abc import Collection
 from datetime import timedelta
 
-from django.db.models import DurationField, Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet
-from django.db.models.functions import Cast
+from django.db.models import (
+    Case,
+    DurationField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    FloatField,
+    OuterRef,
+    Q,
+    QuerySet,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce
 
 from experiments.engine.columns import Column, Kind, Nature
 from experiments.engine.filter_tree import All, Any, Contains, Filter, Is, Known, Not
@@ -30,8 +41,19 @@ _LOOKUPS = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 
 def with_computed(rows: QuerySet[Experiment], used: Collection[Column]) -> QuerySet[Experiment]:
     """Return the experiments with `took` (null while they run) and `run_as_number`, where used."""
+    before = Coalesce("job__ran_before", timedelta(0))
+    # Its last run may have ended before it began.
+    ran = Case(
+        When(finished_at__isnull=True, then=None),
+        When(
+            started_at__isnull=False,
+            then=ExpressionWrapper(F("finished_at") - F("started_at") + before, output_field=DurationField()),
+        ),
+        When(job__ran_before__gt=timedelta(0), then=before),
+        output_field=DurationField(),
+    )
     computed = {
-        "took": ExpressionWrapper(F("finished_at") - F("started_at"), output_field=DurationField()),
+        "took": ran,
         "run_as_number": Cast("run_number", FloatField()),
     }
     paths = {PATHS[column.key] for column in used if column.kind is Kind.PLAIN}

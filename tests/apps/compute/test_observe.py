@@ -93,6 +93,17 @@ def test_a_failure_is_recorded_with_its_reason(running, driver, end, reason_code
     assert (running.reason_code, running.reason) == (reason_code, reason)
 
 
+def test_what_somebody_did_to_a_job_is_not_explained_by_its_last_line(running, driver):
+    driver.print("train", "epoch 7: loss 0.3\n")
+    driver.finish("train", exit_code=-9, cause=EndCause.OUT_OF_MEMORY)
+
+    look(running.resource)
+
+    running.refresh_from_db()
+    assert running.reason == "The command was killed by signal 9 (SIGKILL): the memory limit of 1 GiB was reached."
+    assert running.last_lines == "epoch 7: loss 0.3"
+
+
 def test_a_look_at_hundreds_finds_each_that_differs_and_leaves_all_others_alone(project, template, resource, driver):
     submitted = make.submit(project, template, *(f"job-{number}" for number in range(500)))
     make.start(submitted)

@@ -8,6 +8,7 @@ from compute.models import Job
 from compute.workers import stops
 from core import clock
 from experiments.models import Experiment
+from experiments.selectors import lists
 from flows.models import RunEvent, Step
 from flows.selectors import runs
 from scheduler.models import Placement, Workload
@@ -80,6 +81,8 @@ def test_an_experiment_ran_as_long_as_its_step(world: World, member, project):
 
     assert told["ran_s"] == pytest.approx(900, abs=5)
     assert told["ran_s"] == step.times.ran_s
+    found = {text: lists.find(actor=member, where=text, order="took").count() for text in ("took > 14m", "took > 16m")}
+    assert found == {"took > 14m": 1, "took > 16m": 0}
 
 
 def test_the_page_of_a_job_leads_to_its_run_and_its_experiment(world: World, member, project):
