@@ -30,6 +30,9 @@ MANY = 100
 GRAIN = 0.1
 """Ends that lie closer together than this part of the time until then are taken together, which bounds the cycles."""
 
+APART = 16
+"""So many moments of ends stand alone in each pass before that: the order of what comes next is told as it will be."""
+
 MOST_CYCLES = 1000
 """Of one pass. What has not started by then is not forecast."""
 
@@ -288,6 +291,7 @@ class _Pass:
     _waits_from_s: dict[str, float] = field(default_factory=dict)
     _started: set[str] = field(default_factory=set)
     _is_settled: bool = False
+    _moments: int = 0
 
     def run(self, asked: AbstractSet[str]) -> None:
         """Go on until all that are asked for have started, or nothing can happen any more."""
@@ -450,7 +454,9 @@ class _Pass:
             if run is None or run.ends_s != at_s or job_id in over:
                 continue
             if not over:
-                until_s = min(until_s, at_s + max(self.grain * at_s, _LEAST_GRAIN_S if self.grain else 0.0))
+                together_s = self.grain * at_s if self._moments >= APART else 0.0
+                until_s = min(until_s, at_s + max(together_s, _LEAST_GRAIN_S if self.grain else 0.0))
+                self._moments += 1
             over.add(job_id)
             self.now_s = max(self.now_s, at_s)
         if not over and until_s < math.inf:

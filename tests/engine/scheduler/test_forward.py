@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine.decisions import StopCode
-from scheduler.engine.forward import Arrival, Forward, Holder, PlannedStop
+from scheduler.engine.forward import APART, Arrival, Forward, Holder, PlannedStop
 from scheduler.engine.run_times import RunTimes, each_once
 from scheduler.engine.snapshot import NEARLINE, PodState, Snapshot
 from tests.engine.scheduler.timed_cluster import Cluster
@@ -165,6 +165,22 @@ def test_who_is_stopped_at_the_moment_of_his_start_has_not_started_then():
     assert told["c"].likely_s == HOUR + 600
 
 
+def test_who_starts_next_is_told_in_the_order_in_which_others_end():
+    jobs = [
+        held("a", "team", "n1", {0: 1}),
+        held("b", "team", "n2", {0: 1}),
+        wait("c", "team", 1),
+        wait("d", "team", 1),
+    ]
+    snapshot = Snapshot([node("n1", 1), node("n2", 1)], [queue("team", 2)], jobs)
+    lengths_s = {"a": 750.0, "b": 820.0, "c": HOUR, "d": HOUR}
+    run_times = {name: RunTimes(each_once(length_s)) for name, length_s in lengths_s.items()}
+
+    told = Forward(snapshot, NEARLINE, run_times).starts()
+
+    assert [(told[name].likely_s, told[name].node_ids) for name in "cd"] == [(750.0, ("n1",)), (820.0, ("n2",))]
+
+
 def test_a_job_for_which_running_work_may_be_moved_later_starts_then():
     jobs = [held("a", "team", "n1", {0: 1}), held("b", "team", "n2", {0: 1}), wait("c", "team", 2)]
     snapshot = Snapshot([node("n1", 2), node("n2", 2)], [queue("team", 4)], jobs)
@@ -266,12 +282,15 @@ def test_a_job_that_comes_later_or_instead_of_another_one_is_forecast():
     assert world.start_of(again, RunTimes(each_once(60.0)), in_s=3 * HOUR).likely_s == 3 * HOUR
 
 
-def test_ends_that_lie_close_together_are_one_and_starts_are_told_by_the_last_of_them():
-    jobs = [held(f"h{i}", "team", "n1", {i: 1}) for i in range(2)] + [
-        wait(f"w{i}", "team", 1, minute=i) for i in range(2)
-    ]
+def test_later_ends_that_lie_close_together_are_one_and_starts_are_told_by_the_last_of_them():
+    early = {f"e{i}": 60.0 * (i + 1) for i in range(APART)}  # on nodes that are too small for those that wait
+    jobs = [held(name, "team", f"small-{name}", {0: 1}) for name in early]
+    jobs += [held(f"h{i}", "team", f"n{i}", {0: 1, 1: 1}) for i in range(2)]
+    jobs += [wait(f"w{i}", "team", 2, minute=i) for i in range(2)]
+    nodes = [*(node(f"small-{name}", 1) for name in early), node("n0", 2), node("n1", 2)]
+    lengths_s = {**early, "h0": HOUR, "h1": HOUR + 60, "w0": HOUR, "w1": HOUR}
 
-    told = forecast(jobs, {"h0": HOUR, "h1": HOUR + 60, "w0": HOUR, "w1": HOUR})
+    told = forecast(jobs, lengths_s, nodes=nodes, queues=[queue("team", 20)])
 
     assert [told[name].likely_s for name in ("w0", "w1")] == [HOUR + 60] * 2
 
