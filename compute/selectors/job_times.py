@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import Protocol
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import DurationField, Exists, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from compute.engine.run_history import RunHistory, read_history
 from compute.engine.states import JobState
@@ -15,7 +16,7 @@ from compute.models import Job, JobEvent
 from core import clock, orm
 from core.times import Interval, Times, measure
 
-__all__ = ["RunHistory", "find_histories", "measure_job", "measure_times"]
+__all__ = ["RunHistory", "find_histories", "measure_job", "measure_times", "ran_before"]
 
 _BREAKS = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
 
@@ -44,6 +45,12 @@ def find_histories(job_ids: Collection[str]) -> Mapping[str, RunHistory]:
             for (pk, created_at), events in groupby(_breaks_of(batch), key=itemgetter(0, 1))
         }
     return histories
+
+
+def ran_before() -> Coalesce:
+    """Return, for rows of an app above, how long the job whose id is in `job` ran before its present run."""
+    of_job = Job.objects.filter(pk=OuterRef("job")).values("ran_before")
+    return Coalesce(Subquery(of_job), timedelta(0), output_field=DurationField())
 
 
 def measure_job(

@@ -15,8 +15,10 @@ from django.db.models import (
     QuerySet,
     When,
 )
-from django.db.models.functions import Cast, Coalesce
+from django.db.models.functions import Cast
+from django.db.models.lookups import GreaterThan
 
+from compute.selectors import job_times
 from experiments.engine.columns import Column, Kind, Nature
 from experiments.engine.filter_tree import All, Any, Contains, Filter, Is, Known, Not
 from experiments.models import Experiment, Fact, MetricLast
@@ -41,7 +43,7 @@ _LOOKUPS = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 
 def with_computed(rows: QuerySet[Experiment], used: Collection[Column]) -> QuerySet[Experiment]:
     """Return the experiments with `took` (null while they run) and `run_as_number`, where used."""
-    before = Coalesce("job__ran_before", timedelta(0))
+    before = job_times.ran_before()
     # Its last run may have ended before it began.
     ran = Case(
         When(finished_at__isnull=True, then=None),
@@ -49,7 +51,7 @@ def with_computed(rows: QuerySet[Experiment], used: Collection[Column]) -> Query
             started_at__isnull=False,
             then=ExpressionWrapper(F("finished_at") - F("started_at") + before, output_field=DurationField()),
         ),
-        When(job__ran_before__gt=timedelta(0), then=before),
+        When(GreaterThan(before, timedelta(0)), then=before),
         output_field=DurationField(),
     )
     computed = {
