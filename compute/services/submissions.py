@@ -109,6 +109,18 @@ class Submission:
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
     checkpoints: bool = False
 
+    def pools_in(self, project: Project) -> tuple[str, ...]:
+        """Return the pools in which a place is found, the best first: those that it names, or its project's.
+
+        None where it names its template or its resource. Raises InvalidJobSpec.
+        """
+        if self.template or self.resource:
+            return ()
+        named = (self.pool, *self.pools) if self.pool else tuple(self.pools)
+        if len(set(named)) < len(named):
+            raise InvalidJobSpec("A pool is named twice.")
+        return named or tuple(pools.list_preferred(project.pk))
+
 
 def require_submit(*, actor: Actor, project: Project) -> None:
     """Raise PermissionDenied (or ProjectNotFound) unless the actor may submit jobs in a project."""
@@ -159,7 +171,7 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
         ports=tuple(submission.ports),
         jupyter=submission.jupyter,
         volumes=tuple(submission.volumes),
-        pools=pools_of(project, submission),
+        pools=submission.pools_in(project),
         own_cpu_millicores=submission.cpu_millicores,
         own_memory_bytes=submission.memory_bytes,
         simulated_duration_s=submission.simulated_duration_s,
@@ -225,7 +237,7 @@ def find_template(
             cpu_millicores=submission.cpu_millicores,
             memory_bytes=submission.memory_bytes,
             resource=submission.resource,
-            pools=pools_of(project, submission),
+            pools=submission.pools_in(project),
             replicas=submission.replicas,
             placing=submission.placing,
             needs_image=bool(submission.image) or not submission.command.strip(),
@@ -326,19 +338,6 @@ def delete_job(*, actor: Actor, job: Job) -> None:
     if Job.objects.filter(Q(pk=job.pk) | Q(part_of=job.pk), deleted_at=None).update(deleted_at=clock.now()):
         trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
         audit.record(actor, "compute.delete_job", job)
-
-
-def pools_of(project: Project, submission: Submission) -> tuple[str, ...]:
-    """Return the pools in which a place is found for a job, the best first: its own, or its project's.
-
-    None where it names its template or its resource. Raises InvalidJobSpec.
-    """
-    if submission.template or submission.resource:
-        return ()
-    named = (submission.pool, *submission.pools) if submission.pool else tuple(submission.pools)
-    if len(set(named)) < len(named):
-        raise InvalidJobSpec("A pool is named twice.")
-    return named or tuple(pools.list_preferred(project.pk))
 
 
 def _check_parts(submission: Submission) -> None:

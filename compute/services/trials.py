@@ -42,7 +42,7 @@ def try_job(*, actor: Actor, project: Project, submission: Submission) -> Trial:
         is_preemptible=submission.is_preemptible,
         priority=submission.priority,
         image=submission.image,
-        pools=submissions.pools_of(project, submission),
+        pools=submission.pools_in(project),
     ).facts_at(template)
     # First among those that wait, so that its other places are looked at.
     forecaster = Forecaster([job, *start_forecasts.list_live_jobs()], is_exact=True)
