@@ -10,6 +10,7 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from core import clock
+from core.encryption import CredentialsUnreadable
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import credentials_of, encrypt_credentials
 from datasets.engine.ports import PutProof
@@ -65,7 +66,7 @@ def register_s3_store(*, actor: Actor, name: str, location: str, access_key: str
     parsed = S3Location.parse(location)
     credentials = {"access_key": access_key, "secret_key": secret_key}
     known = Store.objects.filter(name=name, kind=StoreKind.S3, location=location).first()
-    if known is not None and credentials_of(known) == credentials:
+    if known is not None and _has_credentials(known, credentials):
         proof = PutProof(known.put_proof)
     else:
         proof = probe_put_proof(parsed, access_key=access_key, secret_key=secret_key, now=clock.now())
@@ -90,6 +91,14 @@ def report_on_store(*, actor: Actor, store: Store) -> "StoreReport":
     return report
 
 
+def _has_credentials(store: Store, credentials: dict[str, str]) -> bool:
+    """Whether these are the credentials of a store; what another key of the installation encrypted is replaced."""
+    try:
+        return credentials_of(store) == credentials
+    except CredentialsUnreadable:
+        return False
+
+
 @transaction.atomic
 def _register(
     actor: Actor, name: str, *, kind: StoreKind, location: str, credentials: dict[str, str], put_proof: PutProof
@@ -98,7 +107,7 @@ def _register(
     is_same = (
         not store._state.adding  # noqa: SLF001 (Django's documented way to tell a new row)
         and (store.kind, store.location, store.put_proof, store.is_default) == (kind, location, put_proof, True)
-        and credentials_of(store) == credentials
+        and _has_credentials(store, credentials)
     )
     if is_same:
         return store

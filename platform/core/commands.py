@@ -3,8 +3,10 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, InterfaceError
 
 from core.errors import PlatformError
+from core.outages import find_outage, is_unprepared
 
 
 class PlatformCommand(BaseCommand):
@@ -22,3 +24,10 @@ class PlatformCommand(BaseCommand):
             return super().execute(*args, **options)
         except PlatformError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from error
+        except (DatabaseError, InterfaceError) as error:
+            if is_unprepared(error):
+                raise CommandError("The database has no tables yet. Run `python manage.py setup` first.") from error
+            if find_outage(error) is None:
+                raise
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise CommandError(f"The database cannot be used: {reason}. Check DATABASE_URL.") from error

@@ -11,6 +11,7 @@ from core.storage import find_full
 
 log = structlog.get_logger(__name__)
 
+_NO_TABLE = "42P01"
 _TELL_EVERY_S = 10.0
 _tell_at = 0.0
 
@@ -45,6 +46,11 @@ def find_outage(error: BaseException) -> PlatformError | None:
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def is_unprepared(error: Exception) -> bool:
+    """Whether an error says that a table is missing, as in a database that `manage.py setup` has not seen."""
+    return getattr(error.__cause__, "sqlstate", "") == _NO_TABLE or "no such table" in str(error)
 
 
 def log_failure(log: Any, event: str, error: Exception, **facts: object) -> None:

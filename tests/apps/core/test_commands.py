@@ -1,7 +1,8 @@
 """Commands of `manage.py` tell what is anticipated in words."""
 
 import pytest
-from django.core.management import CommandError, call_command, get_commands, load_command_class
+from django.core.management import BaseCommand, CommandError, call_command, get_commands, load_command_class
+from django.db import OperationalError
 
 from core.commands import PlatformCommand
 
@@ -38,3 +39,27 @@ def test_an_error_of_the_platform_ends_a_command_with_its_message_and_hint():
     assert str(ended.value) == (
         "There is no dataset team/nothing, or you are not a member of its project. Check the name, and that you are a member of its project."
     )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("state", "words", "sentence"),
+    [
+        (None, "connection failed: Connection refused\n\tIs it up?", "connection failed: Connection refused. Check"),
+        ("42P01", 'relation "datasets_store" does not exist', "The database has no tables yet. Run `python manage.py"),
+    ],
+)
+def test_a_database_that_is_away_or_empty_ends_a_command_in_a_sentence(monkeypatch, state, words, sentence):
+    class Refusal(Exception):
+        sqlstate = state
+
+    def fail(*_args, **_options):
+        raise OperationalError(words) from Refusal()
+
+    monkeypatch.setattr(BaseCommand, "execute", fail)
+
+    with pytest.raises(CommandError) as ended:
+        PlatformCommand().execute()
+
+    assert sentence in str(ended.value)
+    assert "\n" not in str(ended.value)

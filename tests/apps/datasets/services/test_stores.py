@@ -1,15 +1,19 @@
 """Stores: the default one follows the settings; credentials are never in the clear."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from cryptography.fernet import Fernet
 
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
 from core import clock
+from datasets.adapters import s3_probe
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_store
+from datasets.engine.ports import PutProof
 from datasets.errors import InvalidStore, StoreNotFound
 from datasets.models import Store
 from datasets.selectors.datasets import get_default_store
@@ -37,6 +41,23 @@ def test_a_second_start_changes_nothing():
 
     assert again.id == first.id
     assert AuditEntry.objects.count() == entries == 1
+
+
+@pytest.mark.django_db
+def test_a_bucket_whose_keys_nobody_can_decrypt_any_more_gets_those_of_the_settings(settings, monkeypatch):
+    location = "s3://datasets/nearline?endpoint=http://127.0.0.1:1"
+    keys = {"access_key": "access", "secret_key": "secret"}
+    monkeypatch.setattr(s3_probe, "probe_put_proof", lambda *_args, **_facts: PutProof.CHECKSUM_SHA256)
+    settings.NEARLINE = replace(
+        settings.NEARLINE, store_url=location, store_access_key="access", store_secret_key="secret"
+    )
+    stores.ensure_default_store(actor=Actor.system("first start"))
+    settings.NEARLINE = replace(settings.NEARLINE, secrets_key=Fernet.generate_key().decode())
+
+    store = stores.ensure_default_store(actor=Actor.system("first start"))
+
+    assert credentials_of(store) == keys
+    assert Store.objects.count() == 1
 
 
 def test_a_folder_that_moved_keeps_its_row(store_row, tmp_path):
