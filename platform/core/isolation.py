@@ -136,7 +136,9 @@ def take(kind: str, rows: QuerySet[M], count: int) -> list[M]:
     """
     failures = Failure.objects.filter(kind=kind, item_id=OuterRef("pk"))
     delays = rows.annotate(delay_ends_at=Subquery(failures.values("next_try_at")[:1]))
-    due = delays.filter(Q(delay_ends_at=None) | Q(delay_ends_at__lte=clock.now()))
+    now = clock.now()
+    is_over = Q(delay_ends_at__lte=now) | Q(delay_ends_at__gt=now + LONGEST_DELAY)
+    due = delays.filter(Q(delay_ends_at=None) | is_over)
     return list(due.order_by(F("delay_ends_at").asc(nulls_first=True), *rows.query.order_by)[:count])
 
 
@@ -147,6 +149,11 @@ def find(kinds: Collection[str], item_ids: Collection[str] | None = None) -> lis
         return sorted(known, key=lambda failure: failure.pk)
     failures = Failure.objects.filter(kind__in=kinds).order_by("pk")
     return list(failures if item_ids is None else failures.filter(item_id__in=item_ids))
+
+
+def is_delayed(failure: Failure, now: datetime) -> bool:
+    """Whether an item is left alone. No delay is that long which a clock wrote down that has been set back since."""
+    return now < failure.next_try_at <= now + LONGEST_DELAY
 
 
 def try_now(failure_ids: Collection[str]) -> None:
@@ -169,7 +176,7 @@ def _due(kind: str, items: Iterable[T], key: Callable[[T], str] | None) -> Itera
     for item in items:
         known = _failures_of(kind) if known is None else known
         failure = known.get(item_id := _name(item, key))
-        if failure is None or failure.next_try_at <= clock.now():
+        if failure is None or not is_delayed(failure, clock.now()):
             yield item, item_id, failure is not None
 
 

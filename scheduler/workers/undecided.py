@@ -21,7 +21,7 @@ Decide = Callable[[Session], object]
 def leave_out(view: ClusterView, failures: Sequence[Failure]) -> ClusterView:
     """Return the view without the workloads whose next try is not due."""
     now = clock.now()
-    delayed = {failure.item_id for failure in failures if failure.next_try_at > now}
+    delayed = {failure.item_id for failure in failures if isolation.is_delayed(failure, now)}
     return view.without(delayed) if delayed else view
 
 

@@ -196,3 +196,16 @@ def test_rows_that_failed_come_after_all_others_and_not_before_their_delay_is_ov
 
     assert taken == [["c", "d"], ["c", "d", "a"], ["c", "d", "a"]]
     assert isolation.take("other", Lease.objects.order_by("name"), 4) == rows
+
+
+def test_a_delay_that_a_clock_wrote_down_which_was_set_back_since_holds_up_nothing(move):
+    rows = [Lease.objects.create(name=name) for name in ("a", "b")]
+    move(NOW + timedelta(hours=2))
+    isolation.for_each("test", rows[:1], failing(rows[0])[0])
+    assert isolation.take("test", Lease.objects.order_by("pk"), 5) == [rows[1]]
+
+    move(NOW)
+
+    assert isolation.take("test", Lease.objects.order_by("pk"), 5) == [rows[1], rows[0]]
+    assert isolation.for_each("test", rows, lambda row: row.pk) == ["a", "b"]
+    assert not Failure.objects.exists()
