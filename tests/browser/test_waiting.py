@@ -1,4 +1,4 @@
-"""Who waits is told why, what would help, and what is missing where: on the page of a job and in a run's panel."""
+"""Who waits is told why, and what is missing where: on the page of a job and in a run's panel."""
 
 import pytest
 from playwright.sync_api import expect
@@ -59,7 +59,6 @@ def test_what_is_missing_is_shown_fits_and_can_be_read_by_all(open_page, admin_s
     faults = look(watched.page, waiting[page])
 
     assert_none({page: faults})
-    expect(watched.page.get_by_text("What would help: wait for")).to_be_visible()
     expect(watched.page.get_by_role("row").filter(has_text="large-0.rack-0.lab.example")).to_contain_text("4 GPUs")
     missing = watched.page.get_by_role("columnheader", name="Missing")
     assert missing.evaluate("cell => cell.getBoundingClientRect().right <= innerWidth")
