@@ -50,8 +50,17 @@ def _proceed(job: Job, *, copies: Mapping[str, Sequence[HeldCopy]]) -> None:
         _open_gate(job)
 
 
+def _has_moved(job: Job) -> bool:
+    """Whether a job went to another place since it was read; it goes to none until the caller's transaction ends."""
+    (locked,) = journal.lock_jobs([job.pk])
+    return locked.resource_id != job.resource_id
+
+
+@transaction.atomic
 def _open_gate(job: Job) -> None:
     """Queue a job whose datasets are ready, with what it mounts of them; fail it where it cannot mount that."""
+    if _has_moved(job):
+        return  # what it waits for there is seen by the next run
     spec, copies = get_spec(job), caches.list_copies_of(HOLDER + job.pk)
     early = set(spec.early.values())
     sources = {id_: copy.early_source if copy.pk in early else copy.source for id_, copy in copies.items()}
@@ -76,6 +85,8 @@ def _find_fault(copy: HeldCopy | None) -> str:
 
 @transaction.atomic
 def _fail(job: Job, reason: str) -> None:
+    if _has_moved(job):
+        return
     now = clock.now()
     ending = {"reason_code": ReasonCode.INFRASTRUCTURE, "reason": reason}
     step = journal.Step(job.pk, job.token, JobState.FAILED, reason, ending, {"finished_at": now})

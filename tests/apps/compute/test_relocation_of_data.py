@@ -8,14 +8,15 @@ from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuFacts, NodeFacts
 from compute.models import Job, JobEvent, Resource, ResourceSite
-from compute.selectors import outlooks
+from compute.selectors import closed_places, outlooks
 from compute.services import submissions
 from compute.services.submissions import Submission
 from compute.workers import forecasts, launches, observe, probes
 from core import clock, tasks
 from datasets.models import CachedCommit, CacheHold, CacheSite
+from datasets.selectors import caches as cache_selectors
 from datasets.services import cache_sites, caches
-from scheduler.models import Workload
+from scheduler.models import Node, Workload
 from scheduler.services import pool_members
 from scheduler.workers import cycle
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -149,6 +150,35 @@ def test_who_waits_for_data_moves_to_where_it_is_once_it_can_start_there(at, mem
     assert (place_of("reads")[:2], held_for("reads")) == (("spare", "running"), ["spare-cache"])
     # Nobody needs what was on its way to the other place.
     assert not CachedCommit.objects.filter(site__name="lab-cache", state__in=("queued", "hydrating", "ready")).exists()
+
+
+@pytest.mark.parametrize("state", ["failed", "ready"])
+def test_who_moves_while_its_data_is_looked_at_is_left_alone(member, project, commit, monkeypatch, state):
+    job = submit(member, project, "reads")
+    CachedCommit.objects.update(state=state)
+    list_held, spare = cache_selectors.list_held, Resource.objects.get(name="spare")
+
+    def list_and_move(holders):
+        held = list_held(holders)
+        Job.objects.filter(pk=job.pk).update(resource=spare)
+        return held
+
+    monkeypatch.setattr(cache_selectors, "list_held", list_and_move)
+    tasks.run("compute.queue_ready_jobs", {})
+
+    assert place_of("reads") == ("spare", "pending", "data")
+
+
+def test_a_closed_place_is_told_to_who_reads_data_too(at, member, project, site_admin, commit):
+    put(site_admin, commit, "spare")
+    occupy(member, project, "spare", 60)
+    at(0)
+    job = submit(member, project, "reads")
+    Node.objects.filter(resource_name="lab").update(is_drained=True)
+
+    told = closed_places.explain_closed(actor=member, job=job)
+
+    assert told == "lab (pool default) does not count now: all of its nodes are drained or do not answer."
 
 
 def test_it_does_not_go_where_no_space_is_for_its_data(at, member, project, site_admin, commit):
