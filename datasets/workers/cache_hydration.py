@@ -75,7 +75,8 @@ def find_unattended() -> list[QuerySet[CachedCommit]]:
     ours = CachedCommit.objects.filter(site__host__in=hosts.here())
     unfinished = ours.filter(state__in=[*UNFINISHED, CacheState.EVICTING])
     to_scrub = ours.filter(state=CacheState.READY, scrub_requested_at__isnull=False)
-    return [unfinished.filter(leases.is_free(clock.now())), to_scrub]
+    now = clock.now()
+    return [unfinished.filter(leases.is_free(now, leases.latest_end(now))), to_scrub]
 
 
 def reap(*, limit: int = 100) -> int:

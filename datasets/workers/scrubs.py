@@ -37,7 +37,6 @@ log = structlog.get_logger(__name__)
 
 SCRUB_EVERY = timedelta(days=1)
 _SAMPLES = 30
-_LEASE_S = 6 * 3600.0
 _NAMED_FILES = 100
 
 
@@ -69,7 +68,7 @@ def scrub_cached_commit(*, cached_commit_id: str) -> None:
         return
     token = leases.new_token()
     name = f"scrub:{row.pk}"
-    if not leases.take_named(name, holder=token, for_s=_LEASE_S):
+    if not leases.take_named(name, holder=token, for_s=leases.LONGEST_S):
         return
     try:
         _Scrub(row, folder, token).run()
@@ -121,7 +120,7 @@ def heal_changes(*, cached_commit_id: str, since: datetime) -> list[str]:
         return []
     token, name = leases.new_token(), f"scrub:{row.pk}"
     folder = open_site(row.site).folder
-    if folder is not None and leases.take_named(name, holder=token, for_s=_LEASE_S):
+    if folder is not None and leases.take_named(name, holder=token, for_s=leases.LONGEST_S):
         try:
             _Scrub(row, folder, token).heal_changes(since)
         except PlatformError as error:

@@ -138,13 +138,13 @@ def _take(run_id: str) -> Run | None:
 def _take_free(run_id: str) -> Run | None:
     now = clock.now()
     held = {"lease_token": leases.new_token(), "lease_expires_at": now + timedelta(seconds=apply.LEASE_S)}
-    rows = _free.update_returning(held, snapshots.RUN_COLUMNS, run_id, now)
+    rows = _free.update_returning(held, snapshots.RUN_COLUMNS, run_id, now, leases.latest_end(now))
     return snapshots.run_of(rows[0]) if rows else None
 
 
 @prepared
-def _free(run_id: str, now: datetime) -> QuerySet[Run]:
-    return Run.objects.filter(leases.is_free(now), pk=run_id, is_live=True)
+def _free(run_id: str, now: datetime, latest_end: datetime) -> QuerySet[Run]:
+    return Run.objects.filter(leases.is_free(now, latest_end), pk=run_id, is_live=True)
 
 
 def find_work() -> list[QuerySet[Any]]:

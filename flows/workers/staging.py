@@ -113,7 +113,8 @@ def runs_waiting_for(cached_commit_id: str) -> list[str]:
 
 def find_pending_copies() -> list[QuerySet[AttemptInput]]:
     """Return the copies that are needed and that no worker makes."""
-    return [AttemptInput.objects.filter(_UNDER_WAY, leases.is_free(clock.now()), is_cached=False)]
+    now = clock.now()
+    return [AttemptInput.objects.filter(_UNDER_WAY, leases.is_free(now, leases.latest_end(now)), is_cached=False)]
 
 
 def copy_pending_inputs() -> None:

@@ -20,22 +20,35 @@ from core.prepared import prepared
 
 M = TypeVar("M", bound=Leased)
 
+LONGEST_S = 6 * 3600.0
+"""No lease is taken for longer."""
+
 
 def new_token() -> str:
     """Return a token that nobody had before."""
     return secrets.token_hex(16)
 
 
-def is_free(now: datetime) -> Q:
-    """Return the condition for rows whose lease nobody holds."""
-    return Q(lease_expires_at=None) | Q(lease_expires_at__lte=now)
+def is_free(now: datetime, latest_end: datetime) -> Q:
+    """Return the condition for rows whose lease nobody holds.
+
+    A lease that ends after the latest end of one that is taken now was taken by a clock that was ahead: it is free.
+    """
+    return Q(lease_expires_at=None) | Q(lease_expires_at__lte=now) | Q(lease_expires_at__gt=latest_end)
+
+
+def latest_end(now: datetime) -> datetime:
+    """Return when the longest lease ends that is taken now."""
+    return now + timedelta(seconds=LONGEST_S)
 
 
 def take(rows: QuerySet[M], *, for_s: float) -> str | None:
     """Take the lease of a row and return its token; None when another holds it or there is no such row."""
     now = clock.now()
     token = new_token()
-    rows_changed = rows.filter(is_free(now)).update(lease_token=token, lease_expires_at=now + timedelta(seconds=for_s))
+    rows_changed = rows.filter(is_free(now, latest_end(now))).update(
+        lease_token=token, lease_expires_at=now + timedelta(seconds=for_s)
+    )
     return token if rows_changed else None
 
 
@@ -62,7 +75,7 @@ def take_named(name: str, *, holder: str, for_s: float) -> bool:
     """Take or renew the lease `name` for `holder`, which is its token; False when another holds it."""
     now = clock.now()
     lease = {"lease_token": holder, "lease_expires_at": now + timedelta(seconds=for_s)}
-    if _takeable.update(lease, name, holder, now):
+    if _takeable.update(lease, name, holder, now, latest_end(now)):
         return True
     _, is_new = Lease.objects.get_or_create(pk=name, defaults=lease)
     return is_new
@@ -91,8 +104,8 @@ def release_named(name: str, *, holder: str) -> None:
 
 
 @prepared
-def _takeable(name: str, holder: str, now: datetime) -> QuerySet[Lease]:
-    return Lease.objects.filter(Q(lease_token=holder) | is_free(now), pk=name)
+def _takeable(name: str, holder: str, now: datetime, latest: datetime) -> QuerySet[Lease]:
+    return Lease.objects.filter(Q(lease_token=holder) | is_free(now, latest), pk=name)
 
 
 @prepared

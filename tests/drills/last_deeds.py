@@ -1,7 +1,7 @@
 """Does what a platform does in the moment before it is killed: takes everything for itself, and goes no further.
 
 `last_deeds.py COMMIT_REFERENCE FLOW_FILE` asks for the commit, takes up its hydration, starts a run of the flow,
-claims its first jobs without handing one to a driver, takes the run itself, and kills itself. Its leases last a day:
+claims its first jobs without handing one to a driver, takes the run itself, and kills itself. Its leases last for hours:
 who waits for them to run out waits in vain.
 """
 
@@ -34,12 +34,12 @@ from scheduler.selectors.workloads import find_unclaimed
 from scheduler.workers import cycle
 
 SYSTEM = Actor.system("drill")
-DAY = timedelta(days=1)
+_FAR_AHEAD = timedelta(seconds=leases.LONGEST_S)
 
 
 def main(reference: str, flow_file: str) -> None:
     """Leave everything in the middle."""
-    until = clock.now() + DAY
+    until = clock.now() + _FAR_AHEAD
     row = caches.request_cache(
         actor=SYSTEM, commit=resolve(SYSTEM, reference).commit, site=cache_reads.get_site(actor=SYSTEM)
     )
@@ -50,12 +50,12 @@ def main(reference: str, flow_file: str) -> None:
     advance.advance_run(run.pk)
     cycle.run_once()
     claimed = launches._claim(list(find_unclaimed()[0].order_by("pk").values_list("pk", flat=True)))
-    leases.take(Run.objects.filter(pk=run.pk), for_s=DAY.total_seconds())
+    leases.take(Run.objects.filter(pk=run.pk), for_s=leases.LONGEST_S)
     CachedCommit.objects.update(lease_expires_at=until)
     Job.objects.filter(pk__in=claimed).update(lease_expires_at=until, starts=launches._MOST_STARTS)
     Run.objects.update(lease_expires_at=until)
     for name in ("leader", "scheduler.cycle"):
-        leases.take_named(name, holder="dead", for_s=DAY.total_seconds())
+        leases.take_named(name, holder="dead", for_s=leases.LONGEST_S)
     print(row.pk, run.pk, len(claimed), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -51,6 +51,22 @@ def test_a_lease_that_is_given_back_is_free_at_once_and_only_by_its_holder(db):
         assert leases.take_named("leader", holder="b", for_s=10)
 
 
+def test_a_lease_that_a_clock_took_which_was_days_ahead_holds_nobody_off_for_days(db):
+    with clock.frozen_at(NOON + timedelta(days=3)) as move_to:
+        leases.take_named("leader", holder="a", for_s=10)
+        move_to(NOON)
+        assert leases.take_named("leader", holder="b", for_s=10)
+        assert not leases.take_named("leader", holder="a", for_s=10)
+
+
+def test_the_longest_lease_is_held_to_its_end(db):
+    with clock.frozen_at(NOON) as move_to:
+        leases.take_named("scrub", holder="a", for_s=leases.LONGEST_S)
+        assert not leases.take_named("scrub", holder="b", for_s=10)
+        move_to(NOON + timedelta(seconds=leases.LONGEST_S))
+        assert leases.take_named("scrub", holder="b", for_s=10)
+
+
 @pytest.fixture
 def row(db):
     Lease.objects.create(name="row")
