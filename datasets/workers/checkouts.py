@@ -2,13 +2,15 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-from datasets.adapters.hydration import hydrate
+from datasets.adapters.hydration import hydrate, make_patience
 from datasets.adapters.opening import open_dataset_store
 from datasets.errors import ReferenceNotFound, TargetNotEmpty, TargetUnwritable
 from datasets.models import Commit
 from datasets.selectors.trees import TreeReader
+from nearline.content.retry import Waiting, ignore_waiting
 from nearline.hydrate.ports import HydrationProgress, OnProgress, ignore_progress
 
 
@@ -16,12 +18,15 @@ def write_tree(
     commit_id: str,
     target: Path,
     on_progress: OnProgress = ignore_progress,
+    *,
+    on_wait: Callable[[Waiting], None] = ignore_waiting,
 ) -> HydrationProgress:
     """Write the whole tree of a commit as the folder `target`, every file verified; return what it took.
 
     The folder appears at once and whole: until then it grows beside its place, under a name with a dot in front,
     and what an interrupted call left there is removed first. Whether the caller may read the commit is for the caller
-    to have checked. Raises TargetNotEmpty when something is at `target`, and what `hydrate` raises.
+    to have checked. A store that is away is waited for at every step; `on_wait` is told of each wait, from any thread.
+    Raises TargetNotEmpty when something is at `target`, and what `hydrate` raises.
     """
     commit = Commit.objects.select_related("dataset__store").filter(pk=commit_id).first()
     if commit is None:
@@ -38,10 +43,11 @@ def write_tree(
     try:
         done = hydrate(
             open_dataset_store(commit.dataset),
-            TreeReader(commit.dataset).list_entries(commit.root),
+            TreeReader(commit.dataset, patience=make_patience(lambda: False, on_wait)).list_entries(commit.root),
             growing,
             read_only=False,
             on_progress=on_progress,
+            on_wait=on_wait,
         )
         growing.rename(target)
     except BaseException:

@@ -6,6 +6,7 @@ periodic run finds the work of a lost message, because the rows say what there i
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError
@@ -25,7 +26,7 @@ from flows.selectors import failures, specs
 from flows.workers import apply, handover, snapshots, staging
 from flows.workers.snapshots import Ended, News
 
-# For what takes longer than usual: forecasts, and reading the logs of many jobs.
+# For what takes longer than usual: forecasts, a store that is away, and reading the logs of many jobs.
 _LONG_LEASE_S, _MANY_LOGS = 60.0, 20
 _MOMENT = timedelta(seconds=1)
 
@@ -60,13 +61,14 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
     if run.has_ended:
         leases.release(Run.objects.filter(pk=run.pk), token)
         return None
+    rows = Run.objects.filter(pk=run.pk)
     has_data = specs.graph_of(run.version_id).has_data
     if has_data:
-        staging.reconcile_inputs(run.pk)
+        staging.reconcile_inputs(run.pk, partial(leases.renew, rows, token, for_s=_LONG_LEASE_S))
     now = clock.now()
     news = snapshots.read_news(run, now, after=after)
     if snapshots.may_forecast(run) or len(news.ended_jobs) > _MANY_LOGS:
-        leases.renew(Run.objects.filter(pk=run.pk), token, for_s=_LONG_LEASE_S)
+        leases.renew(rows, token, for_s=_LONG_LEASE_S)
     ended = _settle(run, news)
     loaded = snapshots.load(run, now, news, ended)
     transitions = planner.plan(loaded.snapshot, now)

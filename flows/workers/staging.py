@@ -7,7 +7,8 @@ cached commit from being evicted; it carries the attempt's id and is released wh
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from compute.services.jobs import HostFolder, SourceKind, Tree, source_to_json
 from core import clock, hosts, isolation, leases, tasks
 from core.errors import PlatformError
 from core.models import Failure
+from datasets.errors import StoreUnreachable
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches
@@ -39,17 +41,24 @@ log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("flow runs")
 _LEASE_S = 60.0
-_MOST_TRIES = 5
+# Nothing is given up sooner: for so long a fill waits for a store that is away.
+_MOST_TRIES, _PATIENCE = 5, timedelta(minutes=10)
 _ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
 _UNDER_WAY = Q(is_live=True, state=InputState.PENDING, attempt__state="preparing")
 
 
-def reconcile_inputs(run_id: str) -> None:
-    """Ask for what is missing for the attempts of a run that prepare, and note what has arrived."""
+def reconcile_inputs(run_id: str, keep_lease: Callable[[], object]) -> None:
+    """Ask for what is missing for the attempts of a run that prepare, and note what has arrived.
+
+    Before something is asked for, `keep_lease` is called: a store that is away answers late.
+    """
     waiting = AttemptInput.objects.filter(_UNDER_WAY, attempt__run=run_id).select_related(
         "attempt__run__flow", "attempt__step"
     )
-    isolation.for_each(failures.BRING_INPUT, waiting.order_by("pk"), _look, on_failure=_give_up)
+    rows = list(waiting.order_by("pk"))
+    if any(row.is_cached and not row.cached_commit_id for row in rows):
+        keep_lease()
+    isolation.for_each(failures.BRING_INPUT, rows, _look, on_failure=_give_up)
 
 
 def bring_ahead(run: Run, loaded: Loaded, transitions: Sequence[Transition]) -> dict[tuple[str, str], str]:
@@ -88,7 +97,10 @@ def find_preparing() -> QuerySet[AttemptInput]:
 
 
 def find_runs_to_advance() -> list[str]:
-    """Return the runs in which an attempt has got all its datasets, lost one, or what it waits for has moved on."""
+    """Return the runs in which an attempt has got all its datasets, lost one, or what it waits for has moved on.
+
+    Also those for which a dataset could not be asked for, once that is tried again.
+    """
     preparing = find_preparing()
     if not preparing.exists():
         return []
@@ -100,8 +112,15 @@ def find_runs_to_advance() -> list[str]:
     moved = awaited.filter(cached_commit_id__in=list(settled.values_list("pk", flat=True)))
     begun = cache_selectors.find_begun(ids).values_list("pk", flat=True)
     moved |= awaited.filter(is_early=True, cached_commit_id__in=list(begun))
+    now = clock.now()
+    due = [row.item_id for row in isolation.find([failures.BRING_INPUT]) if not isolation.is_delayed(row, now)]
+    retried = preparing.filter(state=InputState.PENDING, pk__in=due)
     return sorted(
-        {run_id for rows in (complete, failed, moved) for run_id in rows.values_list("attempt__run", flat=True)}
+        {
+            run_id
+            for rows in (complete, failed, moved, retried)
+            for run_id in rows.values_list("attempt__run", flat=True)
+        }
     )
 
 
@@ -142,7 +161,8 @@ def copy_input(input_id: str) -> None:
     try:
         if not target.exists():
             draft.parent.mkdir(parents=True, exist_ok=True)
-            checkouts.write_tree(row.commit_id, draft, _Renewal(input_id, token))
+            renew = _Renewal(input_id, token)
+            checkouts.write_tree(row.commit_id, draft, renew, on_wait=renew)
             draft.rename(target)
         _settle(row, InputState.READY, source=source_to_json(HostFolder(str(target))))
     except PlatformError as error:
@@ -184,8 +204,8 @@ def _release(ended: tuple[str, str]) -> None:
 
 def _give_up(row: AttemptInput, failure: Failure) -> None:
     """Let a step fail whose dataset could not be brought again and again."""
-    if failure.attempts >= _MOST_TRIES:
-        _settle(row, InputState.FAILED, error=f"{failure.attempts} tries ended with {failure.error}.")
+    if failure.attempts >= _MOST_TRIES and clock.now() - row.created_at >= _PATIENCE:
+        _settle(row, InputState.FAILED, error=f"{failure.attempts} tries ended with {failure.error.rstrip('.')}.")
         isolation.forget(failure.kind, [row.pk])
 
 
@@ -196,9 +216,14 @@ def _give_up_copy(input_id: str, failure: Failure) -> None:
 
 
 def _look(row: AttemptInput) -> None:
-    """Ask for what is missing, or note what has arrived; what is refused is noted as failed."""
+    """Ask for what is missing, or note what has arrived; what is refused is noted as failed.
+
+    Raises StoreUnreachable: a full site is asked for no more than is missing there, which the store says.
+    """
     try:
         _bring(row)
+    except StoreUnreachable:
+        raise
     except PlatformError as error:
         log.info("input.failed", input=row.pk, reference=row.reference, code=error.code)
         _settle(row, InputState.FAILED, error=error.message)

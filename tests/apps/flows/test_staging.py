@@ -10,12 +10,19 @@ from compute.engine.mounts import SourceKind
 from compute.models import Resource, ResourceSite
 from compute.services import resources
 from core import clock
+from core.models import Failure
+from datasets.adapters.folder import FolderStore
+from datasets.errors import StoreUnreachable
 from datasets.models import CachedCommit, CacheHold, CacheSite
-from datasets.services import cache_sites
+from datasets.selectors import trees
+from datasets.services import cache_sites, caches
 from datasets.workers import cache_hydration
 from experiments.models import Experiment
 from flows.models import Attempt, AttemptInput, Run
+from flows.selectors import failures as flow_failures
 from flows.services import runs
+from flows.workers import advance
+from nearline.hydrate.cancellation import Cancellation
 from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree
 from tests.factories.flows import World, newest_attempt, state_of, states
 
@@ -153,6 +160,75 @@ def test_a_full_site_says_what_is_in_the_way(world: World, member, project, data
 
     assert Attempt.objects.get(run=run).reason.startswith("The dataset 'digits' could not be brought here: ")
     assert state_of(run) == "failed"
+
+
+@pytest.fixture
+def away(site, monkeypatch) -> list[str]:
+    """A store that is away while this list holds anything, which ends when a copy waits; no tree is at hand."""
+    reasons: list[str] = []
+    get = FolderStore.get
+
+    def answer(store: FolderStore, key: str) -> bytes:
+        if reasons:
+            raise StoreUnreachable(reasons[0])
+        return get(store, key)
+
+    for kept in (trees._roots, trees._ranges):
+        monkeypatch.setattr(kept, "get", lambda key: None)
+    monkeypatch.setattr(FolderStore, "get", answer)
+    monkeypatch.setattr(Cancellation, "sleep", lambda *_: reasons.clear())
+    return reasons
+
+
+def test_a_full_site_is_asked_again_until_the_store_is_back(world: World, member, project, dataset, away):
+    site = CacheSite.objects.get()
+    older, newer = commit_files(member, dataset, FILES), commit_files(member, dataset, {**FILES, "2/c.png": b"two"})
+    run = world.start(member, project, flow(cached=True))
+    caches.request_cache(actor=member, commit=older, site=site)
+    hydrate()
+    CacheSite.objects.update(capacity_bytes=newer.size_bytes)
+    away.append("The store does not answer.")
+
+    with clock.frozen_at(clock.now()) as move:
+        for _ in range(3):
+            world.turn()
+            move(clock.now() + timedelta(minutes=1))
+        assert states(run) == {"a": "preparing"}
+        (failure,) = flow_failures.list_failures(actor=member, run=run)
+        assert "The store does not answer" in failure.message
+        away.clear()
+        advance.advance_all()
+        assert not Failure.objects.exists()
+        assert CachedCommit.objects.get(commit=newer).state == "queued"
+
+
+def test_a_store_that_stays_away_fails_the_step_with_its_reason(world: World, member, project, dataset, away):
+    commit_files(member, dataset, FILES)
+    CacheSite.objects.update(capacity_bytes=1)
+    run = world.start(member, project, flow(cached=True))
+    away.append("The store does not answer.")
+
+    with clock.frozen_at(clock.now()) as move:
+        for _ in range(20):
+            world.turn()
+            move(clock.now() + timedelta(minutes=1))
+
+    attempt = Attempt.objects.get(run=run)
+    assert attempt.reason.startswith("The dataset 'digits' could not be brought here: ")
+    assert attempt.reason.endswith("tries ended with The store does not answer.")
+    assert state_of(run) == "failed"
+
+
+def test_a_copy_of_its_own_waits_for_the_store_too(world: World, member, project, dataset, away):
+    commit_files(member, dataset, FILES)
+    run = world.start(member, project, flow(cached=False))
+    world.turn()
+    away.append("The store does not answer.")
+
+    world.turn()
+    world.turn()
+
+    assert states(run) == {"a": "running"}
 
 
 def test_cancelling_while_data_is_on_its_way_lets_go_of_it(world: World, member, project, dataset, site):
