@@ -9,10 +9,12 @@ from core.errors import Blame, ErrorKind, PlatformError
 class CredentialsUnreadable(PlatformError):
     """What was encrypted with another key than the present one cannot be read any more."""
 
-    code = "core.credentials_unreadable"
-    kind = ErrorKind.UNAVAILABLE
+    code, kind = "core.credentials_unreadable", ErrorKind.CONFLICT  # asking again does not help
     blame = Blame.PLATFORM
-    hint = "It was encrypted with another NEARLINE_SECRETS_KEY. Enter it again, or start with that key."
+    hint = (
+        "It was encrypted with another NEARLINE_SECRETS_KEY. Start with that key, or enter it again: a secret with "
+        "`nearline secret set`, keys of the store by `manage.py setup`, others on the page of what they open."
+    )
 
 
 def encrypt(text: str) -> bytes:

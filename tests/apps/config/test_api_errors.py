@@ -3,10 +3,13 @@
 import json
 
 import pytest
+from cryptography.fernet import Fernet
 from django.test import Client, RequestFactory
 
 from accounts.models import Project, User
-from tests.factories.api import bearer
+from datasets.models import Store
+from tests.factories.api import bearer, call
+from tests.factories.datasets import commit_files, make_dataset, make_store
 from web import error_pages
 
 PROBLEM = {"status", "code", "title", "hint", "details"}
@@ -129,3 +132,15 @@ def test_a_nul_in_the_address(member, address):
 
 def test_what_nobody_anticipated():
     assert_problem(error_pages.server_error(RequestFactory().get("/api/v1/me")), 500, "core.internal")
+
+
+def test_what_another_key_encrypted_is_told_at_once_as_waiting_does_not_help(member, project, tmp_path):
+    store = make_store(tmp_path / "store")
+    commit_files(member, make_dataset(member, project, "xrays"), {"a": b"1"})
+    stranger = Fernet(Fernet.generate_key()).encrypt(b"{}")
+    Store.objects.filter(pk=store.pk).update(kind="s3", location="s3://bucket", credentials=stranger)
+
+    answer = call(member, "GET", "/datasets/team-a/xrays/content?path=a")
+
+    assert (answer.status, answer.body["code"]) == (409, "core.credentials_unreadable")
+    assert "`manage.py setup`" in answer.body["hint"]
