@@ -27,12 +27,20 @@ def find_outlooks(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Outlook]
     waiting = _find_waiting([job for job in jobs if job.present_state == JobState.PENDING])
     stored = find_forecasts([job.name for job in waiting.values()]) if waiting else {}
     now = clock.now()
-    forecasts = {pk: read(actor, stored[job.name]) for pk, job in waiting.items() if job.name in stored}
+    forecasts = {
+        pk: read(actor, stored[job.name]) for pk, job in waiting.items() if _is_of_place(stored.get(job.name), job)
+    }
     # A job in the queue has its data, also where that arrived since its forecast was made.
     queued = {pk for pk, job in waiting.items() if job.workload_id is not None}
     return {
         pk: in_words(_with_data(outlook) if pk in queued else outlook, now=now) for pk, outlook in forecasts.items()
     }
+
+
+def _is_of_place(stored: StoredForecast | None, job: Job) -> bool:
+    """Return whether there is a forecast of a job for the place where it waits, which it may have moved to since."""
+    places = () if stored is None else stored.facts["places"]
+    return any(place["is_chosen"] and place["template"] == job.template_name for place in places)
 
 
 def find_outlook(*, actor: Actor, job: Job) -> Outlook | None:

@@ -1,5 +1,6 @@
 """How a commit would come to a site: what it can share with copies there and what must be moved."""
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from django.db.models import F, Q, QuerySet
@@ -11,7 +12,7 @@ from datasets.engine.cache_ports import Sharing
 from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
 from datasets.errors import CacheSiteUnavailable
-from datasets.models import CachedCommit, CacheSite, Commit
+from datasets.models import CachedCommit, CacheSite, CacheSiteKind, Commit
 from datasets.selectors import caches
 from datasets.selectors.trees import TreeReader
 
@@ -105,3 +106,18 @@ def measure_rate(site: CacheSite) -> float | None:
     moved_bytes = sum(moved for moved, _ in rows)
     seconds = sum(took.total_seconds() for _, took in rows)
     return moved_bytes / seconds if moved_bytes >= _BYTES_OF_A_RATE else None
+
+
+def expect_rates(sites: Sequence[CacheSite]) -> Mapping[str, float | None]:
+    """Return by id at how many bytes a second copies will come to these sites; None: that is known of no site at all.
+
+    Where too little has come to tell, they are expected to come as slowly as to the slowest other site that exists:
+    else no job would ever have its data brought to a new one.
+    """
+    rates = {site.pk: measure_rate(site) for site in sites}
+    if None not in rates.values():
+        return rates
+    others = CacheSite.objects.exclude(kind=CacheSiteKind.SIMULATED).exclude(pk__in=rates).order_by("pk")
+    known = [rates[site.pk] for site in sites if not site.is_simulated] + [measure_rate(site) for site in others]
+    slowest = min(filter(None, known), default=None)
+    return {pk: slowest if rate is None else rate for pk, rate in rates.items()}

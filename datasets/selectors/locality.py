@@ -75,9 +75,10 @@ def _traffic_of(sites: Collection[str]) -> Mapping[str, SiteTraffic]:
     for copy in unfinished:
         there = max(copy.bytes_done, shared_bytes.get(copy.commit_id, {}).get(copy.site.name, 0))
         queues[copy.site_id].append((copy.state == CacheState.QUEUED, copy.pk, max(0, copy.bytes_total - there)))
+    rates = cache_plans.expect_rates(rows)
     return {
         row.name: SiteTraffic(
-            rate_bytes_s=cache_plans.measure_rate(row),
+            rate_bytes_s=rates[row.pk],
             is_serial=get_kind(row.kind).parallel_copies == 1,
             # What is being filled goes before what waits for that.
             queue={pk: missing_bytes for _, pk, missing_bytes in sorted(queues[row.pk])},

@@ -1,4 +1,7 @@
-"""The rate of a site is that of the copies that came to it, and little that came tells nothing."""
+"""The rate of a site is that of the copies that came to it, and little that came tells nothing.
+
+To a new site copies are expected to come as slowly as to the slowest other one.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -76,3 +79,22 @@ def test_a_declared_rate_is_the_rate(site):
     )
 
     assert cache_plans.measure_rate(simulated) == 10_000.0
+
+
+def make_site(name: str, **columns: object) -> CacheSite:
+    return CacheSite.objects.create(name=name, root=f"/{name}", capacity_bytes=1, **columns)
+
+
+def test_copies_are_expected_to_come_to_a_new_site_as_slowly_as_to_the_slowest_that_exists(site, come):
+    quick, new = make_site("quick", kind="folder"), make_site("new", kind="folder")
+    make_site("far", kind="simulated", config={"size_bytes": 1, "rate_bytes_s": 10})
+    come(1_000_000_000, 10)
+    come(1_000_000_000, 1, site=quick)
+
+    assert cache_plans.expect_rates([quick, new]) == {quick.pk: 1e9, new.pk: 1e8}
+
+
+def test_nothing_is_expected_while_little_came_to_any_site(site, come):
+    come(1_400, 0.7)
+
+    assert cache_plans.expect_rates([site]) == {site.pk: None}

@@ -129,6 +129,22 @@ def test_who_would_wait_long_where_the_data_is_moves_and_the_data_is_brought(at,
     assert job.spec["data"][0]["source"] == CachedCommit.objects.get(site__name="lab-cache").source
 
 
+def test_who_has_moved_is_not_told_of_the_place_that_it_left(at, member, project, site_admin, commit):
+    put(site_admin, commit, "spare")
+    occupy(member, project, "spare", 3600)
+    at(0)
+    job = submit(member, project, "reads")
+    cycle.run_once()
+
+    forecasts.forecast_all()
+
+    job.refresh_from_db()
+    assert (job.resource.name, job.reason) == ("lab", "Its data is being brought to lab.")
+    assert outlooks.find_outlook(actor=member, job=job) is None
+    forecasts.forecast_all()
+    assert outlooks.find_outlook(actor=member, job=job).places[0].template == "lab.1-gpu"
+
+
 def test_data_is_not_brought_for_who_starts_soon_where_it_is(at, member, project, site_admin, commit):
     put(site_admin, commit, "spare")
     occupy(member, project, "spare", 150)
