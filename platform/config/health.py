@@ -4,8 +4,6 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -13,6 +11,7 @@ from accounts.api.auth import authenticate
 from core import clock, storage
 from core.errors import PlatformError
 from core.models import Lease
+from core.outages import has_pending_migrations
 from web.problems import problem_of
 
 _LEADER_LATE = timedelta(seconds=30)
@@ -27,11 +26,10 @@ def readyz(_request: HttpRequest) -> HttpResponse:
     """Answer 200 when pages and API can be served, else 503 with what is missing."""
     checks = {"database": "ok", "migrations": "ok", "leader": "ok", "storage": _check_storage()}
     try:
-        executor = MigrationExecutor(connection)
-        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        if has_pending_migrations():
             checks["migrations"] = "some are not applied: run `python manage.py setup`"
-        lease = Lease.objects.filter(pk="leader").first()
-        if lease is None or not lease.is_leased_at(clock.now() - _LEADER_LATE):
+            checks["leader"] = "not asked: migrations are pending"
+        elif not _has_leader():
             checks["leader"] = "no controller is running: background work waits"
     except DatabaseError as error:
         checks["database"] = str(error).strip()
@@ -39,6 +37,11 @@ def readyz(_request: HttpRequest) -> HttpResponse:
     return JsonResponse(
         {"status": "ok" if is_ready else "unavailable", "checks": checks}, status=200 if is_ready else 503
     )
+
+
+def _has_leader() -> bool:
+    lease = Lease.objects.filter(pk="leader").first()
+    return lease is not None and lease.is_leased_at(clock.now() - _LEADER_LATE)
 
 
 def _check_storage() -> str:

@@ -21,6 +21,7 @@ from django.db.models import Exists, QuerySet
 from core import clock, hosts, leases, tasks
 from core.local_queue import LocalQueue
 from core.models import Lease
+from core.outages import find_outage
 from core.prepared import Repeated
 from core.tasks import Task
 
@@ -91,7 +92,7 @@ class Schedule:
         try:
             idle = self._find_idle(due)
         except DatabaseError as error:
-            log.warning("leader.database_away", reason=str(error))
+            _tell(error)
             return []
         for task in due:
             assert task.every_s is not None  # noqa: S101 (only such tasks are here)
@@ -146,5 +147,11 @@ def _take(holder: str) -> tuple[bool, bool]:
             return True, True
         return leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S), hosts.take(holder=holder)
     except DatabaseError as error:
-        log.warning("leader.database_away", reason=str(error))
+        _tell(error)
         return False, False
+
+
+def _tell(error: Exception) -> None:
+    """Log why the database did not answer; an outage is logged by what recognises it, every ten seconds."""
+    if find_outage(error) is None:
+        log.warning("leader.database_away", reason=str(error))

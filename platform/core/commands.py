@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, InterfaceError
 
 from core.errors import PlatformError
-from core.outages import find_outage, is_unprepared
+from core.outages import MigrationsPending, find_outage
 
 
 class PlatformCommand(BaseCommand):
@@ -25,9 +25,10 @@ class PlatformCommand(BaseCommand):
         except PlatformError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from error
         except (DatabaseError, InterfaceError) as error:
-            if is_unprepared(error):
-                raise CommandError("The database has no tables yet. Run `python manage.py setup` first.") from error
-            if find_outage(error) is None:
+            outage = find_outage(error)
+            if outage is None:
                 raise
+            if isinstance(outage, MigrationsPending):
+                raise CommandError("Migrations are pending. Run `python manage.py setup` first.") from error
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise CommandError(f"The database cannot be used: {reason}. Check DATABASE_URL.") from error

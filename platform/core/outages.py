@@ -1,9 +1,12 @@
-"""Outages of what the server cannot do without, in words: its disk is full, or its database does not answer."""
+"""Outages of what the server cannot do without, in words: its disk is full, its database away or of another version."""
 
+from contextlib import suppress
 from typing import Any
 
 import structlog
-from django.db import InterfaceError, OperationalError
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db import DatabaseError, InterfaceError, OperationalError, ProgrammingError, connection
+from django.db.migrations.executor import MigrationExecutor
 
 from core import clock
 from core.errors import Blame, ErrorKind, PlatformError
@@ -11,12 +14,16 @@ from core.storage import find_full
 
 log = structlog.get_logger(__name__)
 
-_NO_TABLE = "42P01"
 _TELL_EVERY_S = 10.0
 _tell_at = 0.0
+_ask_again_at = 0.0
+_is_pending = False
 
 _CONNECTION_LOST = ("08", "57P", "53300")
 """How states of PostgreSQL begin that say that it is away, starts, stops, or takes no more connections."""
+_NOT_THERE = frozenset({"42P01", "42703"})
+"""PostgreSQL's states for a table or a column that is missing."""
+_NOT_THERE_IN_SQLITE = ("no such table", "no such column", "has no column named")
 
 
 class DatabaseUnavailable(PlatformError):
@@ -28,29 +35,42 @@ class DatabaseUnavailable(PlatformError):
     hint = "Try again in a minute. Admins find the cause at /readyz."
 
 
+class MigrationsPending(PlatformError):
+    """The database is that of an earlier version: a table or a column is missing until its migrations are applied."""
+
+    code = "core.migrations_pending"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PLATFORM
+    hint = "An admin applies them with `python manage.py setup`, run with the settings of the server."
+
+
 def find_outage(error: BaseException) -> PlatformError | None:
     """Return the error to answer with where an outage is this error's cause; None for others.
 
-    A database that is away is logged, once for all that meet it within ten seconds.
+    What is wrong with a database is logged, once for all that meet it within ten seconds.
     """
     if (full := find_full(error)) is not None:
         return full
     cause: BaseException | None = error
     seen: set[int] = set()  # an error may be among its own causes
     while cause is not None and id(cause) not in seen:
-        if isinstance(cause, DatabaseUnavailable):
+        if isinstance(cause, DatabaseUnavailable | MigrationsPending):
             return cause
         if isinstance(cause, OperationalError | InterfaceError) and _says_away(cause):
-            _tell(cause)
+            _tell("database.unavailable", cause)
             return DatabaseUnavailable("The server's database does not answer.")
+        if isinstance(cause, OperationalError | ProgrammingError) and _says_missing(cause) and _has_pending_now():
+            _tell("database.migrations_pending", cause)
+            return MigrationsPending("The server's database is not migrated to the version of the server.")
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return None
 
 
-def is_unprepared(error: Exception) -> bool:
-    """Whether an error says that a table is missing, as in a database that `manage.py setup` has not seen."""
-    return getattr(error.__cause__, "sqlstate", "") == _NO_TABLE or "no such table" in str(error)
+def has_pending_migrations() -> bool:
+    """Whether migrations of this version are not applied to the database. Reads all of them: do not ask often."""
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
 def log_failure(log: Any, event: str, error: Exception, **facts: object) -> None:
@@ -58,19 +78,37 @@ def log_failure(log: Any, event: str, error: Exception, **facts: object) -> None
     outage = find_outage(error)
     if outage is None:
         log.error(event, exc_info=error, **facts)
-    elif not isinstance(outage, DatabaseUnavailable):
+    elif not isinstance(outage, DatabaseUnavailable | MigrationsPending):
         log.error(event, reason=outage.message, **facts)
 
 
-def _tell(error: Exception) -> None:
+def _tell(event: str, error: Exception) -> None:
     global _tell_at  # noqa: PLW0603 (a process has one database)
     now = clock.monotonic()
     if now >= _tell_at:
         _tell_at = now + _TELL_EVERY_S
-        log.error("database.unavailable", error=str(error).strip())
+        log.error(event, error=str(error).strip())
 
 
 def _says_away(error: Exception) -> bool:
     """Whether PostgreSQL says that it is away; where it could not be reached, or broke off, it told no state."""
     state = getattr(error.__cause__, "sqlstate", "")
     return state is None or state.startswith(_CONNECTION_LOST)
+
+
+def _says_missing(error: Exception) -> bool:
+    """Whether the database says that a table or a column is missing."""
+    is_missing = getattr(error.__cause__, "sqlstate", "") in _NOT_THERE
+    return is_missing or any(words in str(error) for words in _NOT_THERE_IN_SQLITE)
+
+
+def _has_pending_now() -> bool:
+    """Whether migrations are pending, as of the last ten seconds; a query that is wrong fails on a whole database."""
+    global _ask_again_at, _is_pending  # noqa: PLW0603 (a process has one database)
+    now = clock.monotonic()
+    if now >= _ask_again_at:
+        _is_pending = False
+        with suppress(DatabaseError, SynchronousOnlyOperation):  # in a broken transaction, or in an event loop
+            _is_pending = has_pending_migrations()
+            _ask_again_at = now + _TELL_EVERY_S
+    return _is_pending

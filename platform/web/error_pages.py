@@ -9,7 +9,7 @@ from django.shortcuts import render
 from accounts.errors import ProjectDeleted, ProjectNotFound
 from accounts.selectors import actor_of, get_project
 from core.errors import ErrorKind, InvalidInput, NotFound, PlatformError
-from core.outages import DatabaseUnavailable, find_outage
+from core.outages import DatabaseUnavailable, MigrationsPending, find_outage
 from core.storage import find_full
 from web.problems import STATUS, is_for_program, problem_of, problem_of_fault, problem_of_request
 
@@ -71,7 +71,7 @@ def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
         error = _find_deletion(request) or error
     status = STATUS[error.kind]
     context = {"error": error, "title": _TITLES[error.kind]}
-    stands_alone = isinstance(error, DatabaseUnavailable)  # not even who asks can be read
+    stands_alone = isinstance(error, DatabaseUnavailable | MigrationsPending)  # not even who asks can be read
     if not getattr(request, "htmx", False):
         return (
             refuse(request, error, status)

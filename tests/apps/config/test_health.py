@@ -1,8 +1,12 @@
-"""Who may read the numbers of the process."""
+"""Who may read the numbers of the process, and what is told while migrations are pending."""
 
 import pytest
+from django.db import DatabaseError, connection, transaction
+from django.db.migrations.executor import MigrationExecutor
 
+from accounts.models import User
 from accounts.services import tokens
+from core import outages
 
 pytestmark = pytest.mark.django_db
 
@@ -29,3 +33,35 @@ def test_a_worthless_token_reads_no_metrics(client):
     answer = client.get("/metrics", REMOTE_ADDR="10.0.0.9", headers={"Authorization": "Bearer nl_guess"})
 
     assert answer.status_code == 401
+
+
+@pytest.fixture
+def old_schema(client, member, monkeypatch):
+    """A database that lacks a column, whose migration is not applied."""
+    client.force_login(User.objects.get(pk=member.user_id))
+    monkeypatch.setattr(outages, "_ask_again_at", 0.0)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE core_lease RENAME COLUMN name TO former_name")
+        cursor.execute("ALTER TABLE compute_job RENAME COLUMN name TO former_name")
+    monkeypatch.setattr(MigrationExecutor, "migration_plan", lambda *_arguments: ["the next one"])
+
+
+@pytest.mark.usefixtures("old_schema")
+def test_while_migrations_are_pending_pages_api_and_readyz_say_what_to_run(client):
+    page, route, ready = client.get("/jobs/"), client.get("/api/v1/compute/jobs"), client.get("/readyz")
+
+    assert (page.status_code, route.status_code, ready.status_code) == (503, 503, 503)
+    for part in ("not migrated to the version of the server", "python manage.py setup", "core.migrations_pending"):
+        assert part in page.content.decode()
+    assert route.json()["code"] == "core.migrations_pending"
+    assert ready.json()["checks"]["migrations"] == "some are not applied: run `python manage.py setup`"
+    assert ready.json()["checks"]["database"] == "ok"
+
+
+def test_a_query_that_is_wrong_on_a_migrated_database_is_no_pending_migration(monkeypatch):
+    monkeypatch.setattr(outages, "_ask_again_at", 0.0)
+
+    with pytest.raises(DatabaseError) as failed, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT nothing FROM core_lease")
+
+    assert outages.find_outage(failed.value) is None

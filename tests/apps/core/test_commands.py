@@ -4,6 +4,7 @@ import pytest
 from django.core.management import BaseCommand, CommandError, call_command, get_commands, load_command_class
 from django.db import OperationalError
 
+from core import outages
 from core.commands import PlatformCommand
 
 OURS = {name: app for name, app in get_commands().items() if app in {"config", "datasets", "compute", "flows"}}
@@ -46,10 +47,10 @@ def test_an_error_of_the_platform_ends_a_command_with_its_message_and_hint():
     ("state", "words", "sentence"),
     [
         (None, "connection failed: Connection refused\n\tIs it up?", "connection failed: Connection refused. Check"),
-        ("42P01", 'relation "datasets_store" does not exist', "The database has no tables yet. Run `python manage.py"),
+        ("42P01", 'relation "datasets_store" does not exist', "Migrations are pending. Run `python manage.py setup`"),
     ],
 )
-def test_a_database_that_is_away_or_empty_ends_a_command_in_a_sentence(monkeypatch, state, words, sentence):
+def test_a_database_that_is_away_or_not_migrated_ends_a_command_in_a_sentence(monkeypatch, state, words, sentence):
     class Refusal(Exception):
         sqlstate = state
 
@@ -57,6 +58,7 @@ def test_a_database_that_is_away_or_empty_ends_a_command_in_a_sentence(monkeypat
         raise OperationalError(words) from Refusal()
 
     monkeypatch.setattr(BaseCommand, "execute", fail)
+    monkeypatch.setattr(outages, "_has_pending_now", lambda: True)
 
     with pytest.raises(CommandError) as ended:
         PlatformCommand().execute()
