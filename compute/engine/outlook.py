@@ -192,12 +192,13 @@ def _quota(own: HeldShare, asked: int) -> str:
 
 
 def _own(own: HeldShare, asked: int) -> str:
-    quota = "" if own.quota is None else f" of its quota of {_number(own.quota, own.resource)}"
-    fair = f", its fair share is {_number(own.fair, own.resource)}" if own.quota is None or own.fair > own.quota else ""
-    # One that holds less than its share goes beyond it by this job alone.
-    is_below = own.quota is not None and own.held < max(own.quota, own.fair)
-    then = f", with this job {_number(own.held + asked, own.resource)}" if is_below else ""
-    return f" ({own.project} holds {_amount(own.held, own.resource)}{quota}{fair}{then})"
+    share = own.fair if own.quota is None else max(own.quota, own.fair)
+    # One that holds no more than its share goes beyond it by this job alone.
+    then = f" and would hold {_number(own.held + asked, own.resource)} with this job" if own.held <= share else ""
+    fair = f"its fair share is {_number(own.fair, own.resource)}" if share == own.fair != own.quota else ""
+    quota = f"its quota {'' if fair else 'is '}{_number(own.quota, own.resource)}" if own.quota is not None else ""
+    bounds = " and ".join(filter(None, (fair, quota)))
+    return f" ({own.project} holds {_amount(own.held, own.resource)}{then}, but {bounds})"
 
 
 def _held_by(outlook: Outlook, now: datetime) -> str:

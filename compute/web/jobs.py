@@ -1,5 +1,7 @@
 """The list of jobs, one job, and what can be done to it."""
 
+from collections.abc import Mapping
+
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
@@ -67,6 +69,8 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
     is_own = job.kind == submissions.KIND and job.part_of_id is None
     row = job_rows.read_row(actor=request.actor, job=job)
     charts, usage_is_reachable = ([], True) if request.htmx else _usage(request, job)
+    jupyter_token = connections.find_jupyter_token(actor=request.actor, job=job)
+    hosts = connections.list_port_hosts(actor=request.actor, job=job)
     context = {
         "job": job,
         "project_name": job.project.name,
@@ -91,13 +95,31 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "idle": row.idle,
         "may_suspend": is_own,
         "may_delete": is_own and job.has_ended,
-        "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
-        "port_hosts": connections.list_port_hosts(actor=request.actor, job=job),
+        "jupyter_token": jupyter_token,
+        "port_hosts": hosts,
+        "port_texts": {
+            port: _port_texts(request, job, port, hosts, "" if number else jupyter_token) if may_write else []
+            for number, port in enumerate(spec.ports)
+        },
         "charts": charts,
         "usage_is_reachable": usage_is_reachable,
         "has_gpu_charts": any(chart.title.startswith("GPU") for chart in charts),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)
+
+
+def _port_texts(
+    request: PageRequest, job: Job, port: int, hosts: Mapping[int, PortHost], jupyter_token: str
+) -> list[str]:
+    """Return what is copied to reach a port of a job: its address for browsers, and the command that forwards it.
+
+    After the command its Jupyter has an address on the machine where the command runs.
+    """
+    if job.resource.is_simulated or job.has_parts:
+        return []
+    addresses = [request.build_absolute_uri(hosts[port].path)] if port in hosts else []
+    forwarded = [f"http://127.0.0.1:{port}/lab?token={jupyter_token}"] if jupyter_token else []
+    return [*addresses, f"nearline job port-forward {job.name} {port}", *forwarded]
 
 
 def changes_part(request: PageRequest, name: str) -> HttpResponse:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -19,7 +20,7 @@ from compute.adapters.connection_tickets import Claims
 from compute.adapters.local.sockets import TcpConnection
 from compute.engine.port_hosts import PortHost
 from compute.errors import JobNotFound, PortRefused
-from compute.models import Job
+from compute.models import Job, Resource
 from compute.services import connections
 from compute.web.port_pages_asgi import with_port_pages
 
@@ -413,6 +414,18 @@ def test_an_address_is_given_to_those_who_may_open_ports(running, member, viewer
     with pytest.raises(JobNotFound):
         connections.offer_page(actor=make_actor(None), host=host)
     assert connections.list_port_hosts(actor=viewer, job=running) == {}
+
+
+def test_what_reaches_a_port_is_copied_from_the_page_of_its_job(running, member, viewer, host, client):
+    Job.objects.filter(pk=running.pk).update(spec={**running.spec, "ports": [8888]})
+    Resource.objects.update(is_simulated=False)
+
+    def copied_by(actor):
+        client.force_login(User.objects.get(pk=actor.user_id))
+        return re.findall(r'data-copies="([^"]*8888[^"]*)"', client.get("/jobs/train/").content.decode())
+
+    assert copied_by(member) == [f"http://testserver/ports/{host.label}/", "nearline job port-forward train 8888"]
+    assert copied_by(viewer) == []
 
 
 def test_where_ports_have_no_address_the_other_way_is_told(running, member, host, settings):

@@ -121,14 +121,22 @@ def test_what_is_not_preemptible_is_said_to_wait_for_its_quota_and_not_for_its_f
 
 def test_no_name_begins_a_sentence_so_that_it_stays_as_it_was_written():
     assert sentence("over_share", 2, holder(2)) == (
-        "This job is beyond the share of its project (team-a holds 6 GPUs of its quota of 4) "
+        "This job is beyond the share of its project (team-a holds 6 GPUs, but its quota is 4) "
         "and waits for 2 GPUs that team-b (gang) holds by right until about 14:00 UTC"
     )
     below = replace(OWN, held=2500)
     outlook = Outlook("over_share", NOW, AT_TWO, AT_TWO, 1, [], below, 2 * ONE_GPU, [], [], [], 0)
     assert in_words(outlook, now=NOW).text.startswith(
-        "This job is beyond the share of its project (team-a holds 2.5 GPUs of its quota of 4, with this job 4.5) and waits"
+        "This job is beyond the share of its project (team-a holds 2.5 GPUs and would hold 4.5 with this job, "
+        "but its quota is 4) and waits"
     )
+    borrowing = replace(outlook, asked=replace(OWN, held=1000, quota=2000, fair=3000), asked_milli=8 * ONE_GPU)
+    assert in_words(borrowing, now=NOW).text.startswith(
+        "This job is beyond the share of its project (team-a holds 1 GPU and would hold 9 with this job, "
+        "but its fair share is 3 and its quota 2) and waits for 8 GPUs"
+    )
+    unbound = replace(outlook, asked=replace(OWN, held=1000, quota=None, fair=2000))
+    assert "and would hold 3 with this job, but its fair share is 2) and" in in_words(unbound, now=NOW).text
     assert sentence("starved", 2, holder(2)) == (
         "This job waits for 2 GPUs that team-b (gang) holds by right until about 14:00 UTC, "
         "though team-a is below its quota"
