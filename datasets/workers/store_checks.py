@@ -50,6 +50,7 @@ class DatasetReport:
 
     id: str
     name: str
+    is_internal: bool
     trees: int
     ranges: int
     packs: int
@@ -115,7 +116,14 @@ class _Check:
             self._note(key)
         damages = [self._damages[key] for key in sorted(self._damages)]
         return DatasetReport(
-            self._stored.id, self._stored.name, len(trees), len(self._rows), len(self._reach), pack_bytes, damages
+            self._stored.id,
+            self._stored.name,
+            self._stored.is_internal,
+            len(trees),
+            len(self._rows),
+            len(self._reach),
+            pack_bytes,
+            damages,
         )
 
     def _check_range(self, row: RootRange) -> None:

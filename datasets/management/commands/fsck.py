@@ -7,6 +7,7 @@ from django.core.management.base import CommandError
 from core.commands import PlatformCommand
 from core.units import format_bytes
 from datasets.adapters.opening import open_store
+from datasets.engine.layout import dataset_prefix
 from datasets.models import Store
 from datasets.workers import rebuilds, store_checks
 from datasets.workers.rebuilds import Rebuilt
@@ -84,6 +85,8 @@ class Command(PlatformCommand):
         self.stdout.write(f"{report.name}: {report.trees} trees, {report.ranges} ranges{size}")
         for damage in report.damages:
             self._tell_damage(damage)
+        for advice in _advise(report):
+            self.stdout.write(f"  To mend this: {advice}")
         return len(report.damages)
 
     def _tell_damage(self, damage: Damage) -> None:
@@ -105,3 +108,21 @@ class Command(PlatformCommand):
         for note in result.notes:
             self.stdout.write(f"  {note}")
         return bool(result.error)
+
+
+def _advise(report: DatasetReport) -> list[str]:
+    """Say what to do about the damage to a dataset, the first that helps first."""
+    kinds = {damage.key.partition("/")[0] for damage in report.damages}
+    advice = []
+    if "packs" in kinds and not report.is_internal:
+        advice.append(
+            f"run `python manage.py check_packs {report.name}`, so that packs are asked for again, then "
+            "`nearline data sync` where good copies of the files are, or `nearline data put`."
+        )
+    if "records" in kinds:
+        advice.append("change something of the dataset, such as a tag: a new record is written within two minutes.")
+    if kinds - {"records"}:
+        advice.append(
+            f"copy the objects back from a backup of the store, where they lie below {dataset_prefix(report.id)}/."
+        )
+    return advice

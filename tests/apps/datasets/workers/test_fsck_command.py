@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from datasets.adapters.opening import open_dataset_store
-from datasets.engine.layout import pack_key
+from datasets.engine.layout import pack_key, record_key, root_key
 from datasets.models import Dataset, Pack, Store
 from datasets.services import trees
 from datasets.workers import records
@@ -48,7 +48,36 @@ def test_damage_is_shown_with_dataset_commit_and_files_and_ends_with_an_error(da
         "      d.png",
         "      e.png",
         "      7 files in all",
+        (
+            "  To mend this: run `python manage.py check_packs team-a/xrays`, so that packs are asked for again, then "
+            "`nearline data sync` where good copies of the files are, or `nearline data put`."
+        ),
+        (
+            "  To mend this: copy the objects back from a backup of the store, where they lie below "
+            f"datasets/{dataset.pk}/."
+        ),
     ]
+
+
+def test_what_helps_depends_on_what_is_damaged(dataset, member):
+    commit = commit_files(member, dataset, {"a": b"1"})
+    records.write_records()
+    store = open_dataset_store(dataset)
+    store.put(record_key(Dataset.objects.get(pk=dataset.pk).recorded_version), b"{}")
+    output = StringIO()
+
+    with pytest.raises(CommandError):
+        call_command("fsck", stdout=output)
+    store.delete([root_key(commit.root)])
+    with pytest.raises(CommandError):
+        call_command("fsck", stdout=output)
+
+    advice = [line for line in output.getvalue().splitlines() if "To mend" in line]
+    of_record = (
+        "  To mend this: change something of the dataset, such as a tag: a new record is written within two minutes."
+    )
+    of_root = f"  To mend this: copy the objects back from a backup of the store, where they lie below datasets/{dataset.pk}/."
+    assert advice == [of_record, of_record, of_root]
 
 
 def test_a_rebuild_tells_what_came_of_each_dataset(dataset, member):
