@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import httpx
 import pytest
@@ -161,6 +162,18 @@ def test_a_new_branch_gets_the_commit_and_the_old_one_stays(server, cli, linked)
     [branch] = after.keys() - {"main"}
     assert after["main"] == before
     assert after[branch] != before
+
+
+def test_two_folders_that_start_a_branch_in_the_same_second_get_one_each(server, cli, linked, monkeypatch):
+    moment = time.gmtime(0)
+    monkeypatch.setattr(time, "gmtime", lambda *_: moment)
+    (linked / "3.txt").write_text("three")
+    assert cli("data", "sync", "-nb").exit_code == 0
+    (linked / "4.txt").write_text("four")
+
+    assert cli("data", "sync", "-nb").exit_code == 0
+
+    assert len(heads(server)) == 3
 
 
 def test_force_makes_the_dataset_what_the_folder_is(server, cli, linked, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -493,7 +494,8 @@ def _start_branch(folder: Folder, server: Server, options: Options) -> Outcome |
     folder_status = status.get_status(folder.workspace, server, options)
     if not (folder_status.added or folder_status.changed or folder_status.removed):
         return Outcome(skipped=folder_status.skipped)
-    name = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    # Two folders may start one in the same second.
+    name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
     server.create_branch(name, folder.base)
     folder.switch_branch(name)
     return None
