@@ -22,7 +22,7 @@ TEMPLATE = {"name": "big", "resource": "dgx", "cpu_millicores": 8000, "memory_by
 
 
 def test_nodes_are_listed_with_what_is_held_on_them(cli, server):
-    server.on("GET", "/scheduler/nodes", page(NODE, NODE | {"name": "dgx-0", "is_drained": True}))
+    server.on("GET", "/scheduler/nodes", page(NODE, NODE | {"id": "node_0", "name": "dgx-0", "is_drained": True}))
     server.on("GET", "/compute/resources", page(RESOURCE | {"foreign_gpus": {"dgx-0": 3}}))
 
     assert cli("compute", "nodes").stdout.splitlines() == [

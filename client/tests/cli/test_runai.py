@@ -183,6 +183,9 @@ GPUS = [
 ]
 
 
+RESOURCE = {"name": "lab", "kind": "simulated", "state": "ready", "is_simulated": True}
+
+
 def node(name, resource):
     sizes = {"cpu_millicores": 4000, "memory_bytes": 2**30, "cpu_held_millicores": 500, "memory_held_bytes": 2**29}
     facts = {"is_ready": True, "is_simulated": True, "labels": {"rack": "a", "zone": "z"}, "gpus": GPUS}
@@ -191,6 +194,7 @@ def node(name, resource):
 
 def test_a_node_is_shown_with_its_gpus(runai, server):
     server.on("GET", "/scheduler/nodes", {"items": [node("lab-1", "lab"), node("lab-2", "lab")]})
+    server.on("GET", "/compute/resources", {"items": [RESOURCE]})
 
     done = runai("describe node lab-1")
 
@@ -214,6 +218,7 @@ def test_a_node_is_shown_with_its_gpus(runai, server):
 
 def test_a_node_that_there_is_not_or_several_of_a_name_are_told(runai, server):
     server.on("GET", "/scheduler/nodes", {"items": [node("gpu-1", "near"), node("gpu-1", "far")]})
+    server.on("GET", "/compute/resources", {"items": [RESOURCE]})
 
     missing = runai("describe node nope")
     several = runai("describe node gpu-1")
@@ -391,8 +396,25 @@ def test_projects_nodes_and_what_is_held_of_them_are_listed(runai, server):
     assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
         *("team-a (default)", "default", "5.5", "8 h", "none", "none")
     ]
+    server.on("GET", "/compute/resources", {"items": [RESOURCE]})
     assert runai("list nodes").stdout.splitlines()[1].split()[-3:] == ["V100", "2", "1.4"]
     assert runai("top node").stdout.splitlines()[1].split()[:3] == ["lab-1", "0.6/2", "0.5/4"]
+    assert runai("top node").stdout.splitlines()[1].split()[-1] == "30%"
+
+
+def test_gpus_that_pods_of_others_hold_are_counted_where_nodes_are_listed_and_shown(runai, server):
+    full = node("lab-2", "lab") | {"gpus": []}
+    server.on("GET", "/scheduler/nodes", {"items": [node("lab-1", "lab"), full]})
+    server.on("GET", "/compute/resources", {"items": [RESOURCE | {"foreign_gpus": {"lab-1": 1, "lab-2": 2}}]})
+
+    listed = [line.split()[-2:] for line in runai("list nodes").stdout.splitlines()[1:]]
+    held = [line.split()[1] for line in runai("top node").stdout.splitlines()[1:]]
+    shown = runai("describe node lab-1").stdout
+
+    assert listed == [["3", "1.4"], ["2", "0"]]
+    assert held == ["1.6/3", "2/2"]
+    assert "1.6/3" in shown
+    assert shown.endswith("and 1 GPU that pods of others hold.\n")
 
 
 def test_a_search_tells_its_parts_as_pods(runai, server):

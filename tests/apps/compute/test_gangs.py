@@ -167,6 +167,7 @@ def test_the_api_says_how_many_replicas_a_job_has_and_how_each_stands(template, 
     assert answer["replica_count"] == 2
     [listed] = json.loads(browser.get("/api/v1/compute/jobs").content)["items"]
     assert listed["nodes"] == answer["nodes"] == ["n-1", "n-2"]
-    assert "n-1 and 1 more" in browser.get("/jobs/").content.decode()
+    for page in ("/jobs/", "/", f"/compute/{job.resource.name}/", "/jobs/ring/"):
+        assert "n-1 and 1 more" in browser.get(page).content.decode(), page
     assert [(each["node"], each["state"]) for each in answer["replicas"]] == [("n-1", "running"), ("n-2", "running")]
     jobs.cancel_job(actor=SYSTEM, job=job)

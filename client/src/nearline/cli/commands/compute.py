@@ -9,6 +9,7 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.confirm import confirm
+from nearline.cli.foreign_gpus import count_foreign
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project, Yes
 from nearline.cli.quantities import read_bytes, read_milli, read_setting
@@ -157,11 +158,9 @@ def list_nodes(
 ) -> None:
     """List the nodes, and what is held on them."""
     session = session_of(context)
-    compute = session.client().compute
-    nodes = sorted(compute.list_nodes(resource=resource), key=lambda node: (node.resource or "", node.name))
-    foreign = (
-        {each.name: each.foreign_gpus or {} for each in compute.list()} if any(node.gpus for node in nodes) else {}
-    )
+    client = session.client()
+    nodes = sorted(client.compute.list_nodes(resource=resource), key=lambda node: (node.resource or "", node.name))
+    foreign = count_foreign(client, nodes)
     rows = [
         (
             node.name,
@@ -169,7 +168,7 @@ def list_nodes(
             "drained" if node.is_drained else "ready" if node.is_ready else "not ready",
             f"{node.cpu_held_millicores / 1000:g} of {formats.cpus(node.cpu_millicores)}",
             f"{formats.memory(node.memory_held_bytes)} of {formats.memory(node.memory_bytes)}",
-            _held_gpus(node, foreign.get(node.resource or "", {}).get(node.name, 0)),
+            _held_gpus(node, foreign.get(node.id, 0)),
             "simulated" if node.is_simulated else "",
         )
         for node in nodes

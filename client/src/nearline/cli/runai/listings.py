@@ -1,11 +1,13 @@
 """Run:AI's `list` and `top`."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from nearline.cli import formats
+from nearline.cli.foreign_gpus import count_foreign
 from nearline.cli.group import CommandGroup
 from nearline.cli.runai.columns import COLUMNS, is_deleted, row_of
 from nearline.cli.session import Session, session_of
@@ -51,14 +53,14 @@ def top(
         raise InvalidRequest(
             f"There is no top of '{what}'.", code="client.argument_refused", hint="Write: top node, or: list jobs -A."
         )
-    nodes = list(session.client().compute.list_nodes())
+    nodes, foreign = _find_nodes(session)
     rows = [
         (
             node.name,
-            _held_gpus(node),
+            _held_gpus(node, foreign),
             _held_cpus(node),
             _held_memory(node),
-            f"{100 * _held_milli(node) / (1000 * len(node.gpus)):.0f}%" if node.gpus else "-",
+            f"{100 * _held_milli(node, foreign) / (1000 * total):.0f}%" if (total := _gpus(node, foreign)) else "-",
         )
         for node in nodes
     ]
@@ -68,7 +70,7 @@ def top(
 
 def show_node(session: Session, name: str) -> None:
     """Show a node, called NAME or RESOURCE/NAME, and its GPUs. Raises NotFound, and InvalidRequest for several."""
-    nodes = [node for node in session.client().compute.list_nodes() if name in {node.name, _full_name_of(node)}]
+    nodes, foreign = _find_nodes(session, name)
     if not nodes:
         raise NotFound(f"There is no node called '{name}'.", hint="Find them: list nodes.")
     if len(nodes) > 1:
@@ -82,7 +84,7 @@ def show_node(session: Session, name: str) -> None:
         *(("STATUS", _status_of(node)), ("LABELS", [f"{key}={value}" for key, value in node.raw["labels"].items()])),
         ("CPU (allocated/total)", _held_cpus(node)),
         ("MEMORY (allocated/total)", _held_memory(node)),
-        ("GPUs (allocated/total)", _held_gpus(node)),
+        ("GPUs (allocated/total)", _held_gpus(node, foreign)),
     )
     session.out.record(node, fields)
     if session.out.is_json or session.out.is_quiet:
@@ -93,6 +95,8 @@ def show_node(session: Session, name: str) -> None:
         for gpu in node.gpus
     ]
     session.out.table([], ("GPU", "TYPE", "MEMORY", "ALLOCATED"), rows, empty="It has no GPU.")
+    if others := foreign.get(node.id):
+        session.out.line(f"and {formats.count(others, 'GPU')} that pods of others hold.")
 
 
 def _list_jobs(session: Session, project: str | None) -> None:
@@ -129,7 +133,7 @@ def _list_projects(session: Session, default: str | None) -> None:
 
 
 def _list_nodes(session: Session) -> None:
-    nodes = list(session.client().compute.list_nodes())
+    nodes, foreign = _find_nodes(session)
     rows = [
         (
             node.name + formats.simulated(node.is_simulated),
@@ -138,8 +142,8 @@ def _list_nodes(session: Session) -> None:
             formats.cpus(node.cpu_millicores),
             formats.memory(node.memory_bytes),
             next((gpu["model"] for gpu in node.gpus), "-"),
-            str(len(node.gpus)),
-            f"{(1000 * len(node.gpus) - _held_milli(node)) / 1000:g}",
+            str(_gpus(node, foreign)),
+            f"{_gpus(node, foreign) - _held_milli(node, foreign) / 1000:g}",
         )
         for node in nodes
     ]
@@ -157,8 +161,19 @@ def _full_name_of(node: Node) -> str:
     return f"{node.resource}/{node.name}"
 
 
-def _held_gpus(node: Node) -> str:
-    return f"{_held_milli(node) / 1000:g}/{len(node.gpus)}"
+def _find_nodes(session: Session, name: str | None = None) -> tuple[list[Node], Mapping[str, int]]:
+    """Return the nodes, or those of a name, and how many GPUs of each pods of others hold."""
+    client = session.client()
+    nodes = [node for node in client.compute.list_nodes() if name in {None, node.name, _full_name_of(node)}]
+    return nodes, count_foreign(client, nodes)
+
+
+def _gpus(node: Node, foreign: Mapping[str, int]) -> int:
+    return len(node.gpus) + foreign.get(node.id, 0)
+
+
+def _held_gpus(node: Node, foreign: Mapping[str, int]) -> str:
+    return f"{_held_milli(node, foreign) / 1000:g}/{_gpus(node, foreign)}"
 
 
 def _held_cpus(node: Node) -> str:
@@ -169,5 +184,5 @@ def _held_memory(node: Node) -> str:
     return f"{formats.memory(node.memory_held_bytes)}/{formats.memory(node.memory_bytes)}"
 
 
-def _held_milli(node: Node) -> int:
-    return sum(int(gpu["held_milli"]) for gpu in node.gpus)
+def _held_milli(node: Node, foreign: Mapping[str, int]) -> int:
+    return sum(int(gpu["held_milli"]) for gpu in node.gpus) + 1000 * foreign.get(node.id, 0)
