@@ -30,10 +30,14 @@ class Sharing(StrEnum):
 
 @dataclass(frozen=True)
 class SiteUsage:
-    """The size of the storage behind a site and what is free in it, whoever uses it."""
+    """The size of the storage behind a site and what is free in it, whoever uses it.
+
+    One that is not measured, as nobody can say now, is the capacity of the site less what its copies take.
+    """
 
     total_bytes: int
     free_bytes: int
+    is_measured: bool = True
 
 
 class DamageKind(StrEnum):

@@ -95,7 +95,7 @@ def _plan(
     default_bytes = int(usage.free_bytes * site_kind.default_part)
     site.capacity_bytes = default_bytes if capacity_bytes is None else capacity_bytes
     _check_numbers(site)
-    if not site_kind.has_host or hosts.is_here(site.host):
+    if usage.is_measured:
         _check_size(site, usage.total_bytes)
     return site
 
@@ -239,13 +239,12 @@ def _update_site(
 
 
 def _find_size(site: CacheSite) -> int | None:
-    """Return the size that was declared, or that of the disk of a folder on this host; None: it is not known now."""
+    """Return the size that was declared, or what the storage says of itself; None: it is not known now."""
     if "size_bytes" in site.config:
         return int(site.config["size_bytes"])
-    if site.kind != CacheSiteKind.FOLDER or not hosts.is_here(site.host):
-        return None
     with suppress(CacheSiteUnavailable):
-        return open_site(site).usage().total_bytes
+        usage = open_site(site).usage()
+        return usage.total_bytes if usage.is_measured else None
     return None
 
 

@@ -428,3 +428,17 @@ def wait_until(holds) -> None:
     while not holds():
         assert real_time.monotonic() < deadline
         real_time.sleep(0.02)
+
+
+@pytest.mark.django_db
+def test_a_capacity_above_the_disk_of_the_host_is_refused_while_it_answers(place):
+    site = make_site(place, "near")
+    size_bytes = shutil.disk_usage(place.sshd.folder).total
+
+    with pytest.raises(InvalidCacheSite, match=r"near cannot hold .* in all, whoever uses them"):
+        cache_sites.update_site(actor=SYSTEM, site=site, capacity_bytes=size_bytes + 1)
+
+    place.waits = False
+    place.sshd.kill()
+    place.connection.close()
+    assert cache_sites.update_site(actor=SYSTEM, site=site, capacity_bytes=size_bytes + 1).capacity_bytes > size_bytes

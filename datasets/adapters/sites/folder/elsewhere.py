@@ -26,7 +26,7 @@ class ElsewhereSite:
         """Return the capacity, less what the copies take: how full its disk is only its host sees."""
         copies = CachedCommit.objects.filter(site=self._site, state__in=LIVE)
         used: int = copies.aggregate(used=Sum(BYTES_ON_DISK))["used"] or 0
-        return SiteUsage(self._site.capacity_bytes, max(0, self._site.capacity_bytes - used))
+        return SiteUsage(self._site.capacity_bytes, max(0, self._site.capacity_bytes - used), is_measured=False)
 
     def now_ns(self) -> int:
         """Refuse."""

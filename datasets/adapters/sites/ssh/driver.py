@@ -67,7 +67,7 @@ class SshSite:
             return SiteUsage(**self._ask("measure_copies"))
         except HostUnreachable:
             used: int = self._copies.aggregate(used=Sum(BYTES_ON_DISK))["used"] or 0
-            return SiteUsage(self._site.capacity_bytes, max(0, self._site.capacity_bytes - used))
+            return SiteUsage(self._site.capacity_bytes, max(0, self._site.capacity_bytes - used), is_measured=False)
 
     def now_ns(self) -> int:
         """Return the platform's time."""
