@@ -26,6 +26,7 @@ from compute.services import (
     connections,
     jobs,
     keeping,
+    lost_resources,
     resources,
     submissions,
     suspensions,
@@ -33,6 +34,7 @@ from compute.services import (
     trials,
 )
 from compute.services.jobs import Placing
+from compute.services.lost_resources import ResourceLoss
 from compute.services.submissions import Submission
 from core import bounds, streaming
 from core.pagination import Cursor, Limit, Page, paginate
@@ -75,6 +77,18 @@ def detach_resource(request: ApiRequest, name: str) -> Status[None]:
     resource = resource_selectors.get_resource(actor=request.actor, name=name)
     resources.detach_resource(actor=request.actor, resource=resource)
     return Status(204, None)
+
+
+@router.get("/compute/resources/{name}/loss", response=schemas.ResourceLossOut, operation_id="compute_foresee_loss")
+def foresee_loss(request: ApiRequest, name: str) -> ResourceLoss:
+    """Say what is lost with a resource that is away, or left cache sites, if it is given up. For site admins."""
+    return lost_resources.describe_loss(actor=request.actor, name=name)
+
+
+@router.post("/compute/resources/{name}/give-up", response=schemas.ResourceLossOut, operation_id="compute_give_up")
+def give_up_resource(request: ApiRequest, name: str) -> ResourceLoss:
+    """End the jobs and cache sites of a resource that never comes back, and detach it. For site admins."""
+    return lost_resources.give_up_resource(actor=request.actor, name=name)
 
 
 @router.get("/compute/templates", response=schemas.TemplatePageOut, operation_id="compute_list_templates")

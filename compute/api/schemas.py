@@ -343,6 +343,18 @@ class JobDetailOut(JobOut):
     events: list[JobEventOut]
 
 
+class ResourceLossOut(Schema):
+    """What ends with a resource that is given up."""
+
+    resource: str = Field(description="Its name.")
+    effects: list[str] = Field(description="What becomes of its jobs, templates and cache sites, in sentences.")
+
+    @staticmethod
+    def resolve_resource(loss: object) -> str:
+        """Return its name."""
+        return str(loss.resource)  # type: ignore[attr-defined]
+
+
 class TrialOut(Schema):
     """What would become of a job if it was submitted now. `starts_now`: nothing ends or is stopped before."""
 

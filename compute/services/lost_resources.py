@@ -11,12 +11,14 @@ from django.db.models import QuerySet
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
+from accounts.project_contents import count_of
 from compute.engine.states import IDLE
 from compute.errors import ResourceIsPresent, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
 from compute.services import losses
 from compute.services.submissions import HOLDER
 from core import clock
+from core.units import format_bytes
 from datasets.selectors import caches
 from datasets.services import lost_sites
 from datasets.services.lost_sites import LostSite
@@ -30,6 +32,27 @@ class ResourceLoss:
     jobs: losses.JobLoss
     waiting_elsewhere: int
     sites: tuple[LostSite, ...]
+    templates: tuple[str, ...] = ()
+
+    @property
+    def effects(self) -> list[str]:
+        """Say what becomes of what there is, in sentences."""
+        jobs = self.jobs
+        counts = [
+            (jobs.started, "started job", "lost"),
+            (jobs.pending, "job", "failed, as it waits there" if jobs.pending == 1 else "failed, as they wait there"),
+            (self.waiting_elsewhere, "job", "failed, which waits elsewhere for what is cached there"),
+            (jobs.logs, "log", "cut off where the store has no more of it"),
+            (jobs.outputs, "output", "lost, as the store does not have it"),
+            (len(self.templates), "template", f"gone: {', '.join(self.templates)}"),
+        ]
+        lines = [f"{count_of(count, noun)}: {end}." for count, noun, end in counts if count]
+        for site in self.sites:
+            copies = f"{site.copies:,} {'copy' if site.copies == 1 else 'copies'} ({format_bytes(site.size_bytes)})"
+            lines.append(f"The cache site {site.name} with {copies}: removed. {site.left}")
+            if site.only_bytes:
+                lines.append(f"{format_bytes(site.only_bytes)} of datasets: lost, as they lie only on {site.name}.")
+        return lines
 
 
 def describe_loss(*, actor: Actor, name: str) -> ResourceLoss:
@@ -45,8 +68,13 @@ def describe_loss(*, actor: Actor, name: str) -> ResourceLoss:
         raise ResourceIsPresent(f"{name} answers: it is not lost.")
     sites = lost_sites.list_sites(actor=actor, cluster=resource.pk)
     jobs = Job.objects.filter(resource=resource)
+    templates = resource.templates.order_by("pk") if resource.detached_at is None else ()
     return ResourceLoss(
-        resource, losses.count_loss(jobs), _waiting_for(sites).exclude(resource=resource).count(), sites
+        resource,
+        losses.count_loss(jobs),
+        _waiting_for(sites).exclude(resource=resource).count(),
+        sites,
+        tuple(template.full_name for template in templates),
     )
 
 

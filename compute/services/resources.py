@@ -286,7 +286,7 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     live = Job.objects.filter(resource=resource, is_live=True).count()
     if live:
         which = "1 job that has not ended is" if live == 1 else f"{live} jobs that have not ended are"
-        lost = " If it never comes back, a site admin gives it up: `manage.py give_up_resource`." * resource.is_lost
+        lost = f" If it never comes back, give it up: `nearline compute give-up {resource.name}`." * resource.is_lost
         raise ResourceInUse(f"{which} on {resource.name}.{lost}", jobs=live)
     resource.detached_at = clock.now()
     resource.save(update_fields=["detached_at"])

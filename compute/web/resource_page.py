@@ -16,10 +16,11 @@ from compute.engine.states import HOLDING
 from compute.models import Resource
 from compute.selectors import failures, job_rows, jobs
 from compute.selectors import resources as selectors
-from compute.services import resources
+from compute.services import lost_resources, resources
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core import hosts, units
+from core.errors import InvalidInput
 from datasets.selectors import caches, site_arrays
 
 _ROWS = 50
@@ -95,6 +96,18 @@ def drain(request: PageRequest, name: str) -> HttpResponse:
     words = "take no new jobs; running jobs continue" if is_drained else "take new jobs again"
     messages.success(request, f"{count} nodes of {name} {words}.")
     return redirect("compute:resource", name=name)
+
+
+def give_up_page(request: PageRequest, name: str) -> HttpResponse:
+    """Show what is lost with a resource that is away; a POST in which its name was typed once more gives it up."""
+    loss = lost_resources.describe_loss(actor=request.actor, name=name)
+    if request.method != "POST":
+        return render(request, "compute/give_up.html", {"loss": loss})
+    if request.POST.get("confirmed") != name:
+        raise InvalidInput("The name that was typed is not the resource's. Nothing was given up.")
+    lost_resources.give_up_resource(actor=request.actor, name=name)
+    messages.success(request, f"{name} is given up. What it still runs goes on unseen.")
+    return redirect("compute:compute")
 
 
 def _line_of(node: NodeView, foreign: Mapping[str, Any], actor: Actor) -> NodeLine:

@@ -19,7 +19,7 @@ def find_readers(sites: Collection[str]) -> Mapping[str, Sequence[SiteReader]]:
     for site, name in resources.list_detached_owners(sites).items():
         error = (
             f"{name} is detached: nothing is cached here or removed until it is attached again under this name, "
-            f"or given up by `manage.py give_up_resource {name}`."
+            f"or given up by `nearline compute give-up {name}`."
         )
         readers[site].append(SiteReader(name, url, error, is_attached=False))
     return readers

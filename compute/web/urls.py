@@ -28,6 +28,7 @@ urlpatterns = [
     path("compute/<str:name>/", resource_page.resource_page, name="resource"),
     path("compute/<str:name>/drain/", resource_page.drain, name="drain_resource"),
     path("compute/<str:name>/detach/", resources.detach, name="detach"),
+    path("compute/<str:name>/give-up/", resource_page.give_up_page, name="give_up"),
     path("compute/<str:name>/credentials/", resources.credentials_page, name="credentials"),
     path("compute/<str:name>/sites/", resources.set_sites, name="set_sites"),
     path("compute/<str:name>/templates/", resources.add_template, name="add_template"),

@@ -117,6 +117,8 @@ GET    /compute/resources                                     401      200    20
 POST   /compute/resources                                     401      403    403    403   403  201
 PATCH  /compute/resources/{name}                              401      403    403    403   403  200
 DELETE /compute/resources/{name}                              401      403    403    403   403  204
+GET    /compute/resources/{name}/loss                         401      403    403    403   403  200
+POST   /compute/resources/{name}/give-up                      401      403    403    403   403  200
 GET    /copy                                                  401      401    401    401   401  401
 POST   /copy/downloads                                        401      401    401    401   401  401
 POST   /copy/progress                                         401      401    401    401   401  401
@@ -340,6 +342,8 @@ POST   /compute/nodes/{node_id}/drain/                      login      403    40
 GET    /compute/{name}/                                     login      200    200    200   200  200
 POST   /compute/{name}/drain/                               login      403    403    403   403  302
 POST   /compute/{name}/detach/                              login      403    403    403   403  302
+GET    /compute/{name}/give-up/                             login      403    403    403   403  200
+POST   /compute/{name}/give-up/                             login      403    403    403   403  302
 GET    /compute/{name}/credentials/                         login      403    403    403   403  200
 POST   /compute/{name}/credentials/                         login      403    403    403   403  302
 POST   /compute/{name}/sites/                               login      403    403    403   403  302
@@ -415,12 +419,15 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/settings/cache/", {"name": "site"}),
     ("/cache", {"cached_commit_id": "cached"}),
     ("/attempt/trees", {"kind": "job", "name": "job"}),
+    ("/compute/resources/{name}/loss", {"name": "away"}),
+    ("/compute/resources/{name}/give-up", {"name": "away"}),
     ("/compute/resources", {"name": "resource"}),
     ("/compute/templates", {"name": "template"}),
     ("/compute/{name}/templates/{template}/", {"name": "lab", "template": "shape"}),
     ("/compute/jobs", {"name": "job"}),
     ("/scheduler/pools", {"name": "pool"}),
     ("/scheduler/departments", {"name": "department"}),
+    ("/compute/{name}/give-up/", {"name": "away"}),
     ("/compute/{name}/", {"name": "resource"}),
     ("/jobs", {"name": "job"}),
     ("/ports", {"label": "port"}),
@@ -616,6 +623,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /settings/projects/{name}/secrets/": {"secret_users": "admin"},
         "POST /settings/projects/{name}/secrets/set/": {"name": "HF_TOKEN", "value": "hidden"},
         "POST /settings/projects/{name}/remove/": {"username": "viewer"},
+        "POST /compute/{name}/give-up/": {"confirmed": "away"},
         "POST /settings/projects/{name}/delete/": {"confirmed": "team-a"},
         "POST /datasets/new/": {"project": "team-a", "name": "more"},
         "POST /datasets/{project}/{name}/names/create/": {"kind": "branch", "label": "new", "at": "latest"},

@@ -14,7 +14,7 @@ from accounts.permissions import Role
 from accounts.selectors import actor_of
 from accounts.services import deletions, projects, secrets, tokens
 from compute.engine.port_hosts import PortHost
-from compute.models import Job
+from compute.models import Job, Resource, ResourceState
 from core import clock, tasks
 from core.encryption import encrypt
 from datasets.engine.queries import Conditions
@@ -171,6 +171,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     template = machines.resources["lab"].templates.get(name="small")
     (job,) = submit(project, template, "by-hand")
     machines.add_resource("spare", folder / "machines" / "spare")
+    Resource.objects.create(name="away", kind="scripted", state=ResourceState.UNREACHABLE, error="No route to host.")
     assert Job.objects.filter(pk=job.pk).exists()
     drafts.keep_draft(actor=member, project=project, key="digits", writing=Writing(FLOW, base_version=1), revision=0)
     code = bundles.save_bundle(actor=member, project=project, data=bundle("predict.py"))
@@ -192,6 +193,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "department": Queue.objects.create(pool_id=DEFAULT_POOL_ID, name="research").name,
         "pool": Pool.objects.create(name="empty").name,
         "resource": "spare",
+        "away": "away",
         "lab": "lab",
         "shape": "small",
         "template": "lab.small",

@@ -140,6 +140,25 @@ def test_a_resource_is_attached_by_keyboard_with_its_sites_in_order(open_page, a
     product.api("DELETE", f"/compute/resources/{name}")
 
 
+def test_a_resource_that_never_comes_back_is_given_up_once_its_name_is_typed(open_page, admin_state, manage):
+    name = f"gone-{uuid.uuid4().hex[:6]}"
+    nowhere = {"docker_url": f"http://127.0.0.1:{reserve_port()}"}
+    fields = f"name={name!r}, kind='docker', config={nowhere!r}, state='unreachable', error='No route to host.'"
+    manage(f"from compute.models import Resource; print(Resource.objects.create({fields}))")
+    page = open_page(admin_state).page
+    page.goto(f"/compute/{name}/")
+
+    page.get_by_role("link", name="give it up").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Give up {name}?")
+    expect(page.locator("table")).to_contain_text("Nothing is lost")
+    page.get_by_role("button", name="Give it up").click()
+    expect(page.get_by_label(f"Type {name} to confirm")).to_be_focused()
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text(f"{name} is given up. What it still runs goes on unseen.")).to_be_visible()
+
+
 def test_a_node_is_drained_and_opened_again(open_page, admin_state, product):
     watched = open_page(admin_state)
     page = watched.page

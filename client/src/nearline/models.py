@@ -502,6 +502,13 @@ class Resource(Record):
     storage_probe: Mapping[str, Any] | None = None
 
 
+class ResourceLoss(Record):
+    """What ends with a resource that is given up, in sentences."""
+
+    resource: str
+    effects: tuple[str, ...]
+
+
 class Template(Record):
     """A named shape on one resource."""
 

@@ -1,4 +1,6 @@
-"""`nearline compute` after a resource was attached: nodes, draining, new credentials, templates, detaching."""
+"""`nearline compute` after a resource was attached: nodes, draining, new credentials, templates, its end."""
+
+import json
 
 import pytest
 
@@ -129,3 +131,30 @@ def test_before_a_resource_is_detached_it_is_told_what_is_lost(cli, server):
         "its site until it is evicted. Attaching it again needs its credentials again."
     )
     assert [method for method, *_ in server.asked] == ["GET"]
+
+
+LOSS = {"resource": "dgx", "effects": ["2 started jobs: lost.", "The cache site dgx with 1 copy (1.0 GB): removed."]}
+
+
+def test_before_a_resource_is_given_up_it_is_told_what_is_lost(cli, server):
+    server.on("GET", "/compute/resources/dgx/loss", LOSS)
+
+    refused = cli("compute", "give-up", "dgx")
+
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[:4] == [
+        "! dgx will be given up.",
+        "  2 started jobs: lost.",
+        "  The cache site dgx with 1 copy (1.0 GB): removed.",
+        "✗ Give up dgx? It cannot be undone. Nobody is here to answer.",
+    ]
+    assert [method for method, *_ in server.asked] == ["GET"]
+
+
+def test_a_resource_is_given_up(cli, server):
+    server.on("GET", "/compute/resources/dgx/loss", LOSS)
+    server.on("POST", "/compute/resources/dgx/give-up", LOSS)
+
+    done = cli("compute", "give-up", "dgx", "--yes", "--json")
+
+    assert json.loads(done.stdout) == LOSS

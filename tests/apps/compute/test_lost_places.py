@@ -1,12 +1,9 @@
 """A cluster or SSH host that never comes back is given up, with its jobs and its cache sites."""
 
-import io
-
 import pytest
-from django.core.management import CommandError, call_command
 
 from accounts.errors import PermissionDenied
-from compute.errors import ResourceInUse
+from compute.errors import ResourceInUse, ResourceIsPresent, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite, ResourceState
 from compute.services import lost_resources, resources, submissions
 from compute.services.submissions import Submission
@@ -15,6 +12,8 @@ from datasets.models import CachedCommit, CacheSite
 from datasets.services import cache_sites
 from scheduler.models import Node, Placement
 from tests.factories import compute as make
+from tests.factories.api import call
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("null_queue")]
@@ -42,37 +41,36 @@ def lost(site_admin, member, project, template, home):
     return ran
 
 
-def give_up(*arguments: str) -> list[str]:
-    out = io.StringIO()
-    call_command("give_up_resource", *arguments, stdout=out)
-    return out.getvalue().splitlines()
-
-
 def states() -> dict[str, str]:
     return dict(Job.objects.values_list("name", "state"))
 
 
-def test_what_is_lost_is_said_first_and_nothing_is_changed(lost):
-    lines = give_up("scripted")
+def test_what_is_lost_is_said_first_and_nothing_is_changed(lost, site_admin):
+    answer = call(site_admin, "GET", "/compute/resources/scripted/loss")
 
-    assert lines == [
-        "jobs         1 that started are lost",
-        "jobs         1 that wait there fail",
-        "jobs         1 that wait elsewhere to read its cache sites fail",
-        "logs         1 keep only what the store has",
-        "outputs      0 that are not stored are lost",
-        "cache site   far is removed, with 1 copy (0 B). What lies in /scratch stays there.",
-        "Nothing was changed. Add --yes to give scripted up; that cannot be undone.",
-    ]
+    assert (answer.status, answer.body) == (
+        200,
+        {
+            "resource": "scripted",
+            "effects": [
+                "1 started job: lost.",
+                "1 job: failed, as it waits there.",
+                "1 job: failed, which waits elsewhere for what is cached there.",
+                "1 log: cut off where the store has no more of it.",
+                "1 template: gone: scripted.small.",
+                "The cache site far with 1 copy (0 B): removed. What lies in /scratch stays there.",
+            ],
+        },
+    )
     assert states() == {"ran": "running", "by-scripted": "pending", "by-other": "pending"}
     assert (CacheSite.objects.count(), Resource.objects.filter(detached_at=None).count()) == (1, 2)
 
 
-def test_its_jobs_end_and_its_sites_are_gone(lost):
-    lines = give_up("scripted", "--yes")
+def test_its_jobs_end_and_its_sites_are_gone(lost, site_admin):
+    answer = call(site_admin, "POST", "/compute/resources/scripted/give-up")
 
     lost.refresh_from_db()
-    assert lines[-1] == "scripted is given up. What it still runs goes on unseen."
+    assert (answer.status, answer.body["effects"][0]) == (200, "1 started job: lost.")
     assert (lost.state, lost.reason_code, lost.reason) == ("lost", "infrastructure", "scripted was given up.")
     assert states() == {"ran": "lost", "by-scripted": "failed", "by-other": "failed"}
     assert Job.objects.get(name="by-other").reason == "scripted was given up, where what it reads was cached."
@@ -84,14 +82,26 @@ def test_its_jobs_end_and_its_sites_are_gone(lost):
     assert Resource.objects.get(name="scripted").detached_at is not None
 
 
-def test_a_site_of_a_resource_that_was_detached_is_given_up_by_its_name(lost):
+def test_a_site_of_a_resource_that_was_detached_is_given_up_by_its_name(lost, site_admin):
     Resource.objects.filter(name="scripted").update(detached_at=clock.now())
 
-    give_up("scripted", "--yes")
+    loss = lost_resources.give_up_resource(actor=site_admin, name="scripted")
 
+    assert loss.templates == ()
     assert not CacheSite.objects.exists()
-    with pytest.raises(CommandError, match="none of that name left cache sites"):
-        give_up("scripted")
+    with pytest.raises(ResourceNotFound, match="none of that name left cache sites"):
+        lost_resources.describe_loss(actor=site_admin, name="scripted")
+
+
+def test_its_page_leads_to_its_end_for_which_its_name_is_typed(lost, site_admin):
+    browser = browser_of(site_admin)
+
+    assert "/compute/scripted/give-up/" in browser.get("/compute/scripted/").content.decode()
+    assert "1 started job: lost." in browser.get("/compute/scripted/give-up/").content.decode()
+    refused = browser.post("/compute/scripted/give-up/", {"confirmed": "other"})
+    assert (refused.status_code, states()["ran"]) == (400, "running")
+    browser.post("/compute/scripted/give-up/", {"confirmed": "scripted"})
+    assert states()["ran"] == "lost"
 
 
 def test_who_cannot_detach_it_is_told_how_it_is_given_up(lost, site_admin):
@@ -99,20 +109,20 @@ def test_who_cannot_detach_it_is_told_how_it_is_given_up(lost, site_admin):
         resources.detach_resource(actor=site_admin, resource=Resource.objects.get(name="scripted"))
 
 
-def test_what_answers_is_not_given_up(lost):
+def test_what_answers_is_not_given_up(lost, site_admin):
     Resource.objects.filter(name="scripted").update(state=ResourceState.READY)
 
-    with pytest.raises(CommandError, match="scripted answers: it is not lost"):
-        give_up("scripted", "--yes")
+    with pytest.raises(ResourceIsPresent, match="scripted answers: it is not lost"):
+        lost_resources.give_up_resource(actor=site_admin, name="scripted")
 
     assert (states()["ran"], CacheSite.objects.count()) == ("running", 1)
 
 
-def test_a_machine_of_a_host_is_given_up_with_its_host(lost):
+def test_a_machine_of_a_host_is_given_up_with_its_host(lost, site_admin):
     Resource.objects.filter(name="scripted").update(host="b")
 
-    with pytest.raises(CommandError, match="scripted is on a host of the platform"):
-        give_up("scripted", "--yes")
+    with pytest.raises(ResourceIsPresent, match="scripted is on a host of the platform"):
+        lost_resources.give_up_resource(actor=site_admin, name="scripted")
 
     assert CacheSite.objects.exists()
 

@@ -244,7 +244,7 @@ def test_a_site_of_a_detached_host_says_so_and_takes_nothing_until_the_host_is_a
     page = flat(browser.get("/cache/?site=on-host").content.decode())
     errors = {item["name"]: item["error"] for item in browser.get("/api/v1/cache/sites").json()["items"]}
 
-    why = "gpu-7 is detached: nothing is cached here or removed until it is attached again under this name, or given up by `manage.py give_up_resource gpu-7`."
+    why = "gpu-7 is detached: nothing is cached here or removed until it is attached again under this name, or given up by `nearline compute give-up gpu-7`."
     assert (page.count(why), page.count("is under way goes on"), page.count("read by gpu-7")) == (1, 0, 0)
     assert (page.count(">Detached<"), page.count(">Lost<")) == (1, 0)
     assert errors == {"far": "", "near": "", "on-host": why}

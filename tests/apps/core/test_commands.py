@@ -21,7 +21,6 @@ def test_every_command_of_ours_is_one_of_the_platform(name):
     [
         (("check_packs", "nope"), "'nope' does not name a dataset."),
         (("give_up_host", ""), "No host has reported."),
-        (("give_up_resource", "nope"), "There is no compute resource called 'nope', and none of that name left"),
         (("give_up_host", "nope"), "There is no single host called 'nope'. No host has reported."),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from nearline._http import Http, quoted
 from nearline.errors import InvalidRequest, NotFound
-from nearline.models import Node, Resource, Template
+from nearline.models import Node, Resource, ResourceLoss, Template
 
 _PROBE_S = 300.0
 
@@ -51,6 +51,17 @@ class Compute:
     def detach(self, name: str) -> None:
         """Take a resource away on which no job waits or runs. For site admins. Raises NotFound and Conflict."""
         self._http.delete("/compute/resources" + quoted(name))
+
+    def foresee_loss(self, name: str) -> ResourceLoss:
+        """Return what is lost with a resource that never comes back. For site admins. Raises NotFound and Conflict."""
+        return ResourceLoss.read(self._http.get("/compute/resources" + quoted(name) + "/loss"))
+
+    def give_up(self, name: str) -> ResourceLoss:
+        """End the jobs and cache sites of a resource that never comes back, and detach it. For site admins.
+
+        Raises NotFound, and Conflict for one that answers.
+        """
+        return ResourceLoss.read(self._http.post("/compute/resources" + quoted(name) + "/give-up"))
 
     def drain_node(self, node_id: str, *, is_drained: bool = True) -> Node:
         """Let one node take nothing new, or open it again. For site admins. Raises NotFound."""

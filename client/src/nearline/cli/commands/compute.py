@@ -257,6 +257,27 @@ def detach_resource(context: typer.Context, resource: Attached, *, yes: Yes = Fa
     session.out.done(f"{resource} is detached.", as_json={"detached": resource})
 
 
+@app.command("give-up")
+def give_up_resource(
+    context: typer.Context,
+    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="Also one that was detached.")],
+    *,
+    yes: Yes = False,
+) -> None:
+    """Give up a cluster or host that never comes back.
+
+    What is lost is told first. Then its jobs are ended, it is detached, and its cache sites are removed. One that
+    answers is not given up. For site admins.
+    """
+    session = session_of(context)
+    client = session.client()
+    effects = client.compute.foresee_loss(resource).effects or ("Nothing is lost.",)
+    session.out.warn("\n".join([f"{resource} will be given up.", *(f"  {effect}" for effect in effects)]))
+    confirm(f"Give up {resource}? It cannot be undone.", yes=yes)
+    loss = client.compute.give_up(resource)
+    session.out.done(f"{resource} is given up. What it still runs goes on unseen.", as_json=loss.to_json())
+
+
 @app.command("set-template")
 def change_template(  # noqa: PLR0917 (each is an option of the command line)
     context: typer.Context,
