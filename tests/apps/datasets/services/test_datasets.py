@@ -12,6 +12,7 @@ from core import clock
 from core.errors import InvalidInput
 from datasets.adapters.opening import open_dataset_store
 from datasets.errors import (
+    DatasetDeleted,
     DatasetExists,
     DatasetNotFound,
     DeletedDatasetNotFound,
@@ -122,6 +123,19 @@ def test_a_deleted_dataset_is_gone_at_once_and_its_name_is_free(dataset, member,
     with pytest.raises(DatasetNotFound):
         dataset_reads.get_dataset(actor=member, project="team-a", name="xrays")
     assert make_dataset(member, project, "xrays").id != dataset.id
+
+
+def test_members_are_told_that_a_dataset_is_deleted_and_until_when_it_can_be_restored(
+    dataset, member, admin, make_actor
+):
+    with clock.frozen_at(START):
+        datasets.delete_dataset(actor=admin, dataset=dataset)
+
+        with pytest.raises(DatasetDeleted, match="team-a/xrays is deleted. It can be restored until .* UTC"):
+            dataset_reads.get_dataset(actor=member, project="team-a", name="xrays")
+        with pytest.raises(DatasetNotFound) as refused:
+            dataset_reads.get_dataset(actor=make_actor(None), project="team-a", name="xrays")
+    assert refused.type is DatasetNotFound
 
 
 def test_the_bytes_of_a_deleted_dataset_leave_the_store_and_no_others(dataset, member, make_actor, project):

@@ -45,3 +45,12 @@ def test_a_name_that_cannot_be_made_is_refused_in_the_form(browser, commit, type
     assert all(f'value="{value}"' in page for name, value in kept.items() if value and name != "kind")
     assert not Tag.objects.exists()
     assert Branch.objects.count() == 1
+
+
+def test_a_commit_without_a_message_is_not_said_to_be_missing(browser, member, dataset):
+    commit_files(member, dataset, {"a.png": b"a"}, message="")
+
+    page = flat(browser.get(PAGE).content.decode())
+
+    assert "no message" in page
+    assert "no commit yet" not in page

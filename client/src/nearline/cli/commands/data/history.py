@@ -1,5 +1,6 @@
 """What happened to a dataset, and names for its commits."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -173,7 +174,7 @@ def branch(
     if delete:
         confirm(f"Remove the branch {name} of {target.dataset}?", yes=yes)
         datasets.delete_branch(target, name)
-        session.out.done(f"Removed the branch {name}.")
+        session.out.done(f"Removed the branch {name}.{_what_stays(name, {item.name: item.head for item in branches})}")
         return
     known = next((item for item in branches if item.name == name), None)
     if known is None:
@@ -182,6 +183,11 @@ def branch(
         folder.switch_branch(name)
         session.out.note(f"This folder is on {name} now; `nearline data sync` brings both together.")
     session.out.record(known, [("Branch", known.name), ("Commit", known.head)])
+
+
+def _what_stays(name: str, named: Mapping[str, str | None]) -> str:
+    commit = named.get(name)
+    return f" Its commit {commit[:8]} stays and can be named again." if commit else ""
 
 
 def tag(
@@ -205,8 +211,9 @@ def tag(
         if commit is not None:
             raise InvalidRequest("A tag is removed by its name alone.")
         confirm(f"Remove the tag {name} of {target.dataset}?", yes=yes)
+        named = {item.name: item.commit for item in datasets.list_tags(target)}
         datasets.delete_tag(target, name)
-        session.out.done(f"Removed the tag {name}.")
+        session.out.done(f"Removed the tag {name}.{_what_stays(name, named)}")
     else:
         folder = None if dataset else linked_folder()
         made = datasets.create_tag(target, name, commit=commit or (folder and folder.base) or target.ref or "latest")
