@@ -37,7 +37,7 @@ def list_datasets(*, actor: Actor, project: str = "", text: str = "") -> QuerySe
 
 
 def get_dataset(*, actor: Actor, project: str, name: str) -> Dataset:
-    """Return a dataset. Raises DatasetNotFound, also to those who are not members of its project, and DatasetDeleted."""
+    """Return a dataset. Raises DatasetDeleted, and DatasetNotFound also to those who are not in its project."""
     dataset = _visible(actor).filter(project__name=project, name=name).first()
     if dataset is None:
         deleted = _restorable().filter(project__name=project, name=name).order_by("-pk").first()

@@ -1,5 +1,6 @@
 """The components that every page is made of. Quantities are written by `core.units` only."""
 
+import json
 from datetime import datetime, timedelta
 
 from django import template
@@ -112,8 +113,10 @@ def number(value: object) -> str:
 
 @register.filter
 def literal(value: object) -> str:
-    """Write a parameter or a tag as a filter and a flow file take it: `true`, not `True`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """Write a parameter or a tag as a filter and a flow file take it: `true`, not `True`, and `null`."""
+    return (
+        json.dumps(value, ensure_ascii=False) if value is None or isinstance(value, bool | list | dict) else str(value)
+    )
 
 
 @register.filter

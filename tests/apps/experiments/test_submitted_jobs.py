@@ -15,6 +15,7 @@ from experiments.models import Experiment, MetricPoint
 from experiments.selectors import experiments, lists, sources
 from experiments.workers import harvest, jobs
 from scheduler.models import Placement
+from tests.factories.browsers import browser_of
 from tests.factories.flows import World
 
 WANTED = Submission(template="this-machine.small", command="python train.py", name="train")
@@ -80,6 +81,24 @@ def test_a_checkpoint_that_it_tells_of_is_noted_and_is_no_recording(world: World
     assert (row.step, int(row.saved_at.timestamp() * 1000)) == (900, at_ms)
     assert Placement.objects.get().saved_at_s == at_ms // 1000
     assert not lists.find(actor=member, is_recorded=True).exists()
+
+
+def test_the_experiment_of_a_deleted_job_says_so_and_asks_for_no_log(world: World, job, member):
+    world.turn()
+    world.turn()
+    world.driver_of("train").finish("train")
+    world.turn()
+    jobs.follow_jobs()
+    browser, row = browser_of(member), Experiment.objects.get()
+    before = browser.get(f"/experiments/{row.pk}/").content.decode()
+    job.refresh_from_db()
+    submissions.delete_job(actor=member, job=job)
+
+    page = browser.get(f"/experiments/{row.pk}/").content.decode()
+
+    assert "/jobs/train/" in before
+    assert "/jobs/train/" not in page
+    assert "The job was deleted, and its log with it." in page
 
 
 def test_a_job_that_prints_nothing_is_listed_only_with_all(world: World, job, member):

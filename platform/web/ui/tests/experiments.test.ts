@@ -68,6 +68,16 @@ test("names stand at even distances in their order, a single value in the middle
   assert.equal(scaleOf(axis([3, 3])).place(3), 0.5);
 });
 
+test("numbers beside a name stand in their order, without the noise of their last digits", () => {
+  const scale = scaleOf(axis([0.1 * 3, "auto", 0.6, 1.9000000000000001, 10]));
+
+  assert.deepEqual(
+    scale.ticks.map(({ label }) => label),
+    ["0.3", "0.6", "1.9", "10", "auto"],
+  );
+  assert.equal(scale.place(0.1 * 3), 0);
+});
+
 test("a range keeps the lines that go through it; what was not recorded is in none", () => {
   const ranges = new Map([[1, { low: 0.4, high: 0.6 }]]);
 

@@ -131,7 +131,7 @@ def test_members_are_told_that_a_dataset_is_deleted_and_until_when_it_can_be_res
     with clock.frozen_at(START):
         datasets.delete_dataset(actor=admin, dataset=dataset)
 
-        with pytest.raises(DatasetDeleted, match="team-a/xrays is deleted. It can be restored until .* UTC"):
+        with pytest.raises(DatasetDeleted, match=r"team-a/xrays is deleted\. It can be restored until .* UTC"):
             dataset_reads.get_dataset(actor=member, project="team-a", name="xrays")
         with pytest.raises(DatasetNotFound) as refused:
             dataset_reads.get_dataset(actor=make_actor(None), project="team-a", name="xrays")

@@ -1,6 +1,7 @@
 """What steps recorded."""
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -136,8 +137,8 @@ def _pairs(values: Mapping[str, Any] | None) -> str:
 
 
 def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool | list | Mapping):
+        return json.dumps(value, ensure_ascii=False)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -13,7 +13,7 @@ const ROUGHLY = 1e-9;
 export function scaleOf(axis: Axis): Scale {
   const known = axis.values.filter((value) => value !== null);
   const numbers = known.filter((value) => typeof value === "number");
-  if (numbers.length < known.length || numbers.length === 0) return named([...new Set(known.map(String))]);
+  if (numbers.length < known.length || numbers.length === 0) return named([...new Set(known)]);
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
   if (low === high)
     return { place: (value) => (value === null ? null : 0.5), ticks: [{ at: 0.5, label: brief(low, 0) }], step: 0.5 };
@@ -74,12 +74,15 @@ export function rangeOf(from: number, to: number, least = 0.01): Range | null {
   return high - low < least ? null : { low, high };
 }
 
-function named(names: string[]): Scale {
-  const sorted = names.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-  const at = new Map(sorted.map((name, number) => [name, sorted.length === 1 ? 0.5 : number / (sorted.length - 1)]));
+/** Numbers by their size, then names, such as `auto` in place of a number. */
+function named(values: (number | string)[]): Scale {
+  const numbers = values.filter((value) => typeof value === "number").sort((a, b) => a - b);
+  const names = values.filter((value) => typeof value === "string");
+  const sorted = [...numbers, ...names.sort((a, b) => a.localeCompare(b, "en", { numeric: true }))];
+  const at = new Map(sorted.map((value, number) => [value, sorted.length === 1 ? 0.5 : number / (sorted.length - 1)]));
   return {
-    place: (value) => (value === null ? null : (at.get(String(value)) ?? null)),
-    ticks: [...at].map(([label, place]) => ({ at: place, label })),
+    place: (value) => (value === null ? null : (at.get(value) ?? null)),
+    ticks: [...at].map(([value, place]) => ({ at: place, label: typeof value === "number" ? shortest(value) : value })),
     step: 1 / Math.max(1, sorted.length - 1),
   };
 }
@@ -94,6 +97,11 @@ function numeric(values: number[], there: (value: number) => number, back: (at: 
     label: brief(value, Math.abs(back(end) - back(start))),
   }));
   return { place: (value) => (typeof value === "number" ? place(value) : null), ticks: marks, step: 0.05 };
+}
+
+/** A number without the noise of its last binary digits: 1.9000000000000001 is 1.9. */
+function shortest(value: number): string {
+  return String(Number(value.toPrecision(12)));
 }
 
 function same(value: number): number {
