@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.data_plane.trees import write_tree
-from benchmarks.link import limited
+from benchmarks.link import link
 from benchmarks.product import Product, running
 from tests.contracts.compute.ssh.sshd import USER, Sshd
 from tests.folders import open_folder
@@ -108,9 +108,9 @@ def main() -> None:
             "job", "submit", "true", "--template", place.template, *place.options, "--project", "bench", cwd=base
         )
         product.cli("job", "logs", first["name"], "--follow", cwd=base)
-        link = f"a link of {LINK / 1e6:g} MB/s" if LINK else "loopback"
+        way_to_store = f"a link of {LINK / 1e6:g} MB/s" if LINK else "loopback"
         print(
-            f"\n{FILES:,} files of {SIZE:,} bytes, {link}, first batch of {BATCH}, {SITE}, load {os.getloadavg()[0]:.1f}\n"
+            f"\n{FILES:,} files of {SIZE:,} bytes, {way_to_store}, first batch of {BATCH}, {SITE}, load {os.getloadavg()[0]:.1f}\n"
         )
         print(
             "| the job | first batch after s | of it in the job | all there after s | bytes before / all | read by the job / all |"
@@ -148,7 +148,7 @@ def _start(stack: ExitStack, versitygw: Path, base: Path) -> tuple[Product, Plac
     port = urlsplit(store["NEARLINE_TEST_S3"]).port
     assert port is not None
     if LINK:
-        port = stack.enter_context(limited(port, LINK))
+        port = stack.enter_context(link(port, bytes_per_s=LINK))
     cluster = stack.enter_context(running_cluster()) if SITE in {"claim", "pool"} else None
     if cluster:
         port = stack.enter_context(forwarded(cluster.node.address, port))

@@ -1,4 +1,4 @@
-"""Copies a folder to or from S3 with obstore, one object for each file: `(put | get) FOLDER BUCKET PREFIX ENDPOINT`.
+"""Copies a folder with obstore, one object for each file: `(put | get) FOLDER (BUCKET PREFIX ENDPOINT | STORE_FOLDER)`.
 
 Runs in the interpreter that has obstore, which need not be ours. The keys are those of the environment.
 """
@@ -9,14 +9,17 @@ import sys
 from pathlib import Path
 
 import obstore
-from obstore.store import S3Store
+from obstore.store import LocalStore, S3Store
 
 _AT_ONCE = 32
 
 
-async def main(verb: str, folder: Path, bucket: str, prefix: str, endpoint: str) -> None:
-    store = S3Store(
-        bucket,
+def open_store(name: str, prefix: str = "", endpoint: str = "") -> LocalStore | S3Store:
+    """Return the store that the command line names."""
+    if not endpoint:
+        return LocalStore(name, mkdir=True)
+    return S3Store(
+        name,
         prefix=prefix,
         endpoint=endpoint,
         region="us-east-1",
@@ -24,6 +27,9 @@ async def main(verb: str, folder: Path, bucket: str, prefix: str, endpoint: str)
         secret_access_key=os.environ["AWS_SECRET_ACCESS_KEY"],
         client_options={"allow_http": True},
     )
+
+
+async def main(verb: str, folder: Path, store: LocalStore | S3Store) -> None:
     free = asyncio.Semaphore(_AT_ONCE)
 
     async def put(path: Path) -> None:
@@ -46,4 +52,4 @@ async def main(verb: str, folder: Path, bucket: str, prefix: str, endpoint: str)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), open_store(*sys.argv[3:])))

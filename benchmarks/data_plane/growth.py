@@ -1,6 +1,7 @@
 """What work on a dataset costs as it grows: seconds, CPU, peak memory and bytes, beside the bare walk.
 
-`BENCH_GROWTH` are the numbers of files, which are small: their bytes are not what is measured. The store is the folder of
+`BENCH_GROWTH` are the numbers of files, which are small: their bytes are not what is measured. `BENCH_PLOT` names a file
+for a plot of the seconds over the number of files. The store is the folder of
 an embedded product. TMPDIR is where all lies. Bytes are content that was sent or copied, or those of an answer. The
 system counts a client's memory as no less than that of the benchmark, which starts it: some 84 MB. Of
 a client that shares its work among processes, it is the memory of the largest one; their CPU is counted together.
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from benchmarks.product import running
 from tests.journeys.product import BIN, Product
 
 NUMBERS = os.environ.get("BENCH_GROWTH", "10000 100000 627615")
+PLOT = os.environ.get("BENCH_PLOT", "")
 _SIZE = 64
 _DATASET = "/datasets/bench/growth"
 _MOVED = {"bytes_uploaded", "bytes_downloaded", "bytes_moved"}
@@ -44,11 +47,17 @@ _COLUMNS = (
 def main() -> None:
     print(f"| {' | '.join(_COLUMNS)} |")
     print("| --- " * len(_COLUMNS) + "|")
+    seconds: dict[str, dict[int, float]] = defaultdict(dict)
     for text in NUMBERS.split():
         with running() as product, tempfile.TemporaryDirectory(prefix="nearline-bench-") as folder:
             source = Path(folder) / "source"
             write_tree(source, files=int(text), size=_SIZE, seed=0)
-            _Growth(product, source, int(text)).run()
+            _Growth(product, source, int(text), seconds).run()
+    if PLOT:
+        # Not before: what this process has in memory is counted as its clients'.
+        from benchmarks.data_plane import plot
+
+        plot.draw_growth(seconds, Path(PLOT))
 
 
 @dataclass
@@ -56,6 +65,7 @@ class _Growth:
     product: Product
     source: Path
     files: int
+    seconds: dict[str, dict[int, float]]
 
     def run(self) -> None:
         product, source = self.product, self.source
@@ -140,7 +150,8 @@ class _Growth:
             Path(f"/proc/{process.pid}/clear_refs").write_text("5")
         cpu, started = self._server_cpu(), time.perf_counter()
         yield row
-        row["seconds"] = f"{time.perf_counter() - started:.2f}"
+        self.seconds[what][self.files] = time.perf_counter() - started
+        row["seconds"] = f"{self.seconds[what][self.files]:.2f}"
         row["CPU of the server"] = f"{self._server_cpu() - cpu:.2f}"
         row["memory of the server"] = f"{self._server_peak() / 1024:.0f} MB"
 
