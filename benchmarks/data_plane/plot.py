@@ -39,13 +39,16 @@ def draw_comparison(panels: Mapping[str, Mapping[tuple[str, str], float]], path:
 
 
 def draw_growth(seconds: Mapping[str, Mapping[int, float]], path: Path) -> None:
-    """Write a plot of the seconds that each work took over the number of files, both axes logarithmic."""
+    """Write a plot of the seconds that each work took over the number of files, both axes logarithmic.
+
+    What is done a second time, when it is in memory, is left out.
+    """
     figure = _new_figure(9, 5)
     axis = figure.subplots()
-    for what, points in seconds.items():
+    shown = {what: points for what, points in seconds.items() if not what.endswith(", again")}
+    for (what, points), color in zip(shown.items(), mpl.color_sequences["tab20"], strict=False):
         sizes = sorted(points)
-        is_peer = what == "the bare walk"
-        style = {"linestyle": "--", "color": PEER} if is_peer else {}
+        style = {"linestyle": "--", "color": PEER} if what == "the bare walk" else {"color": color}
         axis.loglog(sizes, [points[size] for size in sizes], marker="o", markersize=3, label=what, **style)
     sizes = sorted({size for points in seconds.values() for size in points})
     axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
