@@ -114,8 +114,8 @@ class _Inspection:
                     f"{_name([prefix + path for path in changed])}. "
                     "A retry reads it as it is stored; what is not stored comes from a retry of the step that wrote it."
                 )
-            sealed_at = sealed.sealed_at()
-            if job.started_at is not None and sealed_at is not None and sealed_at > job.started_at:
+            put_right_at = sealed.put_right_at()
+            if job.started_at is not None and put_right_at is not None and put_right_at > job.started_at:
                 return f"Its {name} was changed and put right while this step ran, so it may have read something else."
         # Where jobs have a sandbox, cached commits are mounted read-only; comparing a million files is spared then.
         return self._find_damage(attempt, job) if job.resource.unconfined_reason else ""

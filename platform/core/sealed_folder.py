@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from core import clock
+
 Evidence = list[object]
+_NEVER = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
@@ -38,22 +41,23 @@ class SealedFolder:
     def seal(self) -> None:
         """Record the folder as it is now, unless that was done before."""
         if not self.record.exists():
-            self._write(_survey(self.folder))
+            self._write(_survey(self.folder), put_right_at=_NEVER)
 
     def seal_again(self) -> None:
         """Record the folder as it is now: it was put right."""
-        self._write(_survey(self.folder))
+        self._write(_survey(self.folder), put_right_at=clock.now())
 
     def forget(self) -> None:
         """Drop the record: the folder is about to be made anew."""
         self.record.unlink(missing_ok=True)
 
-    def sealed_at(self) -> datetime | None:
-        """Return when the folder was recorded, or put right last; None when it never was."""
+    def put_right_at(self) -> datetime | None:
+        """Return when the folder was put right last, by the clock of this host; None when it never was."""
         try:
-            return datetime.fromtimestamp(self.record.stat().st_mtime, UTC)
+            moment = datetime.fromtimestamp(self.record.stat().st_mtime, UTC)
         except FileNotFoundError:
             return None
+        return moment if moment > _NEVER else None
 
     def compare(self) -> Difference:
         """Return what looks different from the record; nothing when there is none."""
@@ -69,12 +73,12 @@ class SealedFolder:
 
     def accept(self, paths: Iterable[str]) -> None:
         """Take the present evidence of paths whose content proved right. That does not count as putting it right."""
-        evidence, times = _survey(self.folder), self.record.stat()
+        evidence, put_right_at = _survey(self.folder), self.put_right_at()
         recorded: dict[str, Evidence] = json.loads(self.record.read_bytes())
-        self._write(recorded | {path: evidence[path] for path in paths if path in evidence})
-        os.utime(self.record, ns=(times.st_atime_ns, times.st_mtime_ns))
+        recorded |= {path: evidence[path] for path in paths if path in evidence}
+        self._write(recorded, put_right_at=put_right_at or _NEVER)
 
-    def _write(self, evidence: dict[str, Evidence]) -> None:
+    def _write(self, evidence: dict[str, Evidence], *, put_right_at: datetime) -> None:
         draft = f"{self.record}-{secrets.token_hex(4)}"
         text = json.dumps(evidence)
         try:
@@ -82,6 +86,8 @@ class SealedFolder:
         except FileNotFoundError:
             self.record.parent.mkdir(parents=True, exist_ok=True)
             _write_text(draft, text)
+        # Else it would be the file system's clock that dates it, which is another one where the folder is on a network.
+        os.utime(draft, (put_right_at.timestamp(), put_right_at.timestamp()))
         os.replace(draft, self.record)
 
 

@@ -81,9 +81,9 @@ class TreeFolders:
             else:
                 source.write(partial, should_stop)
                 partial.rename(sealed.folder)
-                sealed.seal_again()
                 # A new folder was never put right, whoever reads an older one that was deleted.
-                os.utime(sealed.record, (0, 0))
+                sealed.forget()
+                sealed.seal()
             return sealed.folder
 
     def list_roots(self) -> list[str]:

@@ -1,5 +1,6 @@
 """What a step hands to the next ones is what its artifacts say, whatever a job did to the files meanwhile."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
 from compute.models import Job, Resource
 from compute.workers import observe
+from core import clock
 from experiments.models import Experiment
 from experiments.workers import artifacts
 from flows.models import Attempt, Run
@@ -98,6 +100,15 @@ def test_a_sibling_that_read_meanwhile_fails_too_and_a_retry_reads_what_is_store
 
     assert (input_of(run, "a") / "model.txt").read_text() == "weights"
     world.finish_all(run)
+    assert states(run) == {"prep": "succeeded", "a": "succeeded", "b": "succeeded"}
+
+
+def test_a_file_system_whose_clock_is_minutes_ahead_faults_no_step(world: World, member, project):
+    with clock.frozen_at(clock.now() - timedelta(minutes=5)):
+        run = begin(world, member, project)
+        finish_prep(world, run)
+        world.finish_all(run)
+
     assert states(run) == {"prep": "succeeded", "a": "succeeded", "b": "succeeded"}
 
 
