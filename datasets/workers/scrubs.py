@@ -187,11 +187,13 @@ class _Scrub:
 
     def heal_changes(self, since: datetime) -> None:
         """Look for what was changed since a moment, name it and heal it."""
+        # Times of change are those of the folder's clock. Where that is behind ours, more files are read.
+        behind_ns = max(0, int(clock.now().timestamp() * 10**9) - self._folder.now_ns())
         damages = list(
             self._folder.inspect(
                 self._row.location,
                 self._reader.list_entries(self._row.commit.root),
-                quiet_since_ns=int(since.timestamp() * 10**9),
+                quiet_since_ns=int(since.timestamp() * 10**9) - behind_ns,
                 must_read=lambda _: False,
             )
         )

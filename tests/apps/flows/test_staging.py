@@ -253,8 +253,15 @@ def test_a_reference_that_leads_nowhere_stops_the_push(world: World, member, pro
     assert Run.objects.count() == 0
 
 
+@pytest.fixture(params=[0, 5], ids=["one clock", "a clock of the disk that is behind"])
+def minutes_ahead(request, monkeypatch) -> None:
+    """The platform's clock, and that of the disk the same or minutes behind."""
+    monkeypatch.setattr(clock, "_source", lambda: datetime.now(UTC) + timedelta(minutes=request.param))
+
+
+@pytest.mark.usefixtures("minutes_ahead", "site")
 def test_a_cached_commit_that_a_job_without_a_sandbox_changed_fails_its_readers_and_is_healed(
-    world: World, member, project, dataset, site
+    world: World, member, project, dataset
 ):
     commit_files(member, dataset, FILES)
     Resource.objects.filter(name="this-machine").update(unconfined_reason="The setting NEARLINE_CONFINE_JOBS is 0.")
