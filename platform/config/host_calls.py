@@ -12,6 +12,7 @@ import redis
 import structlog
 from django.conf import settings
 
+from config import broker_outages
 from core import connections, host_calls, hosts
 from core.host_calls import HostAway
 
@@ -49,7 +50,7 @@ class RedisHostCalls:
                 if message is not None:
                     self._answer(json.loads(message[1]))
             except redis.RedisError as error:
-                log.warning("host_calls.broker_away", reason=str(error))
+                broker_outages.tell(error)
                 stop.wait(_LISTEN_S)
         connections.close_all()
 

@@ -20,6 +20,7 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # for the reason of `core.comm
 
 from django.conf import settings
 
+from config import broker_outages
 from core import tasks
 from core.tasks import Task
 
@@ -47,6 +48,7 @@ def make_app(broker_url: str) -> Celery:
         },
         visibility_timeout=_REDELIVER_S,
         broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,  # it is waited for as long as it takes
         task_ignore_result=True,
         task_acks_late=True,
         task_reject_on_worker_lost=True,
@@ -74,6 +76,12 @@ def check_keys(**_facts: object) -> None:
     from config import keys  # noqa: PLC0415 (models are loaded by now)
 
     keys.check_keys()
+
+
+@worker_init.connect
+def shorten_outages(**_facts: object) -> None:
+    """Have an outage of the broker told in few lines."""
+    broker_outages.shorten_log()
 
 
 class CeleryQueue:
@@ -115,4 +123,4 @@ class CeleryQueue:
             try:
                 self._application.send_task(_MESSAGE, (task.name, ids), queue=str(task.queue), retry=False)
             except OperationalError as error:
-                log.warning("tasks.broker_away", task=task.name, error=str(error))
+                broker_outages.tell(error)

@@ -15,7 +15,7 @@ from core.storage import find_full
 log = structlog.get_logger(__name__)
 
 _TELL_EVERY_S = 10.0
-_tell_at = 0.0
+_tell_at: dict[str, float] = {}
 _ask_again_at = 0.0
 _is_pending = False
 
@@ -57,10 +57,10 @@ def find_outage(error: BaseException) -> PlatformError | None:
         if isinstance(cause, DatabaseUnavailable | MigrationsPending):
             return cause
         if isinstance(cause, OperationalError | InterfaceError) and _says_away(cause):
-            _tell("database.unavailable", cause)
+            tell("database.unavailable", cause)
             return DatabaseUnavailable("The server's database does not answer.")
         if isinstance(cause, OperationalError | ProgrammingError) and _says_missing(cause) and _has_pending_now():
-            _tell("database.migrations_pending", cause)
+            tell("database.migrations_pending", cause)
             return MigrationsPending("The server's database is not migrated to the version of the server.")
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
@@ -82,12 +82,12 @@ def log_failure(log: Any, event: str, error: Exception, **facts: object) -> None
         log.error(event, reason=outage.message, **facts)
 
 
-def _tell(event: str, error: Exception) -> None:
-    global _tell_at  # noqa: PLW0603 (a process has one database)
+def tell(event: str, reason: object) -> None:
+    """Log an outage, once for all that meet it within ten seconds."""
     now = clock.monotonic()
-    if now >= _tell_at:
-        _tell_at = now + _TELL_EVERY_S
-        log.error(event, error=str(error).strip())
+    if now >= _tell_at.get(event, 0.0):
+        _tell_at[event] = now + _TELL_EVERY_S
+        log.error(event, error=str(reason).strip())
 
 
 def _says_away(error: Exception) -> bool:

@@ -1,14 +1,17 @@
 """The queue over Celery delivers to the broker's queue of a task, and costs nobody anything when the broker is away."""
 
 import json
+import logging
 import os
 import queue
 import threading
 
 import pytest
+import redis
 from kombu.exceptions import OperationalError
 
-from config import worker
+from config import broker_outages, worker
+from core import outages
 from core.tasks import Queue, Task
 
 LIMIT_S = 120
@@ -56,11 +59,42 @@ def test_a_broker_that_is_away_costs_messages_and_not_the_sender():
     tasks.stop()
 
 
+@pytest.fixture
+def celery_log():
+    """The loggers of Celery that tell of an outage, with what is left of their lines."""
+    names = ("celery.worker.consumer.consumer", "celery.bootsteps", "py.warnings")
+    loggers = {name: logging.getLogger(name) for name in names}
+    before = {name: logger.filters[:] for name, logger in loggers.items()}
+    yield loggers
+    for name, logger in loggers.items():
+        logger.filters[:] = before[name]
+
+
+def test_an_outage_of_the_broker_is_one_line_however_often_celery_meets_it(celery_log, caplog, monkeypatch):
+    told = []
+    monkeypatch.setattr(outages, "tell", lambda event, reason: told.append((event, reason)))
+    broker_outages.shorten_log()
+    consumer, steps, warned = celery_log.values()
+
+    consumer.error(
+        "consumer: Cannot connect to %s: %s.\n%s\n", "redis://:**@db", "refused", "Trying again in 2 seconds"
+    )
+    further = AttributeError("connection_errors")
+    further.__context__ = redis.ConnectionError("refused")
+    steps.error("Error on restarting Gossip", exc_info=further)
+    warned.warning("... the worker_cancel_long_running_tasks_on_connection_loss setting ...")
+    steps.error("Something else")
+
+    assert told == [
+        ("broker.unavailable", "consumer: Cannot connect to redis://:**@db: refused. Trying again in 2 seconds"),
+        ("broker.unavailable", "Error on restarting Gossip"),
+    ]
+    assert [record.getMessage() for record in caplog.records] == ["Something else"]
+
+
 @pytest.mark.services
 @pytest.mark.skipif("NEARLINE_TEST_REDIS" not in os.environ, reason="needs Redis: `make services`")
 def test_a_message_lies_in_the_queue_of_its_task():
-    import redis
-
     url = os.environ["NEARLINE_TEST_REDIS"] + "/0"
     client = redis.Redis.from_url(url)
     client.flushdb()

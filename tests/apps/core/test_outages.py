@@ -70,7 +70,7 @@ class Lines:
 def lines(monkeypatch):
     made = Lines()
     monkeypatch.setattr(outages, "log", made)
-    monkeypatch.setattr(outages, "_tell_at", 0.0)
+    monkeypatch.setattr(outages, "_tell_at", {})
     return made
 
 
