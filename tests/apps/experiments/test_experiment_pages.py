@@ -146,6 +146,9 @@ def test_a_view_is_saved_opened_and_deleted(client, project):
     assert answer["Location"] == "/experiments/?project=team-a&q=tags.best&c=params.lr"
     page = client.get("/experiments/?project=team-a").content.decode()
     assert "/experiments/?project=team-a&amp;q=tags.best&amp;c=params.lr" in page
+    view = SavedView.objects.get()
+    assert f'data-opens="delete-view-{view.pk}"' in page
+    assert "<b>best</b> is deleted for everybody in team-a." in page
     client.post(f"/experiments/views/{SavedView.objects.get().pk}/delete/")
     assert not SavedView.objects.exists()
 
