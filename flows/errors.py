@@ -62,6 +62,13 @@ class RunNotFound(NotFound):
     hint = CHECK_MEMBERSHIP
 
 
+class StepNotFound(RunNotFound):
+    """The run is there, and has no step of that name."""
+
+    code = "flows.step_not_found"
+    hint = "`nearline run show RUN` and the page of the run list its steps."
+
+
 class RunNotFinished(Conflict):
     """Only a run that has ended can be retried."""
 

@@ -23,7 +23,7 @@ from core.times import Interval, Times, measure
 from experiments.selectors.log_records import LogRecord, Problems, records_of_run
 from flows import permissions
 from flows.engine.states import RUN_ENDS, RunState
-from flows.errors import RunNotFound
+from flows.errors import RunNotFound, StepNotFound
 from flows.models import Attempt, Run, RunEvent, Step
 from flows.selectors import inputs
 from scheduler.selectors.workloads import WorkloadWait
@@ -227,11 +227,11 @@ def list_events(*, actor: Actor, run: Run, after: int = 0) -> QuerySet[RunEvent]
 
 
 def get_step(*, actor: Actor, run: Run, key: str, index: int | None = None) -> Step:
-    """Return a step of a run. Raises RunNotFound for one that does not exist."""
+    """Return a step of a run. Raises StepNotFound."""
     require(actor, permissions.VIEW_FLOWS, run.project_id)
     step = Step.objects.filter(run=run, key=key, index=index or 0).first()
     if step is None:
-        raise RunNotFound(f"This run has no step '{key}'" + (f" with the index {index}." if index else "."))
+        raise StepNotFound(f"This run has no step '{key}'" + (f" with the index {index}." if index else "."))
     return step
 
 

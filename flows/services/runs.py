@@ -21,7 +21,7 @@ from flows.engine.expressions import Value
 from flows.engine.names import step_label
 from flows.engine.spec import FlowSpec
 from flows.engine.states import RUN_ENDS, RunState
-from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, RunNotFound
+from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, StepNotFound
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
 from flows.selectors import failures, specs
 from flows.selectors import runs as run_selectors
@@ -128,7 +128,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     """Try the steps of an ended run again that did not succeed; or `step`, and all after it, whatever became of them.
 
     `index` names one try of a grid. What is not tried again keeps its result, and its outputs are used.
-    Raises RunNotFinished, NothingToRetry, RunNotFound for a step that it does not have, OutputsGone, and
+    Raises RunNotFinished, NothingToRetry, StepNotFound, OutputsGone, and
     ResourceUnconfined.
     """
     require(actor, permissions.RUN_FLOW, run.project_id)
@@ -140,7 +140,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         raise RunNotFinished(f"Run #{run.number} has not ended yet.")
     steps = Step.objects.filter(run=run)
     if step and not steps.filter(key=step, **({} if index is None else {"index": index})).exists():
-        raise RunNotFound(f"Run #{run.number} has no step '{step}'" + ("." if index is None else f" [{index}]."))
+        raise StepNotFound(f"Run #{run.number} has no step '{step}'" + ("." if index is None else f" [{index}]."))
     if not step and not steps.exclude(state="succeeded").exists():
         raise NothingToRetry(f"Every step of run #{run.number} succeeded.")
     # Nothing advances a run that has ended, so it is opened by compare-and-set from here.

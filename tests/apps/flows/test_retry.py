@@ -6,7 +6,7 @@ from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
 from compute.models import Job
 from core import clock
-from flows.errors import NothingToRetry, OutputsGone, RunNotFinished, RunNotFound
+from flows.errors import NothingToRetry, OutputsGone, RunNotFinished, StepNotFound
 from flows.models import Attempt, Run, RunEvent, Step
 from flows.services import runs
 from tests.factories.api import call
@@ -99,7 +99,7 @@ def test_who_may_only_look_may_not_retry(viewer, finished):
 
 @pytest.mark.parametrize(("step", "index"), [("none", None), ("train", 2), ("prepare", 1)])
 def test_a_step_that_is_not_there_is_refused(member, finished, step, index):
-    with pytest.raises(RunNotFound):
+    with pytest.raises(StepNotFound):
         runs.retry_run(actor=member, run=finished, step=step, index=index)
 
     assert Run.objects.get().state == "succeeded"
