@@ -329,6 +329,7 @@ class SignatureInvalid(PlatformError):
 
     code = "datasets.signature_invalid"
     kind = ErrorKind.DENIED
+    hint = "Ask for a new address: reload the page that it is from, or run the command again."
 
 
 class SignatureExpired(PlatformError):

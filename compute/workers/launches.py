@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Greatest
 
-from accounts.errors import SecretNotFound
+from accounts.errors import SecretNotFound, SecretUnreadable
 from accounts.services import secrets
 from compute.adapters import drivers, jupyter_tokens
 from compute.engine.job_spec import JobSpec
@@ -235,6 +235,8 @@ def _prepare(job: Job) -> _Start | journal.Step | _Unanswered | None:
         return _Start(job, launch_of(job, checkpoint), drivers.driver_of(job.resource))
     except (SecretNotFound, ResourceUnconfined) as error:
         return _failure(job, ReasonCode.USER_ERROR, error.message, clock.now())
+    except SecretUnreadable as error:
+        return _failure(job, ReasonCode.USER_ERROR, f"{error.message} {error.hint}", clock.now())
     except ResourceUnreachable as error:
         return _Unanswered.by(job, error)
 
@@ -262,7 +264,7 @@ def _id_of(start: _Start) -> str:
 
 
 def launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
-    """Return what starts a placed job. Raises SecretNotFound."""
+    """Return what starts a placed job. Raises SecretNotFound and SecretUnreadable."""
     spec = JobSpec.from_json(job.spec)
     values = secrets.reveal_secrets(
         project_id=job.project_id, names=spec.secret_names, used_by=job, on_behalf_of=job.submitted_by

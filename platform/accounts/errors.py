@@ -1,6 +1,6 @@
 """What can go wrong about who is asking and what they may touch."""
 
-from core.errors import CHECK_MEMBERSHIP, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+from core.errors import CHECK_MEMBERSHIP, Blame, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
 
 
 class NotSignedIn(PlatformError):
@@ -110,6 +110,14 @@ class TokenNotFound(NotFound):
 
     code = "accounts.token_not_found"
     hint = "It may be revoked already; your tokens are listed on the settings page."
+
+
+class SecretUnreadable(Conflict):
+    """A secret was stored with another key of the installation than the present one, and can only be set again."""
+
+    code = "accounts.secret_unreadable"
+    blame = Blame.PLATFORM
+    hint = "It was encrypted with another key of the installation. Set it again: `nearline secret set NAME`."
 
 
 class SecretNotFound(NotFound):

@@ -8,7 +8,7 @@ from django.db import models, transaction
 
 from accounts import audit, permissions
 from accounts.actor import Actor
-from accounts.errors import InvalidSecretName, SecretNotFound
+from accounts.errors import InvalidSecretName, SecretNotFound, SecretUnreadable
 from accounts.models import Project, Secret
 from accounts.permissions import Role, require
 from core import clock, encryption
@@ -82,7 +82,7 @@ def reveal_secrets(
 ) -> Mapping[str, str]:
     """Return the values of secrets for the start of a job, and note in the audit log which job uses which.
 
-    Raises SecretNotFound naming the missing.
+    Raises SecretNotFound naming the missing, and SecretUnreadable.
     """
     values = find_values(project_id=project_id, names=names) if names else {}
     _refuse_missing(set(names) - set(values))
@@ -93,9 +93,15 @@ def reveal_secrets(
 
 
 def find_values(*, project_id: str, names: Collection[str]) -> Mapping[str, str]:
-    """Return the values of those secrets that exist, for the platform alone: to mask them in what a job left."""
+    """Return the values of those secrets that exist, for the platform alone: to mask them in what a job left.
+
+    Raises SecretUnreadable.
+    """
     rows = Secret.objects.filter(project_id=project_id, name__in=names)
-    return {row.name: encryption.decrypt(bytes(row.ciphertext), f"The secret {row.name}") for row in rows}
+    try:
+        return {row.name: encryption.decrypt(bytes(row.ciphertext), f"The secret {row.name}") for row in rows}
+    except encryption.CredentialsUnreadable as error:
+        raise SecretUnreadable(error.message) from error
 
 
 def _refuse_missing(names: Collection[str]) -> None:

@@ -3,6 +3,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.fernet import Fernet
 
 from accounts.actor import Actor
 from accounts.services import secrets
@@ -268,6 +269,19 @@ def test_a_missing_secret_is_the_users_error_and_named(project, template):
     job.refresh_from_db()
     assert (job.state, job.reason_code) == ("failed", "user_error")
     assert "API_KEY" in job.reason
+
+
+def test_a_secret_of_another_key_ends_the_job_and_tells_to_set_it_again(project, template, site_admin, settings):
+    secrets.set_secret(actor=site_admin, project=project, name="API_KEY", value="s3cr3t")
+    settings.NEARLINE = replace(settings.NEARLINE, secrets_key=Fernet.generate_key().decode())
+    [job] = make.submit(project, template, "train", secret_names=["API_KEY"])
+
+    make.start([job])
+
+    job.refresh_from_db()
+    assert (job.state, job.reason_code) == ("failed", "user_error")
+    assert job.reason.startswith("The secret API_KEY cannot be decrypted.")
+    assert "nearline secret set" in job.reason
 
 
 def test_a_job_that_slipped_through_a_cancel_is_stopped(running, resource, driver):

@@ -34,6 +34,13 @@ def test_the_first_refusal_of_an_object_counts_as_late_and_the_second_stands(req
     assert is_found_late(refusals, "b", request_, access_denied())
 
 
+def test_an_address_that_the_server_signed_with_an_old_key_counts_as_late():
+    refusals = Refusals(clock=lambda: NOW)
+    refused = Denied("This store address was not signed here.", code="datasets.signature_invalid")
+
+    assert [is_found_late(refusals, "a", FRESH, refused) for _ in range(2)] == [True, False]
+
+
 def test_every_refusal_after_its_time_counts_as_late():
     refusals = Refusals(clock=lambda: NOW)
 

@@ -10,7 +10,7 @@ from nearline.errors import Denied, ServerFailure, Unavailable
 from nearline.transfer.remote.server import SignedRequest
 
 _EXPIRED = "datasets.signature_expired"
-_REFUSED = "client.store_refused"
+_REFUSED = frozenset({"client.store_refused", "datasets.signature_invalid"})
 
 
 def transfer_policy(on_wait: Callable[[Waiting], None] = ignore_waiting) -> RetryPolicy:
@@ -35,8 +35,9 @@ def is_expired(error: Exception) -> bool:
 class Refusals:
     """Tells signed requests that came too late from those that have no right.
 
-    Some stores (Ceph) refuse both in the same words. So a refusal stands only when a second request for the same object
-    is refused too, within its time. Safe to use from several threads.
+    Some stores (Ceph) refuse both in the same words, and a server that was given new keys does not know the addresses
+    that it signed before. So a refusal stands only when a second request for the same object is refused too, within its
+    time. Safe to use from several threads.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -50,7 +51,7 @@ class Refusals:
         try:
             yield
         except Denied as error:
-            if error.code != _REFUSED:
+            if error.code not in _REFUSED:
                 raise
             with self._lock:
                 is_first = name not in self._refused
