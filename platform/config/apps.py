@@ -12,6 +12,10 @@ class ConfigConfig(AppConfig):
         """Choose the adapters of this process, and how its threads share memory."""
         from config import wiring
         from core import allocator
+        from web import navigation
 
+        navigation.add_tab(
+            navigation.Tab("Health", "/settings/health/", 70, site_admin_only=True, words="redis broker store outage")
+        )
         allocator.share_memory()
         wiring.wire()

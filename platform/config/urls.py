@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("flows.web.urls")),
     path("", include("experiments.web.urls")),
     path("", include("accounts.web.urls")),
+    path("settings/health/", health.health_page, name="health"),
     path("search/", search_page, name="search"),
     path("activity/", activity, name="activity"),
     path("live/", live_page, name="live"),

@@ -245,6 +245,7 @@ POST   /settings/people/{username}/disable/                 login      403    40
 POST   /settings/people/{username}/enable/                  login      403    403    403   403  302
 POST   /settings/people/{username}/sign-out/                login      404    302    404   404  302
 GET    /settings/audit/                                     login      200    200    200   200  200
+GET    /settings/health/                                    login      403    403    403   403  200
 GET    /settings/tokens/                                    login      200    200    200   200  200
 POST   /settings/tokens/                                    login      200    200    200   200  200
 POST   /settings/tokens/{token_id}/revoke/                  login      302    302    302   302  302

@@ -1,4 +1,7 @@
-"""Who may read the numbers of the process, and what is told while migrations are pending."""
+"""Who may read the numbers of the process, and what is told of what it depends on."""
+
+import shutil
+from dataclasses import replace
 
 import pytest
 from django.db import DatabaseError, connection, transaction
@@ -6,7 +9,11 @@ from django.db.migrations.executor import MigrationExecutor
 
 from accounts.models import User
 from accounts.services import tokens
+from config import dependencies
 from core import outages
+from tests.factories.browsers import browser_of
+from tests.factories.datasets import make_store
+from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -65,3 +72,35 @@ def test_a_query_that_is_wrong_on_a_migrated_database_is_no_pending_migration(mo
         cursor.execute("SELECT nothing FROM core_lease")
 
     assert outages.find_outage(failed.value) is None
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """A store, and nothing that was asked before."""
+    monkeypatch.setattr(dependencies, "_watches", {})
+    monkeypatch.setattr(dependencies, "_ASK_EVERY_S", 0.0)
+    return make_store(tmp_path / "store")
+
+
+def test_a_store_or_a_broker_that_is_away_is_told_and_takes_no_process_out_of_service(
+    client, store, tmp_path, settings, site_admin
+):
+    browser = browser_of(site_admin)
+    browser.get("/settings/health/")
+    assert client.get("/readyz").json()["checks"]["store"] == "ok"
+
+    shutil.rmtree(tmp_path / "store")
+    settings.NEARLINE = replace(settings.NEARLINE, broker_url="redis://127.0.0.1:1/0")
+    page = flat(browser.get("/settings/health/").content.decode())
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 200
+    told = answer.json()["checks"]
+    assert (told["store"], told["broker"]) == ("does not answer", "does not answer")
+    assert f"There is no folder {tmp_path / 'store'}." in page
+    assert "Redis does not answer: " in page
+
+
+def test_the_health_of_the_installation_is_for_site_admins(client, member, store):
+    assert browser_of(member).get("/settings/health/").status_code == 403
+    assert "There is no folder" not in client.get("/readyz").content.decode()
