@@ -135,8 +135,10 @@ class Forward:
 
     def starts(self, job_ids: Collection[str] | None = None) -> dict[str, StartForecast]:
         """Return by id when each job starts that waits or arrives; of those that are `wanted` only, where given."""
-        waiting = [job.view.id for job in self.session.waiting.values() if not _is_up(job)]
-        pending_ids = {job_id for job_id in (*waiting, *self._arrivals) if job_ids is None or job_id in job_ids}
+        # One for which capacity is reserved waits too, and is not among those of which the session looks for a place.
+        asked = {*self.session.waiting, *self._arrivals} if job_ids is None else job_ids
+        jobs = self.session.jobs
+        pending_ids = {id_ for id_ in asked if id_ in self._arrivals or (id_ in jobs and not _is_up(jobs[id_]))}
         return self._forecast(pending_ids, self._arrivals)
 
     def start_of(

@@ -18,9 +18,9 @@ from compute.workers import forecasts, launches, observe, parts
 from core import clock, tasks
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
-from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, Workload
+from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, Queue, Workload
 from scheduler.selectors.forecasts import Corrections
-from scheduler.services import pool_members, workloads
+from scheduler.services import pool_members, queues, workloads
 from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
@@ -96,6 +96,21 @@ def test_api_and_pages_say_the_same_sentence(member, project, whole, move):
     (place,) = answer["places"]
     assert (place["template"], place["is_chosen"], place["run_s"]) == ("scripted.whole", True, 600)
     assert place["finishes_at"] == "2026-11-01T14:10:00.000Z"
+
+
+def test_who_waits_for_jobs_that_are_being_stopped_for_it_is_told_that(member, site_admin, project, whole, move):
+    other = projects.create_project(actor=site_admin, name="team-z")
+    for each, quota in ((other, 0), (project, 8000)):
+        pool_members.ensure_queue(project_id=each.pk)
+        queues.set_quota(actor=site_admin, queue=Queue.objects.get(project=each), cpu_quota_millicores=quota)
+    make.submit(other, whole, "holder", simulated_duration_s=HOUR_S)
+    run_cycle()
+    make.submit(project, whole, "waits", simulated_duration_s=600)
+    cycle.run_once()
+    forecasts.forecast_all()
+
+    assert Job.objects.get(name="waits").workload.state == "pending"
+    assert outlook_of(member, "waits").text == "This job waits for 8 CPU of jobs that are being stopped; it starts now."
 
 
 def test_what_strangers_hold_is_told_without_their_names(member, site_admin, project, whole, move):
