@@ -14,7 +14,7 @@ from core.tasks import enqueue, enqueue_on_commit
 from datasets.adapters.sites.registry import open_site
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, CacheState
-from datasets.errors import RemovalHeldUp, StagingLost
+from datasets.errors import CacheSiteUnavailable, RemovalHeldUp, StagingLost
 from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import caches, failures
 from datasets.services import cache_space
@@ -76,8 +76,8 @@ def remove_copy(*, cached_commit_id: str) -> None:
     row = _claim(cached_commit_id)
     if row is None:
         return
-    driver = open_site(row.site)
     try:
+        driver = open_site(row.site)
         with Heartbeat(row, states={CacheState.EVICTING}) as heartbeat:
             is_gone = driver.delete(
                 row.pk,
@@ -90,6 +90,9 @@ def remove_copy(*, cached_commit_id: str) -> None:
         is_gone = False
     except RemovalHeldUp as error:
         _note_reason(row, error.message)
+        return
+    except CacheSiteUnavailable as error:
+        _note_reason(row, f"its site: {error.message}")
         return
     if is_gone:
         change_state(

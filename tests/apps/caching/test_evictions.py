@@ -210,6 +210,23 @@ def test_a_removal_that_was_cut_short_goes_on(ready, member, worker, time):
     assert state_of(ready) == "gone"
 
 
+def test_a_removal_waits_for_a_site_that_does_not_work_and_says_so(ready, site, member, worker):
+    caches.uncache(actor=member, cached_commit_id=ready.pk)
+    root = Path(site.root)
+    root.rename(root.with_name("away"))
+    root.touch()
+
+    evictions.remove_copy(cached_commit_id=ready.pk)
+
+    ready.refresh_from_db()
+    assert (ready.state, ready.lease_token) == ("evicting", "")
+    assert ready.waits_for.startswith("its site: ")
+    root.unlink()
+    root.with_name("away").rename(root)
+    evictions.remove_copy(cached_commit_id=ready.pk)
+    assert state_of(ready) == "gone"
+
+
 def test_copies_of_a_deleted_dataset_leave_unless_a_job_reads_them(ready, dataset, member, worker, time):
     dataset.deleted_at = START
     dataset.save()
