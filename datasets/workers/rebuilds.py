@@ -46,7 +46,7 @@ from datasets.services import manifests
 from datasets.services.datasets import MAIN
 from datasets.services.manifests import ReadRange
 from datasets.services.trees import INTERNAL_NAME
-from datasets.workers.stored_datasets import StoredDataset, find_lender, list_objects
+from datasets.workers.stored_datasets import StoredDataset, find_owner, list_objects
 from nearline.content.manifest import RootRange
 from nearline.content.packs import MAX_PACK_BYTES
 
@@ -246,8 +246,11 @@ class _Rebuild:
             rows = Pack.objects.filter(dataset=dataset, sha256__in=batch, state__in=PRESENT)
             packs.update((pack.sha256, pack) for pack in rows)
         for name in sorted(reach.keys() - packs.keys()):
-            lender = find_lender(name, self._stored, self._internal)
-            row = lender and Pack.objects.filter(dataset=lender.id, sha256=name, state__in=PRESENT).first()
+            owner = find_owner(name, self._stored, self._internal)
+            row = owner and self._row_of(name, owner)
+            if row and row.dataset_id == dataset.pk:
+                packs[name] = row
+                continue
             if row:
                 values = {"size_bytes": row.size_bytes, "state": row.state, "lender": row}
             else:
@@ -258,6 +261,14 @@ class _Rebuild:
             if pack.state == PackState.COMPLETE and pack.size_bytes < reach[name]:
                 Pack.objects.filter(pk=pack.pk).update(state=PackState.DAMAGED, damaged_parts=[(0, reach[name])])
         return packs
+
+    def _row_of(self, name: str, owner: StoredDataset) -> Pack | None:
+        """Return the row of a pack that is there, made where the listing did not show it yet; None if it is no pack."""
+        size = owner.objects.packs[name]
+        if 0 < size <= MAX_PACK_BYTES:
+            defaults = {"size_bytes": size, "state": PackState.COMPLETE}
+            Pack.objects.get_or_create(dataset_id=owner.id, sha256=name, defaults=defaults)
+        return Pack.objects.filter(dataset=owner.id, sha256=name, state__in=PRESENT).first()
 
     def _keep_all_packs(self, dataset: Dataset) -> None:
         """Let a row in place of what cannot be read refer to all packs that nothing else does: it may need them."""

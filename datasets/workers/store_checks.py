@@ -13,7 +13,7 @@ from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import BlobStore
 from datasets.errors import SourceOnSite, SourceUnreachable
 from datasets.selectors.damage import find_damaged_parts, overlaps
-from datasets.workers.stored_datasets import StoredDataset, find_lender, list_objects
+from datasets.workers.stored_datasets import StoredDataset, find_owner, list_objects
 from nearline.content.manifest import RootRange
 
 _NAMED_FILES: Final = 20
@@ -76,7 +76,7 @@ class _Packs:
 
     def find_owner(self, name: str, stored: StoredDataset) -> StoredDataset | None:
         """Return the dataset under which the pack lies that `stored` needs; None when no one has it."""
-        return stored if name in stored.objects.packs else find_lender(name, stored, self._internal)
+        return find_owner(name, stored, self._internal)
 
     def find_damage(self, name: str, owner: StoredDataset) -> _Parts:
         """Return the damaged parts of a pack; none when it is whole."""
@@ -128,7 +128,7 @@ class _Check:
 
     def _check_range(self, row: RootRange) -> None:
         key = range_key(row.range_id)
-        if row.range_id not in self._stored.objects.ranges:
+        if not self._stored.has_range(row.range_id):
             self._stored.faults[key] = "is missing"
         elif self._level != Level.OBJECTS and (entries := self._stored.read_range(row)) is not None:
             for pack, end in entries.pack_ends().items():

@@ -2,7 +2,9 @@
 
 The database is asked for one thing: where the sources lie that hold the content of packs which have only a map.
 
-What is damaged or missing is noted as a fault and left out, so that one bad object hides no other.
+What is damaged or missing is noted as a fault and left out, so that one bad object hides no other. A listing of some
+stores lags behind what they hold (StorageGRID, at its weaker consistencies). So what another object names is looked for
+by its key before it counts as missing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +32,8 @@ from nearline.content.errors import ContentError
 from nearline.content.manifest import RangeEntries, RootRange, check_range, decode_root, load_range, root_id
 from nearline.content.pack_maps import PackMap
 
+_VERSIONS_AHEAD = 1000
+"""So many versions of a record are looked for after one that was listed and is gone: it was replaced since."""
 _COMMITS, _MAPS, _PACKS, _RANGES, _RECORDS, _ROOTS = "commits", "maps", "packs", "ranges", "records", "roots"
 
 
@@ -145,6 +149,18 @@ class StoredDataset:
                 waiting += self.commits[id_].parents
         return reached
 
+    def has_range(self, range_id: str) -> bool:
+        """Return whether a range is there."""
+        if range_id not in self.objects.ranges and self.store.stat(range_key(range_id)) is not None:
+            self.objects.ranges.add(range_id)
+        return range_id in self.objects.ranges
+
+    def has_pack(self, name: str) -> bool:
+        """Return whether a pack is there, or a map of one."""
+        if name not in self.objects.packs and (blob := self.store.stat(pack_key(name))) is not None:
+            self.objects.packs[name] = blob.size_bytes
+        return name in self.objects.packs
+
     def read_root(self, root: str) -> Sequence[RootRange] | None:
         """Return the ranges of a tree; None when that cannot be told."""
         if root not in self._roots:
@@ -157,7 +173,7 @@ class StoredDataset:
         try:
             return check_range(row, load_range(row.range_id, lambda id_: self.store.get(range_key(id_))))
         except BlobMissing as error:
-            is_here = row.range_id in self.objects.ranges
+            is_here = self.has_range(row.range_id)
             self.faults[key] = f"is based on a missing range: {error.message}" if is_here else "is missing"
         except ContentError as error:
             self.faults[key] = f"is damaged: {error}"
@@ -192,8 +208,16 @@ class StoredDataset:
             self.faults[key] = f"is damaged: {error}"
             return None
 
+    def _list_records(self) -> Iterator[str]:
+        """Yield the versions of the record, the newest first, those that replaced a listed one among them."""
+        listed = sorted(self.objects.records, reverse=True)
+        if listed and listed[0].isdigit() and self.store.stat(record_key(int(listed[0]))) is None:
+            later = range(int(listed[0]) + 1, int(listed[0]) + _VERSIONS_AHEAD)
+            yield from (str(version) for version in later if self.store.stat(record_key(version)) is not None)
+        yield from listed
+
     def _read_record(self) -> DatasetRecord | None:
-        for version in sorted(self.objects.records, reverse=True):
+        for version in self._list_records():
             key = record_key(int(version)) if version.isdigit() else f"records/{version}"
             data = self._get(key)
             try:
@@ -205,20 +229,24 @@ class StoredDataset:
 
     def _read_commits(self) -> dict[str, CommitRecord]:
         read: dict[str, CommitRecord] = {}
-        for id_ in sorted(self.objects.commits):
+        named = {head: f"is missing; '{name}' is there" for name, head in sorted(self.heads.items())}
+        waiting, seen = [*named, *sorted(self.objects.commits)], set[str]()
+        while waiting:
+            id_ = waiting.pop()
+            if id_ in seen:
+                continue
+            seen.add(id_)
             data = self._get(commit_key(id_))
             try:
                 if data is not None:
                     read[id_] = CommitRecord.read(data, id_)
             except (ValueError, TypeError) as error:
                 self.faults[commit_key(id_)] = f"is damaged: {error}"
-        for name, head in sorted(self.heads.items()):
-            if head not in self.objects.commits:
-                self.faults[commit_key(head)] = f"is missing; '{name}' is there"
-        for id_, record in read.items():
-            for earlier in record.parents:
-                if earlier not in self.objects.commits:
-                    self.faults[commit_key(earlier)] = f"is missing; the parent of {id_[:8]}"
+            if id_ in read:
+                named |= dict.fromkeys(read[id_].parents, f"is missing; the parent of {id_[:8]}")
+                waiting += read[id_].parents
+        for id_ in named.keys() - self.objects.commits - read.keys():
+            self.faults[commit_key(id_)] = named[id_]
         return dict(sorted(read.items(), key=lambda item: (item[1].created_at_ms, item[0])))
 
     def _get(self, key: str) -> bytes | None:
@@ -238,11 +266,11 @@ def _open_source(id_: str) -> SourceFiles:
     return open_source(source)
 
 
-def find_lender(name: str, borrower: StoredDataset, others: Iterable[StoredDataset]) -> StoredDataset | None:
-    """Return the internal dataset of the same project that has a pack which a dataset lacks; None when none has it."""
-    project = borrower.record.project if borrower.record else None
-    for other in others:
-        is_near = other.is_internal and (other.record is None or other.record.project == project)
-        if is_near and name in other.objects.packs:
-            return other
-    return None
+def find_owner(name: str, stored: StoredDataset, others: Iterable[StoredDataset]) -> StoredDataset | None:
+    """Return what has a pack that a dataset needs: itself, or an internal one of its project; None when none has it."""
+    project = stored.record.project if stored.record else None
+    lenders = [
+        other for other in others if other.is_internal and (other.record is None or other.record.project == project)
+    ]
+    listed = (one for one in (stored, *lenders) if name in one.objects.packs)
+    return next(listed, None) or next((one for one in (stored, *lenders) if one.has_pack(name)), None)

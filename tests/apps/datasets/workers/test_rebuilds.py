@@ -6,6 +6,7 @@ import pytest
 
 from accounts.models import Project
 from core import clock
+from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import open_dataset_store, open_store
 from datasets.engine.layout import commit_key, pack_key, range_key, root_key
 from datasets.engine.queries import Conditions
@@ -300,3 +301,37 @@ def test_a_project_that_cannot_be_rebuilt_stops_no_other(history, site_admin, st
         "team-a/models": "It may need packs of the stored trees of its project, which were not rebuilt.",
         "team-b/scans": "",
     }
+
+
+@pytest.fixture
+def lagging(store_row, monkeypatch):
+    """Let the listings of the store stay as they are when this is called."""
+
+    def lag() -> None:
+        listed = objects_of(store_row)
+        monkeypatch.setattr(
+            FolderStore, "list_blobs", lambda _store, prefix: (b for b in listed if b.key.startswith(prefix))
+        )
+
+    return lag
+
+
+def test_what_a_lagging_listing_does_not_show_yet_comes_back_too(history, member, store_row, lagging):
+    lagging()
+    files = {"a/one": b"1", "two": b"2" * 1000, "new": b"n", "newer": b"r"}
+    newest = commit_files(member, history, files, message="third")
+    branches.create_branch(actor=member, dataset=history, name="late", at="main")
+    records.write_records()
+    before = everything()
+    lose_database()
+
+    results = rebuild(store_row)
+
+    assert everything() == before
+    assert [result.notes for result in results.values()] == [[], [], []]
+    assert [entry.path for entry in list_entries(Commit.objects.get(pk=newest.pk))] == [
+        b"a/one",
+        b"new",
+        b"newer",
+        b"two",
+    ]

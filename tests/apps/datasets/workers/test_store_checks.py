@@ -2,6 +2,7 @@
 
 import pytest
 
+from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import open_dataset_store, open_store
 from datasets.engine.layout import commit_key, pack_key, range_key, record_key, root_key
 from datasets.models import Pack
@@ -176,3 +177,17 @@ def test_what_no_tree_needs_is_not_looked_at(commits, dataset, member, store_row
     spoil(dataset, pack_key(next(iter(garbage.packs))))
 
     assert check(store_row, Level.PACKS) == []
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_what_a_lagging_listing_does_not_show_yet_is_not_missing(level, member, dataset, store_row, monkeypatch):
+    commit_files(member, dataset, {"one": b"1"})
+    records.write_records()
+    listed = list(open_store(store_row).list_blobs(""))
+    commit_files(member, dataset, {"one": b"1", "two": b"22"})
+    records.write_records()
+    monkeypatch.setattr(FolderStore, "list_blobs", lambda _store, prefix: iter(listed))
+
+    (report,) = store_checks.check_store(open_store(store_row), level)
+
+    assert (report.name, report.trees, report.ranges, list(report.damages)) == ("team-a/xrays", 2, 2, [])
