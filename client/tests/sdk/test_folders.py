@@ -12,7 +12,7 @@ def folders():
 
 
 def test_a_tool_that_is_not_known_is_refused(folders, tmp_path):
-    with pytest.raises(InvalidRequest, match="'zip' is none of dvc, hf"):
+    with pytest.raises(InvalidRequest, match="'zip' is none of dvc, hf, lfs"):
         folders.export("team/digits", "zip", tmp_path / "out")
     with pytest.raises(InvalidRequest, match="'zip' is none of dvc, hf, lfs"):
         folders.adopt("team/digits", "zip", tmp_path)

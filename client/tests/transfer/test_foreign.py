@@ -3,10 +3,12 @@
 import hashlib
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from nearline.content.entries import new_symlink
 from nearline.errors import Failed, InvalidRequest
 from nearline.transfer.foreign import dvc, hugging_face, lfs
 from nearline.transfer.foreign.adoption import check_digests
@@ -179,3 +181,70 @@ def test_a_snapshot_in_the_hubs_cache_is_read_through_its_links(tmp_path):
     (cache / "blobs" / names["data/train.parquet"]).unlink()
     with pytest.raises(Failed, match=r"data/train\.parquet"):
         hugging_face.read_folder(cache)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    alone = {
+        **clean,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CEILING_DIRECTORIES": str(folder),
+    }
+    done = subprocess.run(["git", *arguments], cwd=folder, env=alone, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_written_git_repository_has_a_commit_of_pointers_and_the_objects_that_they_name(tmp_path):
+    files = {"a.bin": b"\0" * 1000, "sub-c.txt": b"c", "sub/b.txt": b"b", "sub/again": b"c", "empty": b""}
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "run.sh").write_text("true")
+    (tmp_path / "run.sh").chmod(0o755)
+    (tmp_path / "link").symlink_to("a.bin")
+    for name in (*files, "run.sh"):
+        # git reads anew, here without its filter, what changed in the moment of the index.
+        os.utime(tmp_path / name, (1_600_000_000, 1_600_000_000))
+
+    lfs.write_repository(tmp_path, author="Ann <a@b>", seconds=1_700_000_000, message="third\n")
+
+    assert git(tmp_path, "fsck", "--strict") == ""
+    assert git(tmp_path, "log", "--format=%an|%at|%B") == "Ann a@b|1700000000|third"
+    assert git(tmp_path, "diff", "--cached", "--name-only") == ""
+    assert git(tmp_path, "diff-files", "--name-only") == ""
+    assert git(tmp_path, "ls-tree", "-r", "--format=%(objectmode) %(path)", "HEAD").splitlines() == [
+        "100644 .gitattributes",
+        "100644 a.bin",
+        "100644 empty",
+        "120000 link",
+        "100755 run.sh",
+        "100644 sub-c.txt",
+        "100644 sub/again",
+        "100644 sub/b.txt",
+    ]
+    oid = hashlib.sha256(files["a.bin"]).hexdigest()
+    assert git(tmp_path, "show", "HEAD:a.bin").splitlines()[1:] == [f"oid sha256:{oid}", "size 1000"]
+    assert git(tmp_path, "show", "HEAD:link") == "a.bin"
+    assert (tmp_path / ".git/lfs/objects" / oid[:2] / oid[2:4] / oid).read_bytes() == files["a.bin"]
+    assert lfs.read_repository(tmp_path).files.keys() == {
+        *map(str.encode, files),
+        b"run.sh",
+        b"link",
+        b".gitattributes",
+    }
+
+
+def test_pointers_that_were_written_are_read_as_the_objects_that_they_name(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"weights")
+    lfs.write_repository(tmp_path, author="ann", seconds=0, message="first")
+    (tmp_path / "a.bin").write_text(git(tmp_path, "show", "HEAD:a.bin") + "\n")
+
+    assert lfs.read_repository(tmp_path).files[b"a.bin"].read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("path", [b".git/config", b"a/.GIT/x", b".gitattributes", b"sub/.git"])
+def test_names_that_git_keeps_for_itself_are_not_exported(path):
+    with pytest.raises(InvalidRequest, match="files of its own with such names"):
+        lfs.check_entries([new_symlink(b"fine", b"there", 0), new_symlink(path, b"there", 0)])

@@ -39,7 +39,7 @@ _READERS: Mapping[str, Callable[[Path], Adoption]] = {
     "hf": hugging_face.read_folder,
     "lfs": lfs.read_repository,
 }
-_WRITTEN = ("dvc", "hf")
+_WRITTEN = ("dvc", "hf", "lfs")
 _OWN_NAMES = {FOLDER_NAME, ".cnvrg"}
 _DISK_RESERVE = 0.05
 _SCAN_DEPTH = 3
@@ -334,7 +334,9 @@ class Folders:
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
-        """Write a commit into a new folder as another tool keeps it: `dvc`, a repository, or `hf`, files and a card.
+        """Write a commit into a new folder as another tool keeps it.
+
+        `dvc` and `lfs` are repositories, the second of git with one commit; `hf` are the files and a card.
 
         What fails leaves nothing in the folder. Raises Conflict when something is in it, and InvalidRequest for files
         that the tool cannot keep, before any is fetched.
@@ -346,6 +348,16 @@ class Folders:
                 options = replace(options, check=dvc.check_entries)
                 outcome = self._clone(target, folder / target.name, options, link=False)
                 dvc.write_repository(folder, target.name)
+            elif target_format == "lfs":
+                commit = self._datasets.select(target) if target.query else self._datasets.get_commit(target)
+                options, target = replace(options, check=lfs.check_entries), replace(target, ref=commit.id)
+                outcome = self._clone(target, folder, options, link=False)
+                lfs.write_repository(
+                    folder,
+                    author=commit.author,
+                    seconds=int(commit.created_at.timestamp()),
+                    message=commit.message or f"{target.name}, {commit.short}",
+                )
             else:
                 outcome = self._clone(target, folder, options, link=False)
                 hugging_face.write_card(folder, target.name, self._datasets.get(target).description)

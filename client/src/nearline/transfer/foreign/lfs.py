@@ -1,17 +1,23 @@
 """Git repositories with git-LFS: files as they are, and for each pointer the object that it names. No git is run."""
 
+import hashlib
 import os
 import re
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
+from nearline.content.entries import Entry, EntryKind
 from nearline.errors import InvalidRequest
-from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, read_small, require_files
+from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, name_some, read_small, require_files
+from nearline.transfer.foreign.git_writer import FILE, LINK, PROGRAM, GitFile, GitWriter
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.walk import Skipped, walk
 
 # A pointer has at most this length (git-lfs, docs/spec.md).
 _MOST_POINTER_BYTES = 1024
 _MOST_LINK_BYTES = 8192
+_ATTRIBUTES = b".gitattributes"
 _POINTER = re.compile(
     rb"version https://(?:git-lfs\.github\.com|hawser\.github\.com)/spec/v1\n(?:ext-.*\n)*"
     rb"oid sha256:([0-9a-f]{64})\nsize (\d{1,19})\n"
@@ -46,6 +52,56 @@ def read_repository(root: Path) -> Adoption:
     files.update((skip.path, root / os.fsdecode(skip.path)) for skip in skipped if not skip.path.startswith(b".git/"))
     require_files(missing, hint="Run `git lfs fetch` in the repository, then import again.")
     return Adoption(files, digests)
+
+
+def check_entries(entries: Iterable[Entry]) -> None:
+    """Raise InvalidRequest for names that git keeps for itself."""
+    own = [
+        entry.path
+        for entry in entries
+        if entry.path == _ATTRIBUTES or b".git" in (part.lower() for part in entry.path.split(b"/"))
+    ]
+    if own:
+        raise InvalidRequest(
+            f"A git repository has files of its own with such names: {name_some(own)}.",
+            hint="Remove or rename them in the dataset, or export what a query selects.",
+        )
+
+
+def write_repository(root: Path, *, author: str, seconds: int, message: str) -> None:
+    """Make a git repository of a folder: one commit of pointers, and the objects of git-LFS that they name.
+
+    Objects are copies: a file may be edited in its place. `check_entries` says which entries may be in the folder.
+    """
+    objects = root / ".git" / "lfs" / "objects"
+    (root / os.fsdecode(_ATTRIBUTES)).write_text(
+        "* filter=lfs diff=lfs merge=lfs -text\n.gitattributes !filter !diff !merge text\n"
+    )
+    files = list(walk(os.fsencode(root), IgnoreRules(), []))
+    git = GitWriter(root)
+    tracked = []
+    for file in files:
+        place = root / os.fsdecode(file.path)
+        if file.kind is EntryKind.SYMLINK:
+            tracked.append(GitFile(file.path, LINK, git.put_blob(file.target)))
+        else:
+            data = b"" if not file.size else place.read_bytes() if file.path == _ATTRIBUTES else _point(place, objects)
+            tracked.append(GitFile(file.path, PROGRAM if file.mode & 0o100 else FILE, git.put_blob(data)))
+    git.commit(tracked, author=author, seconds=seconds, message=message)
+
+
+def _point(place: Path, objects: Path) -> bytes:
+    """Keep a file as an object of git-LFS, and return the pointer to it."""
+    with place.open("rb") as file:
+        oid = hashlib.file_digest(file, "sha256").hexdigest()
+    kept = objects / oid[:2] / oid[2:4] / oid
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(place, kept)
+    return b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n" % (
+        oid.encode(),
+        place.stat().st_size,
+    )
 
 
 def _read_pointer(place: Path) -> str | None:

@@ -30,6 +30,7 @@ class Format(StrEnum):
 
     DVC = "dvc"
     HUGGING_FACE = "hf"
+    LFS = "lfs"
 
 
 def import_data(
@@ -89,7 +90,7 @@ def import_data(
 
 def export_data(
     context: typer.Context,
-    target_format: Annotated[Format, typer.Argument(metavar="dvc|hf", help="Whose layout to write.")],
+    target_format: Annotated[Format, typer.Argument(metavar="dvc|hf|lfs", help="Whose layout to write.")],
     reference: Ref,
     destination: Annotated[Path, typer.Argument(metavar="DEST", help="A new folder.")],
     parallel: Parallel = None,
@@ -97,7 +98,7 @@ def export_data(
     """Write a commit as another tool keeps it, into a new folder.
 
     dvc: a repository with its cache and a .dvc file of the dataset's name. hf: the files with a card, as `load_dataset`
-    reads them.
+    reads them. lfs: a git repository with one commit, in which git-LFS has the content of all files.
     """
     session = session_of(context)
     target = target_of(session, reference)
