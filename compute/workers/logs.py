@@ -126,6 +126,8 @@ def _read_pieces(job: Job) -> Iterator[_Piece]:
 
 def _store(project: Project, pieces: Sequence[_Piece]) -> None:
     """Put pieces into the store together, then note them."""
+    # Those of jobs whose log could not be read before were read last.
+    pieces = sorted(pieces, key=lambda piece: (piece.job.pk, piece.offset))
     files = [_file_of(piece) for piece in pieces if piece.data]
     holder = f"{pieces[0].holder}-{pieces[-1].holder}" if len(pieces) > 1 else pieces[0].holder
     tree = trees.store_tree(actor=_SYSTEM, project=project, holder=holder, files=files) if files else None

@@ -6,7 +6,7 @@ import pytest
 
 from compute.errors import ResourceUnreachable
 from compute.models import Job, StoredLogChunk
-from compute.selectors import jobs, logs, stored_logs
+from compute.selectors import failures, jobs, logs, stored_logs
 from compute.workers import cleaning, observe
 from compute.workers.logs import store_logs
 from core import clock, isolation
@@ -79,6 +79,24 @@ def test_the_log_of_an_ended_job_is_read_after_its_files_were_deleted(job, drive
 
     assert (deleted, driver.jobs.logs) == (1, {})
     assert read_all(viewer, job) == b"one\n"
+
+
+def test_the_log_of_an_older_job_that_could_not_be_read_before_is_stored_with_those_of_others(
+    job, project, template, driver, resource
+):
+    [other] = make.submit(project, template, "other")
+    make.start([other])
+    for name in ("train", "other"):
+        driver.print(name, "one\n")
+        finish(driver, resource, name)
+    driver.is_away = True
+    isolation.for_each(failures.STORE_LOG, [job], lambda each: jobs.read_live_log(each, 0, 0))
+    driver.is_away = False
+
+    with clock.frozen_at(clock.now() + LONG_AGO):
+        store_logs()
+
+    assert chunks_of(job) == chunks_of(other) == [(0, 4)]
 
 
 def test_files_stay_until_the_log_is_in_the_store(job, driver, resource):
