@@ -17,7 +17,7 @@ from django.db.models import F, Model, OuterRef, Q, QuerySet, Subquery
 from prometheus_client import Counter
 
 from core import clock, tasks
-from core.errors import PlatformError
+from core.errors import ErrorKind, PlatformError
 from core.models import Failure
 from core.prepared import prepared
 
@@ -240,7 +240,13 @@ def _record(kind: str, item_id: str, error: Exception) -> Failure:
     failure.save(update_fields=["next_try_at"])
     Failure.objects.filter(next_try_at__lt=now - _KEEP).delete()
     ITEM_FAILURES.labels(kind).inc()
-    log.error("isolation.failed", log_id=failure.pk, kind=kind, item=item_id, attempts=failure.attempts, exc_info=error)
+    # What does not answer is no fault of ours, and its message says all there is to know.
+    is_away = isinstance(error, PlatformError) and error.kind is ErrorKind.UNAVAILABLE
+    noted = {"log_id": failure.pk, "kind": kind, "item": item_id, "attempts": failure.attempts}
+    if is_away:
+        log.warning("isolation.unavailable", **noted, error=text)
+    else:
+        log.error("isolation.failed", **noted, exc_info=error)
     return failure
 
 
