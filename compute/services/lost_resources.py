@@ -17,7 +17,7 @@ from compute.errors import ResourceIsPresent, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
 from compute.services import losses
 from compute.services.submissions import HOLDER
-from core import clock
+from core import clock, hosts
 from core.units import format_bytes
 from datasets.selectors import caches
 from datasets.services import lost_sites
@@ -58,12 +58,12 @@ class ResourceLoss:
 def describe_loss(*, actor: Actor, name: str) -> ResourceLoss:
     """Return what giving up a resource would end; of detached ones the last that has cache sites left.
 
-    Raises ResourceNotFound, and ResourceIsPresent for one that answers or is on a host of the platform.
+    Raises ResourceNotFound, and ResourceIsPresent for one that answers, or is away with its host.
     """
     require_site_admin(actor, "give up compute resources")
     resource = _find(actor, name)
-    if resource.host:
-        raise ResourceIsPresent(f"{name} is on a host of the platform: give that up, by `manage.py give_up_host`.")
+    if hosts.is_away(resource.host):
+        raise ResourceIsPresent(f"{name} is on a host that is away: give that up, by `manage.py give_up_host`.")
     if resource.detached_at is None and not resource.is_lost:
         raise ResourceIsPresent(f"{name} answers: it is not lost.")
     sites = lost_sites.list_sites(actor=actor, cluster=resource.pk)

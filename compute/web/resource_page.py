@@ -68,6 +68,7 @@ def resource_page(request: PageRequest, name: str) -> HttpResponse:
     context = {
         "resource": resource,
         "host": hosts.name_of(resource.host),
+        "is_host_away": resource.is_lost and hosts.is_away(resource.host),
         "failures": failures.of_resource(resource),
         "lines": lines,
         "nodes_ready": sum(line.node.is_ready for line in lines),

@@ -52,6 +52,11 @@ def is_here(host: str) -> bool:
     return host in here()
 
 
+def is_away(host: str) -> bool:
+    """Whether no controller reports from the host of a row."""
+    return not is_here(host) and ((known := list_hosts().get(host)) is None or known.is_away)
+
+
 def lease_name() -> str:
     """Return the name of the lease of this host."""
     return _PREFIX + this_host()

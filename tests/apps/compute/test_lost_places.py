@@ -7,7 +7,7 @@ from compute.errors import ResourceInUse, ResourceIsPresent, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite, ResourceState
 from compute.services import lost_resources, resources, submissions
 from compute.services.submissions import Submission
-from core import clock
+from core import clock, hosts
 from datasets.models import CachedCommit, CacheSite
 from datasets.services import cache_sites
 from scheduler.models import Node, Placement
@@ -121,10 +121,18 @@ def test_what_answers_is_not_given_up(lost, site_admin):
 def test_a_machine_of_a_host_is_given_up_with_its_host(lost, site_admin):
     Resource.objects.filter(name="scripted").update(host="b")
 
-    with pytest.raises(ResourceIsPresent, match="scripted is on a host of the platform"):
+    with pytest.raises(ResourceIsPresent, match="scripted is on a host that is away"):
         lost_resources.give_up_resource(actor=site_admin, name="scripted")
 
     assert CacheSite.objects.exists()
+
+
+def test_a_daemon_that_is_gone_from_this_host_is_given_up(lost, site_admin):
+    Resource.objects.filter(name="scripted").update(host=hosts.this_host())
+
+    lost_resources.give_up_resource(actor=site_admin, name="scripted")
+
+    assert states()["ran"] == "lost"
 
 
 def test_only_site_admins_give_up_resources(lost, member):
