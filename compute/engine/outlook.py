@@ -244,18 +244,25 @@ def _until_stop(stops: Sequence[StoppedJob], now: datetime) -> str:
 def _when(outlook: Outlook, now: datetime) -> str:
     if outlook.wait_class == "never":
         return ""
-    if outlook.likely_at is None and outlook.wait_class == "nodes":
-        return "it starts once they take work again"
     if outlook.likely_at is None:
-        is_data = outlook.wait_class == "data"
-        missing = "no rate of its data is known" if is_data else "there is no history of how long those before it run"
-        return f"when it starts is not known, as {missing}"
+        return _why_unknown(outlook)
     text = f"it starts {about(outlook.likely_at, now)}"
     if outlook.late_at is None:
         return f"{text}, and at the latest nobody knows"
     if (outlook.late_at - outlook.likely_at).total_seconds() < _SAME_S:
         return text
     return f"{text}, in nine of ten cases by {_clock(outlook.late_at, now)}"
+
+
+def _why_unknown(outlook: Outlook) -> str:
+    own = outlook.asked
+    if outlook.wait_class == "nodes":
+        return "it starts once they take work again"
+    if outlook.wait_class == "quota" and own is not None and own.quota is not None and outlook.asked_milli > own.quota:
+        return "it cannot start before that quota is raised"
+    is_data = outlook.wait_class == "data"
+    missing = "no rate of its data is known" if is_data else "there is no history of how long those before it run"
+    return f"when it starts is not known, as {missing}"
 
 
 def _data(outlook: Outlook, now: datetime) -> list[str]:

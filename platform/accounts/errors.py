@@ -27,6 +27,13 @@ class PermissionDenied(PlatformError):
     hint = "Ask an admin of the project for a role that allows it."
 
 
+class SiteAdminRequired(PermissionDenied):
+    """Only site admins may do this; no role in a project allows it."""
+
+    code = "accounts.site_admin_required"
+    hint = "Ask a site admin to do it, or to make you one."
+
+
 class ProjectNotFound(NotFound):
     """No such project, or the caller is not a member of it."""
 

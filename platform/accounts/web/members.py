@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
-from accounts import selectors
+from accounts import running_work, selectors
 from accounts.permissions import Level, Role
 from accounts.services import projects
 from accounts.web.requests import PageRequest, text, to_members
@@ -51,14 +51,20 @@ def members_page(request: PageRequest) -> HttpResponse:
         cursor = text(request, "cursor")
         page = paginate_by(members, field="user__username", descending=False, cursor=cursor, limit=_ROWS)
         admins = selectors.list_members(actor=request.actor, project=project).filter(role=Role.ADMIN)[:2]
+        is_admin = request.actor.level_in(project.id) == Level.ADMIN
+        work = running_work.list_work([member.user.username for member in page.items]) if is_admin else []
+        here = [item for item in work if item.project == project.name]
         context |= {
+            "rows": [
+                (member, [item for item in here if item.username == member.user.username]) for member in page.items
+            ],
             "project": project,
             "project_name": project.name,
             "person": person,
             "page": page,
             "last_admin": admins[0] if len(admins) == 1 else None,
         }
-        if request.actor.level_in(project.id) == Level.ADMIN:
+        if is_admin:
             secrets = selectors.list_secrets(actor=request.actor, project=project)
             cursor = text(request, "secrets")
             context |= {

@@ -166,3 +166,14 @@ def test_an_admin_decides_to_stop_what_runs_for_a_disabled_person(work, site_adm
     assert "member is disabled and signed out everywhere. Stopped: probe, digits #1." in told
     assert Run.objects.get(pk=run.pk).cancel_requested_at is not None
     assert Job.objects.get(pk=job.pk).state == "cancelled"
+
+
+def test_who_removes_a_member_is_told_what_keeps_running_in_the_project(work, make_actor, member):
+    boss = browser_of(make_actor(Role.ADMIN, name="boss"))
+
+    told = boss.get("/settings/members/?project=team-a").content.decode()
+    told_members = browser_of(member).get("/settings/members/?project=team-a").content.decode()
+
+    assert "and these keep running:" in told
+    assert re.search(r'job <a href="/jobs/probe/">probe</a>.*run <a href="/runs/\w+/">digits #1</a>', told, re.DOTALL)
+    assert "/jobs/probe/" not in told_members

@@ -119,6 +119,16 @@ def test_what_is_not_preemptible_is_said_to_wait_for_its_quota_and_not_for_its_f
     )
 
 
+def test_what_asks_for_more_than_its_whole_quota_is_not_said_to_lack_a_history():
+    own = replace(OWN, held=0, quota=2000)
+    outlook = Outlook("quota", NOW, None, None, 1, [], own, 8 * ONE_GPU, [], [], [], 0)
+
+    assert in_words(outlook, now=NOW).text == (
+        "This job is not preemptible, so it has to stay within its quota (team-a has 2 GPUs), and waits for 8 GPUs; "
+        "it cannot start before that quota is raised."
+    )
+
+
 def test_no_name_begins_a_sentence_so_that_it_stays_as_it_was_written():
     assert sentence("over_share", 2, holder(2)) == (
         "This job is beyond the share of its project (team-a holds 6 GPUs, but its quota is 4) "

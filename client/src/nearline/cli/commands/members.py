@@ -52,6 +52,6 @@ def remove_member(context: typer.Context, username: Person, project: Project = N
     """End a person's membership. For admins of the project."""
     session = session_of(context)
     project, client = session.project(project), session.client()
-    confirm(f"Remove {username} from {project}?", yes=yes)
+    confirm(f"Remove {username} from {project}? What {username} has running there goes on.", yes=yes)
     client.members.remove(project, username)
     session.out.done(f"{username} is no member of {project} now.", as_json={"removed": username, "project": project})
