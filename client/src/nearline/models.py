@@ -210,7 +210,7 @@ class File(Record):
 
 
 class CachedCommit(Record):
-    """A commit on a cache site, and how far it is."""
+    """A commit on a cache site, and how far it is. `users` say what uses it now, as "read by train"."""
 
     id: str
     dataset: str
@@ -228,6 +228,7 @@ class CachedCommit(Record):
     eta_s: float | None
     path: str | None
     pinned: bool
+    users: tuple[str, ...]
     last_used_at: datetime | None
     last_used_by: str | None
     evicts_at: datetime | None

@@ -58,7 +58,13 @@ class DatasetServer:
             ("POST", "/deleted-datasets/([^/]+)/restore", self._restore),
             ("DELETE", "/deleted-datasets/([^/]+)", self._delete_for_good),
             ("GET", "/me", lambda _q, _b: {"name": "ada", "projects": [{"name": name} for name in self.projects]}),
-            ("GET", "/cache/commits", lambda _q, _b: page(cached(), cached(dataset="team/other", site="far"))),
+            (
+                "GET",
+                "/cache/commits",
+                lambda _q, _b: page(
+                    cached(users=["read by train"]), cached(dataset="team/other", site="far", users=["read by other"])
+                ),
+            ),
             ("GET", f"{_DATASET}/queries", lambda _q, _b: page()),
             ("GET", f"{_DATASET}/branches", lambda _q, _b: page(*map(_branch, self.store.list_branches()))),
             ("POST", f"{_DATASET}/branches", lambda _q, b: _branch(self.store.create_branch(b["name"], b["at"]))),

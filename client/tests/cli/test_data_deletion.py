@@ -26,6 +26,12 @@ def test_delete_says_until_when_the_dataset_can_be_restored_and_how(server, cli)
     assert not server.exists
 
 
+def test_delete_tells_first_what_reads_a_copy_of_it_now(cli):
+    told = cli("data", "delete", "team/digits").stderr.splitlines()[0]
+
+    assert told.endswith("cached on local; in use now: read by train.")
+
+
 def test_delete_for_good_says_that_nothing_comes_back(cli):
     done = cli("data", "delete", "team/digits", "--for-good", "--yes")
 

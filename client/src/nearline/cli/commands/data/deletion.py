@@ -117,13 +117,14 @@ def _describe_content(session: Session, dataset: "Dataset") -> str:
     commits = sum(1 for _ in islice(client.datasets.list_commits(reference), _COUNTED))
     more = " or more" if commits == _COUNTED else ""
     files = f"{formats.count(dataset.files, 'file')} ({formats.size(dataset.size_bytes)})"
-    cached = {copy.site for copy in client.caches.list() if copy.dataset == reference and copy.state != "gone"}
+    copies = [copy for copy in client.caches.list() if copy.dataset == reference and copy.state != "gone"]
     parts = [
         f"{formats.count(commits, 'commit')}{more} on {dataset.default_branch}, {files} in the newest",
         _names("branches", (branch.name for branch in client.datasets.list_branches(reference))),
         _names("tags", (tag.name for tag in client.datasets.list_tags(reference))),
         _names("queries", (query.name for query in client.datasets.list_queries(reference))),
-        _names("cached on", sorted(cached)),
+        _names("cached on", sorted({copy.site for copy in copies})),
+        _names("in use now:", sorted({user for copy in copies for user in copy.users or ()})),
     ]
     return "; ".join(filter(None, parts))
 
