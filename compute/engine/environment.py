@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compute.engine.ports import Launch
+from core.units import ONE_GPU
 
 UNCAPPED = "uncapped"
 """What is said of a part of a GPU: no kind of resource keeps a job from using more of the device.
 
 Not of a slice (MIG), which the device itself keeps apart."""
-_WHOLE = 1000
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def _devices(launch: Launch) -> dict[str, str]:
         # Not by core.units, which needs packages that a host reached by SSH does not have.
         milli = launch.gpus[0].milli
         variables["NEARLINE_GPU_FRACTION"] = f"{milli / 1000:g}"
-        if milli != _WHOLE and not launch.slices:
+        if milli != ONE_GPU and not launch.slices:
             variables["NEARLINE_GPU_CAP"] = UNCAPPED
             if limit_milli := launch.spec.placing.gpu_limit_milli:
                 variables["NEARLINE_GPU_LIMIT"] = f"{limit_milli / 1000:g}"

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compute.errors import InvalidJobSpec
+from core.units import ONE_GPU
 
-_WHOLE = 1000
 _LEAST_MEMORY = 100 * 10**6
 _PROFILE = re.compile(r"[1-9]g\.[1-9][0-9]{0,2}gb")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,250}[A-Za-z0-9])?")
@@ -60,8 +60,8 @@ class Placing:
     def nominal_milli(self) -> int:
         """The part of a node's GPU to which cores and memory are counted that nobody names."""
         if self.mig_profile:
-            return _WHOLE * int(self.mig_profile[0]) // 7
-        return _WHOLE // 4 if self.gpu_memory_bytes else 0
+            return ONE_GPU * int(self.mig_profile[0]) // 7
+        return ONE_GPU // 4 if self.gpu_memory_bytes else 0
 
     @property
     def size_name(self) -> str:
@@ -80,7 +80,7 @@ class Placing:
 
     def _gpu_faults(self, gpu_milli: int) -> Sequence[str]:
         ways = [bool(gpu_milli), bool(self.gpu_memory_bytes), bool(self.mig_profile)]
-        part_milli = gpu_milli if gpu_milli < _WHOLE else 0
+        part_milli = gpu_milli if gpu_milli < ONE_GPU else 0
         faults = {
             "A GPU is asked for by number, by memory or by MIG profile: name one of them.": sum(ways) > 1,
             "A share of a GPU has at least 100 MB of memory.": 0 < self.gpu_memory_bytes < _LEAST_MEMORY,
@@ -91,7 +91,7 @@ class Placing:
                 self.gpu_limit_milli and not (part_milli or self.gpu_memory_bytes)
             ),
             "The limit of a GPU lies above the part that is asked for, and is at most 1.": bool(
-                self.gpu_limit_milli and not part_milli <= self.gpu_limit_milli <= _WHOLE
+                self.gpu_limit_milli and not part_milli <= self.gpu_limit_milli <= ONE_GPU
             ),
         }
         return [text for text, is_so in faults.items() if is_so]
@@ -118,7 +118,7 @@ class Placing:
         from_memory = f"{self.gpu_memory_bytes / 2**30:.3g} GiB of one" if self.gpu_memory_bytes else ""
         shown = {
             "GPU": from_memory or (f"one slice {self.mig_profile}" if self.mig_profile else ""),
-            "GPU limit": f"{self.gpu_limit_milli / _WHOLE:g} of one" if self.gpu_limit_milli else "",
+            "GPU limit": f"{self.gpu_limit_milli / ONE_GPU:g} of one" if self.gpu_limit_milli else "",
             "Nodes with": " or ".join(self.node_labels),
             "Together by": self.required_level and f"{self.required_level} (required)",
             "Near by": self.preferred_level and f"{self.preferred_level} (preferred)",

@@ -20,6 +20,7 @@ from compute.engine.environment import JobPaths, job_environment
 from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, describe_kinds
 from compute.engine.ports import Launch
 from compute.errors import StartRefused
+from core.units import ONE_GPU
 
 Json = dict[str, Any]
 
@@ -36,7 +37,6 @@ PATHS = JobPaths(
     parameters="/nearline/parameters.json",
     tmp="/tmp",  # noqa: S108 (a path of the container)
 )
-_WHOLE = 1000
 _LOG = {"Type": "json-file", "Config": {"max-size": "60m", "max-file": "2"}}
 _PIECE_BYTES = 1 << 18
 
@@ -67,7 +67,7 @@ def check_launch(launch: Launch, settings: ContainerSettings, mountable: frozens
             f"The job asks for the working directory {launch.spec.working_directory} of the platform's machine, "
             "which containers do not have."
         )
-    if any(share.milli != _WHOLE for share in launch.gpus):
+    if any(share.milli != ONE_GPU for share in launch.gpus):
         raise StartRefused("The job asks for a part of a GPU. Docker gives whole GPUs only: choose another template.")
     if not (launch.spec.image or settings.default_image):
         raise StartRefused("The job names no image, and this Docker host has no default one. Give the job an image.")

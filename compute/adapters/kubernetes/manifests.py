@@ -26,6 +26,7 @@ from compute.engine.pod_options import PodOptions
 from compute.engine.ports import GpuShare, Launch, Replica
 from compute.errors import StartRefused
 from core.kubernetes import trident
+from core.units import ONE_GPU
 
 Json = dict[str, Any]
 
@@ -64,7 +65,6 @@ PATHS = JobPaths(
 _CHECKPOINT, _CHECKPOINT_FOLDER = "checkpoint", "/checkpoint"
 NVIDIA_GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-"
 """What whole GPUs are called, and, before its profile, a slice of one."""
-_WHOLE = 1000
 _GIB = 1 << 30
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -354,7 +354,7 @@ def reservation_name(settings: PodSettings, node_name: str, index: int) -> str:
 
 def is_shared(gpus: Sequence[GpuShare]) -> bool:
     """Whether a pod has a part of a GPU, which is one of a single device."""
-    return any(share.milli != _WHOLE for share in gpus)
+    return any(share.milli != ONE_GPU for share in gpus)
 
 
 def _metadata(launch: Launch, settings: PodSettings) -> Json:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-_WHOLE_MILLI = 1000
+from core.units import ONE_GPU
+
 _EVERY_S = 1.0
 _LONGEST_AGE_S = 3.0
 # From linux/proc_ns.h: the namespace of process ids that the driver of the GPUs counts in.
@@ -52,7 +53,7 @@ class GpuReader:
         milli: int,
         pids: Collection[int],
     ) -> int | None:
-        is_whole = milli == _WHOLE_MILLI
+        is_whole = milli == ONE_GPU
         if not (is_whole or self._knows_processes):
             return None
         try:
