@@ -118,6 +118,30 @@ def test_files_that_were_changed_after_the_job_ended_are_left_out_and_named(driv
     assert job.output_error == "Changed after the step had ended, so not kept: report.txt."
 
 
+def test_of_more_files_than_the_limit_the_first_ones_are_stored_and_the_rest_is_told(driver, job, member, monkeypatch):
+    monkeypatch.setattr(outputs, "MAX_FILES", 2)
+    for name in ("a", "b", "c"):
+        driver.leave(job.name, name, b"1")
+
+    store(job)
+
+    assert paths_of(member, job) == ["a", "b"]
+    assert (job.output_state, job.output_files) == ("stored", 2)
+    assert job.output_error == "More than 2 files; only the first ones were kept."
+
+
+def test_as_many_files_as_the_limit_are_stored_and_nothing_is_told(driver, job, member, monkeypatch):
+    monkeypatch.setattr(outputs, "MAX_FILES", 2)
+    driver.leave(job.name, ".nearlineignore", b"*.log\n.nearlineignore\n")
+    for name in ("a", "b", "c.log"):
+        driver.leave(job.name, name, b"1")
+
+    store(job)
+
+    assert paths_of(member, job) == ["a", "b"]
+    assert job.output_error == "2 files are left out by .nearlineignore."
+
+
 def test_storing_again_changes_nothing(driver, job):
     driver.leave(job.name, "model.bin", b"1")
     first = store(job).output_root

@@ -80,6 +80,18 @@ def test_code_beyond_the_limits_is_refused_and_nothing_is_kept(world: World, mem
     assert (Bundle.objects.count(), StoredTree.objects.count()) == (0, 0)
 
 
+def test_code_of_more_files_than_the_limit_is_refused_in_words_and_nothing_is_kept(
+    world: World, member, project, monkeypatch
+):
+    monkeypatch.setattr(bundles, "MAX_FILES", 1)
+
+    with pytest.raises(InvalidBundle) as refused:
+        push(member, project)
+
+    assert str(refused.value) == "The code is 19 B in 2 files. A flow may bring 2.1 GB in 1 files."
+    assert (Bundle.objects.count(), StoredTree.objects.count()) == (0, 0)
+
+
 def test_an_upload_ends_with_its_tree_and_one_to_a_dataset_is_none_of_code(world: World, member, project):
     upload = start(member, project)
     send_tree(member, upload, CODE)
