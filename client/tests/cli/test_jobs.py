@@ -272,6 +272,60 @@ def test_a_job_is_tried_with_what_it_would_run_and_nothing_is_submitted(cli, ser
     assert json.loads(told) == trial
 
 
+PLACED = [
+    *("--gpus", "2", "--pool", "quick", "--replicas", "4", "--min-replicas", "2", "--memory", "8GiB"),
+    *("--node-label", "gpu=a100", "--required-level", "rack", "--data", "team/digits", "--interactive"),
+]
+
+
+@pytest.mark.parametrize("verb", [["try"], ["submit", "--dry-run"]])
+def test_a_job_is_tried_with_all_that_decides_where_it_starts(cli, server, verb):
+    trial = {"starts_now": True, "outlook": {"text": "It would start now on n1.", "places": []}}
+    server.on("POST", "/compute/jobs/try", trial)
+
+    done = cli("job", *verb, "python train.py", "--project", "team", *PLACED)
+
+    assert done.stdout == "It would start now on n1.\n", done.output
+    assert [path for _, path, *_ in server.asked] == ["/compute/jobs/try"]
+    [asked] = server.bodies("POST", "/compute/jobs/try")
+    said = {
+        "command": "python train.py",
+        "template": "",
+        "gpu_milli": 2000,
+        "pools": ["quick"],
+        "replicas": 4,
+        "min_replicas": 2,
+        "memory_bytes": 8 * 2**30,
+        "node_labels": ["gpu=a100"],
+        "required_level": "rack",
+        "data": ["team/digits"],
+        "is_preemptible": False,
+        "priority": "build",
+    }
+    assert {key: asked[key] for key in said} == said
+
+
+@pytest.mark.parametrize("part", [["--gpu-memory", "10GiB"], ["--mig-profile", "2g.10gb"], ["--gpus", "0.5"]])
+def test_a_part_of_a_gpu_is_tried_as_it_is_submitted(cli, server, part):
+    server.on("POST", "/compute/jobs/try", {"starts_now": True, "outlook": {"text": "Now.", "places": []}})
+    server.on("POST", "/compute/jobs", job())
+
+    for verb in ("try", "submit"):
+        cli("job", verb, "train", "--project", "team", *part)
+
+    [tried] = server.bodies("POST", "/compute/jobs/try")
+    [submitted] = server.bodies("POST", "/compute/jobs")
+    assert tried.items() <= submitted.items()
+
+
+@pytest.mark.parametrize("words", [["a.b", "train", "more"], ["a.b", "train", "--template", "a.c"]])
+def test_a_trial_of_two_templates_or_of_too_many_words_is_refused(cli, server, words):
+    done = cli("job", "try", *words, "--project", "team")
+
+    assert done.exit_code == 2
+    assert server.asked == []
+
+
 def lines(*items):
     return b"".join(json.dumps(item).encode() + b"\n" if item else b"\n" for item in items)
 

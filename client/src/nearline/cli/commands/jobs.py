@@ -34,6 +34,42 @@ Pools = Annotated[
 PriorityText = Annotated[
     str, typer.Option("--priority", help="Within the project: train, build-preemptible, build, inference or a number.")
 ]
+Gpus = Annotated[str, typer.Option("--gpus", metavar="NUMBER", help="As 2, or 0.5 for a part of one.")]
+Cpus = Annotated[str, typer.Option("--cpu", metavar="CORES", help="Else what belongs to its GPUs.")]
+Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="As 16GiB; else what belongs to it.")]
+TemplateName = Annotated[str, typer.Option("--template", help="Take size and resource from a template.")]
+ResourceName = Annotated[str, typer.Option("--resource", help="Run there.")]
+Image = Annotated[str, typer.Option("--image", "-i", help="For resources that run containers.")]
+Data = Annotated[list[str] | None, typer.Option("--data", help="A dataset that it reads; again for more.")]
+Ports = Annotated[list[int] | None, typer.Option("--port", min=1, max=65535, help="On which it listens.")]
+Replicas = Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")]
+MinReplicas = Annotated[
+    int, typer.Option("--min-replicas", min=0, help="Start with so many, and grow while others need nothing.")
+]
+GpuMemory = Annotated[str, typer.Option("--gpu-memory", metavar="SIZE", help="A share of a GPU by memory, as 10GiB.")]
+MigProfile = Annotated[str, typer.Option("--mig-profile", metavar="PROFILE", help="A slice of a GPU, as 2g.10gb.")]
+GpuLimit = Annotated[
+    str, typer.Option("--gpu-limit", metavar="NUMBER", help="Of its GPU, while nobody else uses it: 0.8.")
+]
+NodeLabels = Annotated[
+    list[str] | None, typer.Option("--node-label", metavar="KEY=VALUE", help="Its nodes have one of these.")
+]
+RequiredLevel = Annotated[
+    str, typer.Option("--required-level", metavar="LABEL", help="All replicas where this label has one value.")
+]
+PreferredLevel = Annotated[
+    str, typer.Option("--preferred-level", metavar="LABEL", help="The same, where it is possible.")
+]
+RunTime = Annotated[str, typer.Option("--timeout", help="How long it may run, as 30m or 12h.")]
+Duration = Annotated[
+    float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
+]
+StartEarly = Annotated[bool, typer.Option("--start-early", help="Start once the first files of its data are there.")]
+Checkpoints = Annotated[
+    bool, typer.Option("--checkpoints", help="Give it $NEARLINE_CHECKPOINT_DIR, which outlives its runs.")
+]
+Preemptible = Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")]
+Interactive = Annotated[bool, typer.Option("--interactive", help="As --not-preemptible --priority build.")]
 Completions = Annotated[
     int, typer.Option("--completions", min=1, help="Run it as so many parts, each with its $NEARLINE_INDEX.")
 ]
@@ -53,69 +89,50 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     ] = "",
     project: Project = None,
     name: Annotated[str, typer.Option("--name", help="Left out, it gets one.")] = "",
-    gpus: Annotated[str, typer.Option("--gpus", metavar="NUMBER", help="As 2, or 0.5 for a part of one.")] = "",
-    cpu: Annotated[str, typer.Option("--cpu", metavar="CORES", help="Else what belongs to its GPUs.")] = "",
-    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="As 16GiB; else what belongs to it.")] = "",
-    template: Annotated[str, typer.Option("--template", help="Take size and resource from a template.")] = "",
-    resource: Annotated[str, typer.Option("--resource", help="Run there.")] = "",
+    gpus: Gpus = "",
+    cpu: Cpus = "",
+    memory: Memory = "",
+    template: TemplateName = "",
+    resource: ResourceName = "",
     pools: Pools = None,
-    image: Annotated[str, typer.Option("--image", "-i", help="For resources that run containers.")] = "",
+    image: Image = "",
     env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="KEY=VALUE", help="A variable.")] = None,
     secrets: Annotated[list[str] | None, typer.Option("--secret", help="A secret of the project, as variable.")] = None,
-    data: Annotated[list[str] | None, typer.Option("--data", help="A dataset that it reads; again for more.")] = None,
+    data: Data = None,
     code: Annotated[
         str, typer.Option("--code", metavar="FOLDER", help="Send this folder; the job begins in a copy of it.")
     ] = "",
-    ports: Annotated[list[int] | None, typer.Option("--port", min=1, max=65535, help="On which it listens.")] = None,
-    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
+    ports: Ports = None,
+    replicas: Replicas = 1,
     completions: Completions = 1,
     parallelism: Parallelism = 1,
     retries: Annotated[
         int | None,
         typer.Option("--retries", min=0, help="So often what fails runs again, in all; else 6 times for parts."),
     ] = None,
-    min_replicas: Annotated[
-        int, typer.Option("--min-replicas", min=0, help="Start with so many, and grow while others need nothing.")
-    ] = 0,
-    gpu_memory: Annotated[
-        str, typer.Option("--gpu-memory", metavar="SIZE", help="A share of a GPU by memory, as 10GiB.")
-    ] = "",
-    mig_profile: Annotated[
-        str, typer.Option("--mig-profile", metavar="PROFILE", help="A slice of a GPU, as 2g.10gb.")
-    ] = "",
-    gpu_limit: Annotated[
-        str, typer.Option("--gpu-limit", metavar="NUMBER", help="Of its GPU, while nobody else uses it: 0.8.")
-    ] = "",
-    node_labels: Annotated[
-        list[str] | None, typer.Option("--node-label", metavar="KEY=VALUE", help="Its nodes have one of these.")
-    ] = None,
-    required_level: Annotated[
-        str, typer.Option("--required-level", metavar="LABEL", help="All replicas where this label has one value.")
-    ] = "",
-    preferred_level: Annotated[
-        str, typer.Option("--preferred-level", metavar="LABEL", help="The same, where it is possible.")
-    ] = "",
-    timeout: Annotated[str, typer.Option("--timeout", help="How long it may run, as 30m or 12h.")] = "",
+    min_replicas: MinReplicas = 0,
+    gpu_memory: GpuMemory = "",
+    mig_profile: MigProfile = "",
+    gpu_limit: GpuLimit = "",
+    node_labels: NodeLabels = None,
+    required_level: RequiredLevel = "",
+    preferred_level: PreferredLevel = "",
+    timeout: RunTime = "",
     idle_limit: Annotated[str, typer.Option("--idle-limit", help="How long it may be idle, as 2h.")] = "",
     grace: Annotated[
         float, typer.Option("--grace-period", min=0, metavar="SECONDS", help="Between SIGTERM and SIGKILL.")
     ] = 10.0,
-    duration: Annotated[
-        float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
-    ] = 60.0,
+    duration: Duration = 60.0,
     priority: PriorityText = "",
     *,
-    start_early: Annotated[
-        bool, typer.Option("--start-early", help="Start once the first files of its data are there.")
-    ] = False,
-    checkpoints: Annotated[
-        bool, typer.Option("--checkpoints", help="Give it $NEARLINE_CHECKPOINT_DIR, which outlives its runs.")
-    ] = False,
-    is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
-    interactive: Annotated[bool, typer.Option("--interactive", help="As --not-preemptible --priority build.")] = False,
+    start_early: StartEarly = False,
+    checkpoints: Checkpoints = False,
+    is_preemptible: Preemptible = True,
+    interactive: Interactive = False,
     jupyter: Annotated[
         bool, typer.Option("--jupyter", help="Run a Jupyter, on port 8888 or the first --port.")
     ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say when it would start, and submit nothing.")] = False,
 ) -> None:
     """Queue a job, with a size of its own or that of a template."""
     from nearline.cli.progress import progress_of  # noqa: PLC0415 (only where something is sent)
@@ -123,39 +140,43 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
 
     session = session_of(context)
     options: JobOptions = {
-        "template": template,
+        **_placement(
+            template=template,
+            resource=resource,
+            pools=pools,
+            gpus=gpus,
+            cpu=cpu,
+            memory=memory,
+            gpu_memory=gpu_memory,
+            mig_profile=mig_profile,
+            gpu_limit=gpu_limit,
+            image=image,
+            data=data,
+            start_early=start_early,
+            checkpoints=checkpoints,
+            ports=ports,
+            replicas=replicas,
+            min_replicas=min_replicas,
+            node_labels=node_labels,
+            required_level=required_level,
+            preferred_level=preferred_level,
+            timeout=timeout,
+            duration=duration,
+            is_preemptible=is_preemptible and not interactive,
+            priority=priority or ("build" if interactive else ""),
+        ),
         "name": name,
-        "image": image,
-        "resource": resource,
-        "pools": pools or [],
         "env": read_variables(env or []),
         "secrets": secrets or [],
-        "data": data or [],
-        "replicas": replicas,
         "grace_period_s": grace,
-        "start_early": start_early,
-        "checkpoints": checkpoints,
-        "simulated_duration_s": duration,
-        "is_preemptible": is_preemptible and not interactive,
-        "ports": ports or [],
         "jupyter": jupyter,
     }
-    if timeout:
-        options["timeout_s"] = read_seconds(timeout)
     if idle_limit:
         options["idle_limit_s"] = read_seconds(idle_limit)
-    add_priority(options, priority or ("build" if interactive else ""))
-    add_size(options, gpus=gpus, cpu=cpu, memory=memory)
-    add_placing(options, gpu_memory=gpu_memory, mig_profile=mig_profile, gpu_limit=gpu_limit)
-    if min_replicas:
-        options["min_replicas"] = min_replicas
-    if node_labels:
-        options["node_labels"] = node_labels
-    if required_level:
-        options["required_level"] = required_level
-    if preferred_level:
-        options["preferred_level"] = preferred_level
     add_parts(options, completions=completions, parallelism=parallelism, retries=retries)
+    if dry_run:
+        _show_trial(session, project, command, options)
+        return
     bundle = get_code(Path(code)) if code else None
     with progress_of(session.out) as on_progress:
         job = session.client().jobs.submit(
@@ -172,6 +193,70 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         session.out.note(f"Once it runs, reach its ports from its page, {page}, or by: {reach}")
     if job.is_simulated:
         session.out.note(f"{job.resource} is simulated: the job only takes its time.")
+
+
+def _placement(
+    *,
+    template: str,
+    resource: str,
+    pools: list[str] | None,
+    gpus: str,
+    cpu: str,
+    memory: str,
+    gpu_memory: str,
+    mig_profile: str,
+    gpu_limit: str,
+    image: str,
+    data: list[str] | None,
+    start_early: bool,
+    checkpoints: bool,
+    ports: list[int] | None,
+    replicas: int,
+    min_replicas: int,
+    node_labels: list[str] | None,
+    required_level: str,
+    preferred_level: str,
+    timeout: str,
+    duration: float,
+    is_preemptible: bool,
+    priority: str,
+) -> "JobOptions":
+    """Return what decides when and where a job starts. Raises InvalidRequest."""
+    options: JobOptions = {
+        "template": template,
+        "resource": resource,
+        "pools": pools or [],
+        "image": image,
+        "data": data or [],
+        "start_early": start_early,
+        "checkpoints": checkpoints,
+        "ports": ports or [],
+        "replicas": replicas,
+        "simulated_duration_s": duration,
+        "is_preemptible": is_preemptible,
+    }
+    if timeout:
+        options["timeout_s"] = read_seconds(timeout)
+    add_priority(options, priority)
+    add_size(options, gpus=gpus, cpu=cpu, memory=memory)
+    add_placing(options, gpu_memory=gpu_memory, mig_profile=mig_profile, gpu_limit=gpu_limit)
+    if min_replicas:
+        options["min_replicas"] = min_replicas
+    if node_labels:
+        options["node_labels"] = node_labels
+    if required_level:
+        options["required_level"] = required_level
+    if preferred_level:
+        options["preferred_level"] = preferred_level
+    return options
+
+
+def _show_trial(session: Session, project: str | None, command: str, options: "JobOptions") -> None:
+    trial = session.client().jobs.try_out(project=session.project(project), command=command, **options)
+    if session.out.is_json:
+        session.out.json(trial)
+    else:
+        show_outlook(session.out, trial["outlook"])
 
 
 def add_placing(options: "JobOptions", *, gpu_memory: str, mig_profile: str, gpu_limit: str = "") -> None:
@@ -341,35 +426,87 @@ def evictions(context: typer.Context, name: Name) -> None:
 
 
 @app.command("try")
-def try_job(
+def try_job(  # noqa: PLR0917 (each is an option of the command line)
     context: typer.Context,
-    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="As `nearline compute list` shows it.")],
-    command: Annotated[str, typer.Argument(metavar="COMMAND", help="What the job would run: runs like it are known.")],
-    project: Project = None,
-    *,
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="A dataset that it would read; again for more.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TEMPLATE] [COMMAND]",
+            help="What it would run: runs like it are known. Of two, its template first.",
+        ),
     ] = None,
-    duration: Annotated[
-        float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
-    ] = 60.0,
-    is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
+    project: Project = None,
+    gpus: Gpus = "",
+    cpu: Cpus = "",
+    memory: Memory = "",
+    template: TemplateName = "",
+    resource: ResourceName = "",
+    pools: Pools = None,
+    image: Image = "",
+    data: Data = None,
+    ports: Ports = None,
+    replicas: Replicas = 1,
+    completions: Completions = 1,
+    parallelism: Parallelism = 1,
+    min_replicas: MinReplicas = 0,
+    gpu_memory: GpuMemory = "",
+    mig_profile: MigProfile = "",
+    gpu_limit: GpuLimit = "",
+    node_labels: NodeLabels = None,
+    required_level: RequiredLevel = "",
+    preferred_level: PreferredLevel = "",
+    timeout: RunTime = "",
+    duration: Duration = 60.0,
     priority: PriorityText = "",
+    *,
+    start_early: StartEarly = False,
+    checkpoints: Checkpoints = False,
+    is_preemptible: Preemptible = True,
+    interactive: Interactive = False,
 ) -> None:
     """Say when a job would start, where, and whom it would stop."""
-    session = session_of(context)
-    options: JobOptions = {
-        "template": template,
-        "data": data or (),
-        "simulated_duration_s": duration,
-        "is_preemptible": is_preemptible,
-    }
-    add_priority(options, priority)
-    trial = session.client().jobs.try_out(project=session.project(project), command=command, **options)
-    if session.out.is_json:
-        session.out.json(trial)
-    else:
-        show_outlook(session.out, trial["outlook"])
+    named, command = _split_words(words or [])
+    if named and template and named != template:
+        raise InvalidRequest(f"The job has two templates: '{named}' and '{template}'.")
+    options = _placement(
+        template=template or named,
+        resource=resource,
+        pools=pools,
+        gpus=gpus,
+        cpu=cpu,
+        memory=memory,
+        gpu_memory=gpu_memory,
+        mig_profile=mig_profile,
+        gpu_limit=gpu_limit,
+        image=image,
+        data=data,
+        start_early=start_early,
+        checkpoints=checkpoints,
+        ports=ports,
+        replicas=replicas,
+        min_replicas=min_replicas,
+        node_labels=node_labels,
+        required_level=required_level,
+        preferred_level=preferred_level,
+        timeout=timeout,
+        duration=duration,
+        is_preemptible=is_preemptible and not interactive,
+        priority=priority or ("build" if interactive else ""),
+    )
+    add_parts(options, completions=completions, parallelism=parallelism, retries=None)
+    _show_trial(session_of(context), project, command, options)
+
+
+def _split_words(words: Sequence[str]) -> tuple[str, str]:
+    """Return the template and the command of `[TEMPLATE] [COMMAND]`: one word alone is a command."""
+    match words:
+        case []:
+            return "", ""
+        case [command]:
+            return "", command
+        case [template, command]:
+            return template, command
+    raise InvalidRequest(f"'{words[2]}' is one word too many.", hint="Quote the command: 'python train.py'.")
 
 
 @app.command("why")
