@@ -152,11 +152,16 @@ def test_queues_share_fairly_whatever_was_submitted_first(attach):
     site.wait_for_held(a=2, b=2)
     assert sum(site.evictions().values()) == 2
 
-    running = site.product.wait_for(lambda: sorted(site.running()), lambda names: "".join(names).count("b") == 2)
-    kept, (first, second) = set(running[:2]), running[2:]
-    waiting = sorted({"b1", "b2", "b3", "b4"} - {first, second})
-    site.delete(second)
-    site.wait_for({*kept, first, waiting[0]}, a=2, b=2)
+    running = site.product.wait_for(site.running, lambda names: len(names) == 4)
+    waiting = {team: sorted({f"{team}{number}" for number in range(1, 5)} - running) for team in "ab"}
+    started = []
+    for team in "baba":  # a job of each team ends in turn: what waits starts alternately, though all of a's came first
+        before = site.running()
+        site.delete(min(name for name in before if name[0] == team))
+        after = site.product.wait_for(site.running, lambda names, old=before: len(names) == 4 and names != old)
+        started += after - before
+    assert started == [waiting["b"][0], waiting["a"][0], waiting["b"][1], waiting["a"][1]]
+    assert sum(site.evictions().values()) == 2
 
 
 def test_f1_idle_gpus_are_split_as_quotas_are(attach):
