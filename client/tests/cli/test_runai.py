@@ -16,7 +16,24 @@ NETAPP = """submit netapp1 -i netapp/tensorflow-tfl-py3:20.01.0 --local-image --
  --args "--dataset_dir=/mnt/mount_0/dataset/imagenet/imagenet_original/"
  --args "--num_mounts=2" --args "--dgx_version=dgx1" --args "--num_devices=1" -g 1 -p team-a"""
 
-# What each submission of the paper asks of the server, besides project, name and image.
+SEARCH = "gcr.io/run-ai-demo/quickstart-hpo"
+DISTRIBUTED = "gcr.io/run-ai-demo/quickstart-distributed:v0.3.0"
+TEAM_A_NOTEBOOK = f"submit a-1-1-jupyter -i jupyter/base-notebook -g 1 --interactive {' '.join(NOTEBOOK)} -p team-a"
+
+
+def walk_line(name, gpus):
+    """Return a submission of sections 4.8 to 4.10, whose names begin with the team's; parts of GPUs are interactive."""
+    kind = " --interactive" if "." in gpus else ""
+    return f"submit {name} -i {QUICKSTART} -g {gpus}{kind} -p team-{name[0]}"
+
+
+WALK = [
+    *[("a-1-g", "1"), ("a-2-gg", "2"), ("b-1-g06", "0.6"), ("b-2-g04", "0.4"), ("b-3-g", "1"), ("b-4-gg", "2")],
+    *[("c-1-g05", "0.5"), ("c-2-g03", "0.3"), ("c-3-g02", "0.2"), ("c-4-gg", "2"), ("c-5-g", "1"), ("d-1-gggg", "4")],
+    *[("d-2-gg", "2"), ("d-3-gg", "2"), ("a-3-gg", "2"), ("a-4-gg", "2"), ("b-5-gg", "2"), ("c-6-gg", "2")],
+]
+
+# What each submission of the papers, as it stands there, asks of the server besides project, name and image.
 SUBMISSIONS = [
     (f"submit hyper1 -i {QUICKSTART} -g 1", TRAINING),
     (
@@ -40,35 +57,31 @@ SUBMISSIONS = [
         },
     ),
     (f"submit frac05 -i {QUICKSTART} -g 0.5 --interactive", {"gpu_milli": 500, "is_preemptible": False}),
+    (f"submit frac03 -i {QUICKSTART} -g 0.3", {"gpu_milli": 300, "is_preemptible": True}),
     (
         f"submit pvc-test -p team-a --pvc test:/tmp/pvc1mount -i {QUICKSTART} -g 1",
         {"volumes": ["claim test:/tmp/pvc1mount"]},
     ),
-    (
-        f"submit a-1-1-jupyter -i jupyter/base-notebook -g 1 --interactive {' '.join(NOTEBOOK)} -p team-a",
-        {"ports": [8888], "is_preemptible": False},
+    (f"submit qf-a2 -i {QUICKSTART} -g 1", TRAINING),
+    (TEAM_A_NOTEBOOK, {"ports": [8888], "is_preemptible": False}),
+    *(
+        (walk_line(name, gpus), {"gpu_milli": round(1000 * float(gpus)), "is_preemptible": "." not in gpus})
+        for name, gpus in WALK
     ),
-    (f"submit a-1-g -i {QUICKSTART} -g 1 -p team-a", TRAINING),
-    (f"submit a-2-gg -i {QUICKSTART} -g 2 -p team-a", {"gpu_milli": 2000}),
-    (f"submit b-1-g06 -i {QUICKSTART} -g 0.6 --interactive -p team-b", {"gpu_milli": 600, "is_preemptible": False}),
-    (f"submit d-1-gggg -i {QUICKSTART} -g 4 -p team-d", {"gpu_milli": 4000, "is_preemptible": True}),
+    (
+        f"submit hpo1 -i {SEARCH} -g 2 --parallelism 2 --completions 4 -v /root/runai-robin-test:/nfs",
+        {"gpu_milli": 2000, "parallelism": 2, "completions": 4, "volumes": ["/root/runai-robin-test:/nfs"]},
+    ),
     (
         (
             "submit train-with-checkpoints -i tensorflow/tensorflow:1.14.0-gpu-py3 -v /mnt/nfs_share/john:/mydir -g 1 "
-            "--command -- ./startup.sh --epochs 3"
+            "--working-dir /mydir --command -- ./startup.sh"
         ),
-        {"command": "./startup.sh --epochs 3", "volumes": ["/mnt/nfs_share/john:/mydir"]},
+        {"command": "cd /mydir && exec ./startup.sh", "volumes": ["/mnt/nfs_share/john:/mydir"]},
     ),
     (
-        (
-            "submit-dist mpi dist1 --workers=2 -g 1 -i gcr.io/run-ai-demo/quickstart-distributed:v0.3.0 "
-            "-e RUNAI_SLEEP_SECS=60 -p team-a"
-        ),
-        {"replicas": 2, "gpu_milli": 1000, "env": {"RUNAI_SLEEP_SECS": "60"}},
-    ),
-    (
-        f"submit hpo1 -i {QUICKSTART} -g 2 --parallelism 2 --completions 4 -v /home/robin/runai-test:/nfs -p team-a",
-        {"gpu_milli": 2000, "parallelism": 2, "completions": 4, "volumes": ["/home/robin/runai-test:/nfs"]},
+        f"submit-dist mpi --workers=2 -g 1 -i {DISTRIBUTED} -e RUNAI_SLEEP_SECS=60",
+        {"replicas": 2, "gpu_milli": 1000, "command": "", "env": {"RUNAI_SLEEP_SECS": "60"}},
     ),
     (f"submit memory1 -i {QUICKSTART} --gpu-memory 4G -p team-a", {"gpu_memory_bytes": 4 * 10**9}),
     (f"submit slice1 -i {QUICKSTART} --mig 2g.10gb -p team-a", {"mig_profile": "2g.10gb"}),
@@ -440,7 +453,14 @@ def test_a_search_tells_its_parts_as_pods(runai, server):
 
 def test_what_a_flag_cannot_mean_here_is_refused_by_name_and_nothing_is_asked(runai, server):
     flags = ["--working-dir /mydir", "--ttl-after-finish 5s", "--cpu-limit 2", "--host-ipc"]
-    flags += ["--memory-limit 4G", "--image-pull-policy Always", "--git-sync x", "--inference", "-t", "--attach"]
+    flags += [
+        "--memory 2G --memory-limit 4G",
+        "--image-pull-policy Always",
+        "--git-sync x",
+        "--inference",
+        "-t",
+        "--attach",
+    ]
     for flag in flags:
         done = runai(f"submit x -i {QUICKSTART} {flag} --json")
         problem = json.loads(done.stderr)
@@ -476,7 +496,8 @@ def test_what_a_flag_cannot_mean_here_is_refused_by_name_and_nothing_is_asked(ru
         "top job",
         "config cluster c",
         "get one two",
-        "get hyper1 -o yaml",
+        "get hyper1 -o toml",
+        "logs hyper1 --timestamps",
         "logs hyper1 --since 5s",
         "exec hyper1 -it bash",
         "exec build1 -i",
@@ -524,3 +545,127 @@ def test_what_simulated_nodes_leave_out_is_told(runai, server):
     told = runai(f"submit x -i {QUICKSTART} --port 8888 -v /mnt:/mnt").stderr
 
     assert told == ("lab is simulated: no command runs, no image is pulled, no port is opened, no volume is mounted.\n")
+
+
+def test_a_job_begins_in_the_folder_that_is_named(runai, server):
+    server.on("POST", "/compute/jobs", job())
+
+    runai(f"submit x -i {QUICKSTART} --working-dir '/my dir' --command -- ./train.sh --out 'a b'")
+
+    [asked] = server.bodies("POST", "/compute/jobs")
+    assert asked["command"] == "cd '/my dir' && exec ./train.sh --out 'a b'"
+
+
+def test_a_limit_of_memory_is_what_is_asked_for(runai, server):
+    server.on("POST", "/compute/jobs", job())
+
+    for flags in ("--memory-limit 4G", "--memory 4G --memory-limit 4000M", "--memory 4G"):
+        assert runai(f"submit x -i {QUICKSTART} {flags}").exit_code == 0
+
+    assert {asked["memory_bytes"] for asked in server.bodies("POST", "/compute/jobs")} == {4 * 10**9}
+
+
+def test_the_first_worker_of_mpi_launches_and_the_others_serve_it(runai, server):
+    server.on("POST", "/compute/jobs", job(is_simulated=False))
+
+    runai(f"submit-dist mpi x --workers=2 -g 1 -i {DISTRIBUTED} --working-dir /src --command -- mpirun ./train")
+    runai(f"submit-dist mpi x --workers=1 -g 1 -i {DISTRIBUTED} --command -- mpirun ./train")
+    runai(f"submit-dist pytorch x --workers=2 -g 1 -i {DISTRIBUTED} --command -- torchrun train.py")
+
+    assert [asked["command"] for asked in server.bodies("POST", "/compute/jobs")] == [
+        'if [ "$RANK" = 0 ]; then cd /src && exec mpirun ./train; else exec /usr/sbin/sshd -D; fi',
+        "mpirun ./train",
+        "torchrun train.py",
+    ]
+
+
+def test_mpi_without_a_command_is_refused_where_each_worker_would_launch(runai, server):
+    server.on("POST", "/compute/jobs", job("dist1", is_simulated=False))
+    server.on("DELETE", "/compute/jobs/dist1", None, status=204)
+
+    done = runai(f"submit-dist mpi dist1 --workers=2 -g 1 -i {DISTRIBUTED} --json")
+
+    problem = json.loads(done.stderr)
+    assert (done.exit_code, done.stdout, problem["code"]) == (2, "", "client.flag_refused")
+    assert "mpirun" in problem["hint"]
+    assert paths(server) == ["POST /compute/jobs", "DELETE /compute/jobs/dist1"]
+
+
+@pytest.mark.parametrize(("framework", "words"), [("tf", "No $TF_CONFIG is set."), ("xgboost", "No tracker")])
+def test_what_a_framework_lacks_here_is_told(runai, server, framework, words):
+    server.on("POST", "/compute/jobs", job(is_simulated=False))
+
+    assert words in runai(f"submit-dist {framework} x --workers=2 -g 1 -i {DISTRIBUTED} --command=./train").stderr
+
+
+def test_the_type_of_a_job_tells_interactive_work_that_may_be_preempted(runai, server):
+    kinds = {"train": {}, "build": {"is_preemptible": False, "priority": 100}, "lent": {"priority": 75}}
+    items = [job(name, **{"is_preemptible": True, "priority": 50} | kind) for name, kind in kinds.items()]
+    server.on("GET", "/compute/jobs", {"items": items, "next_cursor": None})
+
+    listed = [line.split() for line in runai("list").stdout.splitlines()[1:]]
+
+    assert {line[0]: line[5] for line in listed} == {
+        "train": "Train",
+        "build": "Interactive",
+        "lent": "Interactive-Preemptible",
+    }
+
+
+def test_the_urls_of_ports_are_listed_and_shown(runai, server):
+    notebook = job("nb", ports=[8888], is_simulated=False)
+    items = [notebook, job("waits", ports=[8888], is_simulated=False, state="pending"), job("plain")]
+    server.on("GET", "/compute/jobs", {"items": items, "next_cursor": None})
+    server.on("GET", "/compute/jobs/nb", notebook | {"port_urls": {"8888": "/ports/8888-0-x/"}})
+
+    listed = [line.split() for line in runai("list").stdout.splitlines()[1:]]
+    shown = runai("describe job nb").stdout
+
+    [url] = {line[-1] for line in listed if line[0] == "nb"}
+    assert url.startswith("http")
+    assert url.endswith("/ports/8888-0-x/")
+    assert {line[0]: line[-1] for line in listed if line[0] != "nb"} == {"waits": "-", "plain": "-"}
+    assert ["SERVICE", "URL(S):", url] in [line.split() for line in shown.splitlines()]
+    assert paths(server) == ["GET /compute/jobs", *["GET /compute/jobs/nb"] * 2]
+
+
+def test_who_submits_a_job_with_ports_is_told_where_their_urls_are(runai, server):
+    server.on("POST", "/compute/jobs", job("nb", ports=[8888], is_simulated=False))
+
+    told = runai(f"submit nb -i {QUICKSTART} --port 8888").stderr
+
+    assert "`runai describe job nb` shows the URLs of its ports" in told
+
+
+def test_a_job_and_a_node_are_shown_as_yaml(runai, server):
+    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
+    events = [{"seq": 1, "state": "running", "message": "The job runs: at last.", "at": "2026-11-21T12:00:01.5Z"}]
+    told = job(events=events, gpus=[[0, 1000]], started_at=None, env={"N": "yes"}, volumes=[])
+    server.on("GET", "/compute/jobs/hyper1", told)
+    server.on("GET", "/scheduler/nodes", {"items": [node("lab-1", "lab")]})
+    server.on("GET", "/compute/resources", {"items": [RESOURCE]})
+
+    assert yaml.load(runai("describe job hyper1 -o yaml").stdout) == told
+    assert yaml.load(runai("describe node lab-1 -o yaml").stdout)["gpus"] == GPUS
+
+
+def test_the_log_of_one_pod_is_printed(runai, server):
+    gang = job("dist1", replica_count=2)
+    search = job("hpo1", completions=2, parts=[{"name": "hpo1-0", "node": "lab-1", "state": "running", "reason": ""}])
+    texts = {"dist1": "epoch 1\n[1] joined\n[1] [2] ok\nepoch 2", "hpo1-0": "part\n", "hyper1": "[1] mine\n"}
+    for told in (gang, search, job("hyper1")):
+        server.on("GET", f"/compute/jobs/{told['name']}", told)
+
+    def read(line, name):
+        size = len(texts[name])
+        pieces = [{"text": text, "next_offset": size, "is_complete": True} for text in (texts[name], "")]
+        server.on("GET", f"/compute/jobs/{name}/log", pieces)
+        return runai(line).stdout
+
+    assert read("logs dist1 --pod dist1-0", "dist1") == "epoch 1\nepoch 2"
+    assert read("logs dist1 --pod dist1-1", "dist1") == "joined\n[2] ok\n"
+    assert read("logs dist1 --pod dist1-1 --tail 1", "dist1") == "[2] ok\n"
+    assert read("logs hpo1 --pod hpo1-0", "hpo1-0") == "part\n"
+    assert read("logs hyper1 --pod hyper1-0", "hyper1") == "[1] mine\n"
+    for pod in ("dist1-2", "dist1", "other-0", "dist1-²"):
+        assert runai(f"logs dist1 --pod {pod}").exit_code == 3

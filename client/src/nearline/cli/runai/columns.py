@@ -1,6 +1,7 @@
 """A job in the words and columns of Run:AI."""
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 from nearline.cli import formats
@@ -23,11 +24,12 @@ _STATUSES = {
     "cancelled": "Deleted",
     "lost": "Unknown",
 }
+_BUILD_PREEMPTIBLE = 75
 _LIMITS = frozenset({"timeout", "time_limit", "idle_limit"})
 
 
-def row_of(job: Job) -> tuple[str, ...]:
-    """Return the cells of a job in a list. Nobody notes by what means a job was submitted, and none has a URL."""
+def row_of(job: Job, urls: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the cells of a job in a list. Nobody notes by what means a job was submitted."""
     return (
         *(
             name_of(job),
@@ -37,7 +39,7 @@ def row_of(job: Job) -> tuple[str, ...]:
             job.image or "-",
             type_of(job),
         ),
-        *(job.project or "-", job.submitted_by, gpus_of(job), "-", "-"),
+        *(job.project or "-", job.submitted_by, gpus_of(job), "-", ", ".join(urls) or "-"),
     )
 
 
@@ -61,8 +63,15 @@ def is_deleted(job: Job) -> bool:
 
 
 def type_of(job: Job) -> str:
-    """Return whether a job is training or interactive work: the latter is never preempted."""
-    return "Train" if job.is_preemptible else "Interactive"
+    """Return whether a job is training or interactive work; the latter says itself whether it may be preempted."""
+    if not job.is_preemptible:
+        return "Interactive"
+    return "Interactive-Preemptible" if job.priority == _BUILD_PREEMPTIBLE else "Train"
+
+
+def urls_of(job: Job, server: str) -> list[str]:
+    """Return where a browser opens the ports of a job that was asked for by its name, a list does not tell them."""
+    return [f"{server}{path}" for path in job.raw.get("port_urls", {}).values()]
 
 
 def gpus_of(job: Job) -> str:

@@ -1,18 +1,20 @@
 """Run:AI's commands about jobs that were submitted."""
 
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
+from nearline._yaml import write_yaml
 from nearline.cli import formats
 from nearline.cli.commands.jobs import for_each, forward_ports, run_in_job, run_in_terminal, run_shell
 from nearline.cli.compatibility import refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
-from nearline.cli.runai.columns import age_of, duration_of, gpus_of, held_of, name_of, status_of, type_of
+from nearline.cli.runai.columns import age_of, duration_of, gpus_of, held_of, name_of, status_of, type_of, urls_of
 from nearline.cli.runai.listings import AllProjects, ProjectName, show_node
 from nearline.cli.session import Session, session_of
 from nearline.errors import Conflict, InvalidRequest, NotFound
@@ -20,12 +22,14 @@ from nearline.models import Job
 
 app = CommandGroup(help="Run:AI's commands about jobs.")
 _PENDING = frozenset({"pending", "starting"})
+_NO_TIMES = "Logs keep no times of their lines. Read it all, or its end: --tail 100."
+_OF_OTHERS = re.compile(r"\[[1-9][0-9]*\] ")
 _RUNNING = frozenset({"running", "leaving", "suspending", "stopping"})
 
 Words = Annotated[list[str], typer.Argument(metavar="[job|node] NAME", help="The job, or a node.")]
 Several = Annotated[list[str], typer.Argument(metavar="[job] NAME...", help="The jobs.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The job.")]
-Format = Annotated[str, typer.Option("--output", "-o", metavar="json|wide", help="How to print it.")]
+Format = Annotated[str, typer.Option("--output", "-o", metavar="json|yaml|wide", help="How to print it.")]
 
 
 @app.command("get")
@@ -43,10 +47,9 @@ def describe(context: typer.Context, words: Words, project: ProjectName = None, 
 @app.command("logs")
 @refuses(
     {
-        "--since=": "Read it all, or its end: --tail 100.",
-        "--since-time=": "Read it all, or its end: --tail 100.",
-        "--timestamps": "Jobs print their own times; `nearline job show` has those of the job.",
-        "--pod=": "The log is that of the first worker.",
+        "--since=": _NO_TIMES,
+        "--since-time=": _NO_TIMES,
+        "--timestamps": _NO_TIMES,
     }
 )
 def logs(
@@ -54,15 +57,19 @@ def logs(
     name: Name,
     project: ProjectName = None,
     tail: Annotated[int | None, typer.Option("--tail", "-t", min=0, help="Only so many lines of its end.")] = None,
+    pod: Annotated[str, typer.Option("--pod", help="Of this one of its pods, as `describe job` shows them.")] = "",
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
 ) -> None:
     """Print what a job has written."""
     session = session_of(context)
-    _require(session, name, project)
+    job = _require(session, name, project)
     if tail is not None and follow:
         raise InvalidRequest("--tail and --follow do not go together.", hint="Leave one of them out.")
-    pieces = session.client().jobs.follow_log(name, is_following=follow)
+    named, rank = _find_pod(job, pod) if pod else (name, None)
+    pieces = session.client().jobs.follow_log(named, is_following=follow)
+    if rank is not None:
+        pieces = _of_replica(pieces, rank)
     if tail is None and not session.out.is_json:
         for piece in pieces:
             write_log(piece)
@@ -159,9 +166,9 @@ def resume(
 
 
 def _show(session: Session, words: Sequence[str], project: str | None, output: str) -> None:
-    if output not in {"wide", "json"}:
+    if output not in {"wide", "json", "yaml"}:
         raise InvalidRequest(
-            f"-o {output} is not supported.", code="client.flag_refused", hint="Write -o json or -o wide."
+            f"-o {output} is not supported.", code="client.flag_refused", hint="Write -o json, -o yaml or -o wide."
         )
     kind, name, *more = words if len(words) > 1 else ("job", *words)
     if kind not in {"job", "node"}:
@@ -171,8 +178,11 @@ def _show(session: Session, words: Sequence[str], project: str | None, output: s
     if more:
         raise InvalidRequest(f"Only one {kind} can be shown: '{more[0]}' is one too many.")
     session.out.is_json |= output == "json"
+    as_yaml = output == "yaml" and not session.out.is_json
     if kind == "node":
-        show_node(session, name)
+        show_node(session, name, as_yaml=as_yaml)
+    elif as_yaml:
+        session.out.line(write_yaml(_require(session, name, project).to_json()).rstrip())
     else:
         _show_job(session, _require(session, name, project))
 
@@ -197,6 +207,7 @@ def _show_job(session: Session, job: Job) -> None:
         ),
         *(("IS DISTRIBUTED WORKLOAD", str(job.replica_count > 1).lower()), ("USER", job.submitted_by)),
         *(("IMAGE", job.image), ("PORTS", ", ".join(map(str, job.ports))), ("VOLUMES", ", ".join(job.volumes))),
+        ("SERVICE URL(S)", ", ".join(urls_of(job, session.settings().url))),
         *(("COMMAND LINE", job.command), ("REASON", job.reason)),
     )
     session.out.record(job, fields)
@@ -216,6 +227,36 @@ def _show_job(session: Session, job: Job) -> None:
     session.out.table([], ("POD", "STATUS", "AGE", "NODE"), rows, empty="It has no pod.")
     session.out.line("\nEvents:")
     session.out.table([], ("STATE", "AT", "MESSAGE"), _events_of(job), empty="It has no event.")
+
+
+def _find_pod(job: Job, pod: str) -> tuple[str, int | None]:
+    """Return the name of the job whose log has that of a pod, and the pod's rank where others are in it too."""
+    if any(part["name"] == pod for part in job.parts):
+        return pod, None
+    label, _, rank = pod.rpartition("-")
+    is_rank = rank.isascii() and rank.isdecimal() and int(rank) < job.replica_count
+    if not job.parts and label in {name_of(job), job.name} and is_rank:
+        return job.name, int(rank) if job.replica_count > 1 else None
+    raise NotFound(f"The job {name_of(job)} has no pod called '{pod}'.", hint=f"See: describe job {name_of(job)}.")
+
+
+def _of_replica(pieces: Iterable[str], rank: int) -> Iterator[str]:
+    """Yield the lines of one replica: those of the others begin with their rank, as in `[1] `."""
+    mark = f"[{rank}] "
+    for line in _lines(pieces):
+        if rank and line.startswith(mark):
+            yield line.removeprefix(mark)
+        elif not rank and not _OF_OTHERS.match(line):
+            yield line
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[str]:
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        yield from (f"{line}\n" for line in lines)
+    if rest:
+        yield rest
 
 
 def _ended_pods(job: Job, *states: str) -> int:

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from nearline._yaml import write_yaml
 from nearline.cli import formats
 from nearline.cli.foreign_gpus import count_foreign
 from nearline.cli.group import CommandGroup
-from nearline.cli.runai.columns import COLUMNS, is_deleted, row_of
+from nearline.cli.runai.columns import COLUMNS, is_deleted, row_of, urls_of
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
-from nearline.models import Node
+from nearline.models import Job, Node
 
 app = CommandGroup(help="Run:AI's lists.")
 
@@ -68,7 +69,7 @@ def top(
     session.out.table(nodes, columns, rows, empty="There is no node.")
 
 
-def show_node(session: Session, name: str) -> None:
+def show_node(session: Session, name: str, *, as_yaml: bool = False) -> None:
     """Show a node, called NAME or RESOURCE/NAME, and its GPUs. Raises NotFound, and InvalidRequest for several."""
     nodes, foreign = _find_nodes(session, name)
     if not nodes:
@@ -79,6 +80,9 @@ def show_node(session: Session, name: str) -> None:
             f"{len(nodes)} nodes are called '{name}': {names}.", hint="Write: describe node RESOURCE/NAME."
         )
     [node] = nodes
+    if as_yaml:
+        session.out.line(write_yaml(node.to_json()).rstrip())
+        return
     fields = (
         *(("NAME", node.name + formats.simulated(node.is_simulated)), ("RESOURCE", node.resource)),
         *(("STATUS", _status_of(node)), ("LABELS", [f"{key}={value}" for key, value in node.raw["labels"].items()])),
@@ -103,7 +107,18 @@ def _list_jobs(session: Session, project: str | None) -> None:
     newest = session.client().jobs.list(project=project, limit=_NEWEST)
     jobs = sorted((job for job in newest if not is_deleted(job)), key=lambda job: (job.project or "", job.name))
     session.out.note("Showing jobs for all projects" if project is None else f"Showing jobs for project {project}")
-    session.out.table(jobs, COLUMNS, map(row_of, jobs), empty="There is no job.")
+    rows = (row_of(job, _find_urls(session, job)) for job in jobs)
+    session.out.table(jobs, COLUMNS, rows, empty="There is no job.")
+
+
+def _find_urls(session: Session, job: Job) -> list[str]:
+    """Return the URLs of a job that may have any. Few have, so they are asked for one by one."""
+    if not job.ports or job.is_simulated or job.state != "running":
+        return []
+    try:
+        return urls_of(session.client().jobs.get(job.name), session.settings().url)
+    except NotFound:  # It has been deleted since.
+        return []
 
 
 def _list_projects(session: Session, default: str | None) -> None:

@@ -22,6 +22,7 @@ from nearline.cli.commands.jobs import (
 from nearline.cli.compatibility import accepts, refuses
 from nearline.cli.group import CommandGroup, NearlineCommand
 from nearline.cli.outlook import show_outlook
+from nearline.cli.quantities import read_bytes
 from nearline.cli.runai.columns import name_of
 from nearline.cli.runai.listings import ProjectName
 from nearline.cli.session import Session, session_of
@@ -40,14 +41,13 @@ _FOREVER_S = 3600.0
 _TYPE_LABEL = "run.ai/type"
 _LAST_PORT = 65535
 _JUPYTER_IMAGE, _JUPYTER_PORT = "jupyter/scipy-notebook", "8888"
-_OWN_SIZE = "A job gets what it asks for: use --cpu and --memory."
+_SSHD = "/usr/sbin/sshd -D"
 _NO_RIGHTS = "Jobs have no rights on their nodes. Build what is needed into the image."
 _FOLLOW = "Read its output: logs NAME --follow."
+_UNTOLD = {"tf": "No $TF_CONFIG is set.", "xgboost": "No tracker of XGBoost runs."}
 _REFUSED: Mapping[str, str] = {
-    "--working-dir=": "Change the folder in the command: --command -- sh -c 'cd DIR && ./train.sh'.",
     "--ttl-after-finish=": "Ended jobs are kept as history, and hold nothing.",
-    "--cpu-limit=": _OWN_SIZE,
-    "--memory-limit=": _OWN_SIZE,
+    "--cpu-limit=": "Not every resource limits cores. Ask for what it needs: --cpu.",
     "--image-pull-policy=": "The settings of a cluster say when images are pulled.",
     "--always-pull-image": "The settings of a cluster say when images are pulled.",
     "--host-ipc": _NO_RIGHTS,
@@ -70,6 +70,12 @@ MigProfile = Annotated[str, typer.Option("--mig-profile", "--mig", metavar="PROF
 NodeType = Annotated[str, typer.Option("--node-type", metavar="LABEL", help="The value of run.ai/type, or KEY=VALUE.")]
 Cpus = Annotated[str, typer.Option("--cpu", metavar="CORES", help="Cores; else what belongs to its GPUs.")]
 Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="As 4G; else what belongs to its GPUs.")]
+MemoryLimit = Annotated[
+    str, typer.Option("--memory-limit", metavar="SIZE", help="The same as --memory: it gets so much, and no more.")
+]
+WorkingDir = Annotated[
+    str, typer.Option("--working-dir", metavar="PATH", help="Its command begins in this folder, which has to be there.")
+]
 NewName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Left out, it gets one.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="The same as NAME.")]
 Prefix = Annotated[str, typer.Option("--job-name-prefix", help="It is called so, and something random.")]
@@ -128,14 +134,16 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     node_type: NodeType = "",
     cpu: Cpus = "",
     memory: Memory = "",
+    memory_limit: MemoryLimit = "",
     command: Program = "",
     args: Arguments = None,
+    working_dir: WorkingDir = "",
     env: Variables = None,
     data: Data = None,
     volumes: Volumes = None,
     claims: Claims = None,
     service_type: Annotated[
-        str, typer.Option("--service-type", metavar="TYPE", help="Without effect: ports are reached by port-forward.")
+        str, typer.Option("--service-type", metavar="TYPE", help="Without effect: each port has a URL of its own.")
     ] = "",
     ports: Annotated[
         list[str] | None, typer.Option("--port", metavar="PORT[:PORT]", help="On which it listens.")
@@ -173,7 +181,14 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     }
     usual = "build-preemptible" if preemptible else "build" if interactive else ""
     add_priority(options, priority or usual)
-    _add_size(options, gpus=gpus, gpu_memory=gpu_memory, mig_profile=mig_profile, cpu=cpu, memory=memory)
+    _add_size(
+        options,
+        gpus=gpus,
+        gpu_memory=gpu_memory,
+        mig_profile=mig_profile,
+        cpu=cpu,
+        memory=_limited(memory, memory_limit),
+    )
     _add_node_type(options, node_type)
     add_parts(options, completions=completions, parallelism=parallelism, retries=backoff_limit)
     if (parallelism > 1 or backoff_limit) and (interactive or preemptible or elastic):
@@ -185,11 +200,13 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
         _make_elastic(options)
     if preemptible:
         session.out.warn("The job can be preempted at any time, as it may be over quota.")
-    job = _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)
+    line = _begin_in(working_dir, _command_line(context, command, args or []))
+    job = _send(session, project, line, options, is_dry=dry_run)
     if job is not None and job.ports and not job.is_simulated:
-        options_of_ports = " ".join(f"--port {port}" for port in job.ports)
-        session.out.warn(
-            f"Its ports have no URL. Reach them by `runai port-forward {name_of(job)} {options_of_ports}`."
+        ports_of_job = " ".join(f"--port {port}" for port in job.ports)
+        session.out.note(
+            f"Once it runs, `runai describe job {name_of(job)}` shows the URLs of its ports; `runai port-forward "
+            f"{name_of(job)} {ports_of_job}` leads to them too."
         )
 
 
@@ -210,8 +227,10 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     node_type: NodeType = "",
     cpu: Cpus = "",
     memory: Memory = "",
+    memory_limit: MemoryLimit = "",
     command: Program = "",
     args: Arguments = None,
+    working_dir: WorkingDir = "",
     env: Variables = None,
     data: Data = None,
     volumes: Volumes = None,
@@ -222,7 +241,10 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     *,
     dry_run: DryRun = False,
 ) -> None:
-    """Submit a job of several workers, each with the GPUs that -g says."""
+    """Submit a job of several workers, each with the GPUs that -g says.
+
+    With mpi the first worker runs the command, and the others run sshd for it. With the others each runs the command.
+    """
     if framework not in {"mpi", "pytorch", "tf", "xgboost"}:
         raise InvalidRequest(
             f"'{framework}' is no framework of submit-dist.",
@@ -235,10 +257,28 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
         "replicas": workers,
     }
     add_priority(options, priority)
-    _add_size(options, gpus=gpus, gpu_memory=gpu_memory, mig_profile=mig_profile, cpu=cpu, memory=memory)
+    _add_size(
+        options,
+        gpus=gpus,
+        gpu_memory=gpu_memory,
+        mig_profile=mig_profile,
+        cpu=cpu,
+        memory=_limited(memory, memory_limit),
+    )
     _add_node_type(options, node_type)
     session = session_of(context)
-    _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)
+    line = _begin_in(working_dir, _command_line(context, command, args or []))
+    is_mpi = framework == "mpi" and workers > 1
+    job = _send(
+        session,
+        project,
+        _launch_from_first(line) if is_mpi and line else line,
+        options,
+        is_dry=dry_run,
+        refuse=_refuse_without_launcher if is_mpi and not line else None,
+    )
+    if job is not None and framework in _UNTOLD and not job.is_simulated:
+        session.out.warn(f"{_UNTOLD[framework]} The workers find each other by $NEARLINE_HOSTFILE and $RANK.")
 
 
 def _options(
@@ -285,8 +325,16 @@ def _make_elastic(options: "JobOptions") -> None:
     options["gpu_milli"], options["replicas"], options["min_replicas"] = 1000, 2 * gpus, 1
 
 
-def _send(session: Session, project: str | None, command: str, options: "JobOptions", *, is_dry: bool) -> "Job | None":
-    """Submit a job and return it; None where it was only tried."""
+def _send(
+    session: Session,
+    project: str | None,
+    command: str,
+    options: "JobOptions",
+    *,
+    is_dry: bool,
+    refuse: "Callable[[Job], None] | None" = None,
+) -> "Job | None":
+    """Submit a job and return it; None where it was only tried. What `refuse` raises for, is not kept."""
     jobs, named = session.client().jobs, _project_of(session, project)
     if is_dry:
         trial = jobs.try_out(project=named, command=command, **options)
@@ -296,6 +344,12 @@ def _send(session: Session, project: str | None, command: str, options: "JobOpti
             show_outlook(session.out, trial["outlook"])
         return None
     job = jobs.submit(project=named, command=command, **options)
+    if refuse is not None:
+        try:
+            refuse(job)
+        except InvalidRequest:
+            jobs.delete(job.name)
+            raise
     if session.out.is_json or session.out.is_quiet:
         session.out.record(job, [("job", job.name)])
         return job
@@ -332,6 +386,45 @@ def _command_line(context: typer.Context, command: str, args: Sequence[str]) -> 
     if args and not command:
         raise InvalidRequest("--args without --command is not supported.", hint="Name the program: --command X.")
     return shlex.join(words)
+
+
+def _begin_in(folder: str, command: str) -> str:
+    """Return a command line that begins in a folder. `exec`: signals reach the program, and not a shell before it."""
+    if not folder:
+        return command
+    if not command:
+        raise InvalidRequest(
+            "--working-dir without --command is not supported: an image's own program begins where the image says.",
+            code="client.flag_refused",
+            hint="Name the program: --command X.",
+        )
+    return f"cd {shlex.quote(folder)} && exec {command}"
+
+
+def _launch_from_first(command: str) -> str:
+    """Return what each worker of MPI runs: the first one the command, which starts processes in all by their sshd."""
+    return f'if [ "$RANK" = 0 ]; then {command}; else exec {_SSHD}; fi'
+
+
+def _refuse_without_launcher(job: "Job") -> None:
+    """Refuse a job of MPI whose command is that of its image, where it is to run: each worker would launch it."""
+    if not job.is_simulated:
+        raise InvalidRequest(
+            "submit-dist mpi needs the launcher's command here: without it each worker would run the image's own.",
+            code="client.flag_refused",
+            hint="Name it: --command -- mpirun ./train. The image has to bring sshd and keys.",
+        )
+
+
+def _limited(memory: str, limit: str) -> str:
+    """Return the memory that a job asks for, which is also its limit. Raises InvalidRequest for two of them."""
+    if memory and limit and read_bytes(memory) != read_bytes(limit):
+        raise InvalidRequest(
+            f"--memory {memory} and --memory-limit {limit} differ: a job gets what it asks for, and no more.",
+            code="client.flag_refused",
+            hint="Give one of them.",
+        )
+    return memory or limit
 
 
 def _name_of(name: str | None, option: str | None, prefix: str) -> str:
