@@ -263,6 +263,11 @@ class Forecaster:
         known = self._known.get(_id_of(job))
         return known is not None and (known.start.likely_s <= 0 or known.wait_class is WaitClass.STOPPING)
 
+    def has_data(self, job: JobFacts, template: Template) -> bool:
+        """Return whether nothing of the data of a job has to be brought to the resource of a template."""
+        arrival = self._places.arrival(job, template.resource_id)
+        return arrival is None or arrival.is_ready
+
     def start_s(self, job: JobFacts, template: Template, *, before: int = 0) -> float:
         """Return in how many seconds a waiting job would start on a template once its data is there.
 

@@ -82,7 +82,8 @@ def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[
         if there_s <= 0:
             reason = "it can start now"
         elif job.spec.get("commits") and _is_worth_moving_data(there_s, forecaster.present_s(tried[job.pk])):
-            reason = f"it would start in about {format_duration(there_s)}, with the time to bring its data"
+            with_data = "" if forecaster.has_data(tried[job.pk], template) else ", with the time to bring its data"
+            reason = f"it would start in about {format_duration(there_s)}{with_data}"
         else:
             continue
         if _bring_and_requeue(job, template, reason):

@@ -168,6 +168,18 @@ def test_who_waits_for_data_moves_to_where_it_is_once_it_can_start_there(at, mem
     assert not CachedCommit.objects.filter(site__name="lab-cache", state__in=("queued", "hydrating", "ready")).exists()
 
 
+def test_who_goes_to_where_its_data_is_is_told_no_time_to_bring_it(at, member, project, site_admin, commit):
+    occupy(member, project, "spare", 30)
+    at(0)
+    submit(member, project, "reads")
+    put(site_admin, commit, "spare")
+
+    at(1)
+
+    message = JobEvent.objects.filter(job__name="reads").order_by("seq").last().message
+    assert message == "Moved from lab to spare, where it would start in about 29 s."
+
+
 @pytest.mark.parametrize("state", ["failed", "ready"])
 def test_who_moves_while_its_data_is_looked_at_is_left_alone(member, project, commit, monkeypatch, state):
     job = submit(member, project, "reads")
