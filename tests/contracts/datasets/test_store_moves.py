@@ -49,7 +49,7 @@ def store(use, member, project) -> Store:
     return store
 
 
-def copy_all(store: Store, settings) -> S3Store:
+def copy_objects(store: Store, settings) -> S3Store:
     """Copy what a store holds to the place that the settings name, as any tool does."""
     source = open_store(store)
     copy = S3Store(
@@ -71,7 +71,7 @@ def move(name: str, *options: str) -> str:
 
 def test_a_copy_is_used_once_it_is_complete(store, use, settings):
     name = use("new")
-    copy_all(store, settings)
+    copy_objects(store, settings)
 
     looked = move(store.name)
     assert "Nothing is missing." in looked
@@ -88,7 +88,7 @@ def test_a_copy_is_used_once_it_is_complete(store, use, settings):
 
 def test_what_lacks_an_object_is_refused_and_named(store, use, settings):
     use("lacking")
-    copy = copy_all(store, settings)
+    copy = copy_objects(store, settings)
     pack = Pack.objects.filter(dataset__name="xrays").get()
     key = f"datasets/{pack.dataset_id}/{pack_key(pack.sha256)}"
     copy.delete([key])
@@ -103,14 +103,14 @@ def test_what_lacks_an_object_is_refused_and_named(store, use, settings):
 
 def test_a_store_that_setup_made_of_the_copy_gives_way_while_it_is_empty(store, use, settings, member, project):
     name = use("again")
-    copy_all(store, settings)
+    copy_objects(store, settings)
     stores.ensure_default_store(actor=SYSTEM)
 
     move(store.name, "--yes")
     assert list(Store.objects.values_list("pk", "name", "is_default")) == [(store.pk, name, True)]
 
     use("third")
-    copy_all(Store.objects.get(), settings)
+    copy_objects(Store.objects.get(), settings)
     stores.ensure_default_store(actor=SYSTEM)
     make_dataset(member, project, "new")
     with pytest.raises(CommandError, match="Datasets were made in"):
