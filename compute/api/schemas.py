@@ -10,6 +10,7 @@ from pydantic import Base64Bytes, Field
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.outlook import StoppedJob
 from compute.engine.ports import MOST_CELLS
+from compute.selectors import cluster_facts
 from compute.selectors.data_waits import DataWait
 from compute.selectors.idleness import Idleness
 from compute.selectors.outlooks import Outlook
@@ -79,6 +80,47 @@ class StorageProbeOut(Schema):
     steps: list[ProbeStepOut] = Field(description="What was done with the claim, in that order.")
 
 
+class StorageClassOut(Schema):
+    """A class of volumes of a cluster."""
+
+    name: str
+    provisioner: str
+    access: str = Field(description="Who can mount a volume at once: `many nodes`, `one node` or `unknown`.")
+    is_default: bool
+    snapshots: str = Field(
+        "unknown", description="Whether a class for snapshots has its driver: `yes`, `no`, `unknown`."
+    )
+    clones: str = Field("unknown", description="Whether its driver is known to clone claims: `yes`, `no`, `unknown`.")
+
+
+class BackendOut(Schema):
+    """A storage system behind such classes, as Trident reports it."""
+
+    name: str
+    driver: str
+    state: str
+    reason: str = Field(description="Why it is not well.")
+
+
+class QuotaOut(Schema):
+    """How much of one resource all pods of the namespace may have together, in the cluster's own notation."""
+
+    quota: str
+    resource: str
+    used: str
+    hard: str
+
+
+class ClusterOut(Schema):
+    """What a cluster has reported of itself besides its nodes."""
+
+    version: str
+    trident_version: str = Field("", description="Empty: there is no Trident, or the account may not read it.")
+    storage: list[StorageClassOut]
+    backends: list[BackendOut]
+    quotas: list[QuotaOut] = Field(default=[], description="Those of the namespace.")
+
+
 class ResourceOut(Schema):
     """A place where jobs run. `host` is the name of the host whose machine it is; empty: it is none's.
 
@@ -101,6 +143,20 @@ class ResourceOut(Schema):
     foreign_gpus: dict[str, int] = Field(
         description="How many GPUs pods of others hold, by the names of nodes, whose own lists leave them out."
     )
+    cluster: ClusterOut | None = Field(description="What a cluster has reported of itself; null: it is none.")
+    warnings: list[str] = Field(
+        description="What keeps jobs from some of what the cluster has, and what its account may not do, as sentences."
+    )
+
+    @staticmethod
+    def resolve_cluster(obj: object) -> object:
+        """Return what was written down of a cluster."""
+        return cluster_facts.of_resource(obj)  # type: ignore[arg-type]
+
+    @staticmethod
+    def resolve_warnings(obj: object) -> list[str]:
+        """Return them as the page of the resource shows them."""
+        return cluster_facts.list_warnings(obj)  # type: ignore[arg-type]
 
     @staticmethod
     def resolve_foreign_gpus(obj: object) -> dict[str, int]:

@@ -61,12 +61,18 @@ class NodeFacts:
 
 @dataclass(frozen=True)
 class StorageFacts:
-    """A class of volumes of a cluster. `access` says who can mount one at once: `many nodes`, `one node`, `unknown`."""
+    """A class of volumes of a cluster. `access` says who can mount one at once: `many nodes`, `one node`, `unknown`.
+
+    `snapshots` and `clones` are `yes`, `no` or `unknown`: whether a class for snapshots has the same driver, and
+    whether its driver is known to clone claims.
+    """
 
     name: str
     provisioner: str
     access: str
     is_default: bool = False
+    snapshots: str = "unknown"
+    clones: str = "unknown"
 
 
 @dataclass(frozen=True)
@@ -80,13 +86,30 @@ class BackendFacts:
 
 
 @dataclass(frozen=True)
+class QuotaFacts:
+    """How much of one resource a quota of the namespace lets all pods have together, in the cluster's own notation."""
+
+    quota: str
+    resource: str
+    used: str
+    hard: str
+
+
+@dataclass(frozen=True)
 class ClusterFacts:
-    """What an admin should see of a cluster besides its nodes. `unreadable` says what the account may not read."""
+    """What an admin should see of a cluster besides its nodes.
+
+    `trident_version` is empty where there is no Trident, or the account may not read it. `lacks` says in sentences what
+    the account may not do that jobs can be without, `warnings` what else keeps jobs from some of what the cluster has.
+    """
 
     version: str
     storage: tuple[StorageFacts, ...] = ()
     backends: tuple[BackendFacts, ...] = ()
-    unreadable: str = ""
+    trident_version: str = ""
+    quotas: tuple[QuotaFacts, ...] = ()
+    lacks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from accounts.services.projects import check_name
 from compute.adapters import drivers
 from compute.adapters.kinds import Config, ConfigForm, Credentials
 from compute.adapters.local.machine import describe_machine
-from compute.engine.ports import NodeFacts
+from compute.engine.ports import DescribesCluster, NodeFacts
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
 from compute.services import node_reports, templates
@@ -147,11 +147,15 @@ def attach_resource(
         if own is not None:
             own_site = cache_sites.plan_site(actor=actor, name=name, kind=own.kind, root=own.root, config=own.config)
         shares = _find_shares(actor, resource, sites)
-        nodes = drivers.driver_of(resource).probe() if hosts.is_here(resource.host) else None
+        driver = drivers.driver_of(resource)
+        nodes = driver.probe() if hosts.is_here(resource.host) else None
         if nodes is not None and not nodes:
             raise InvalidResource(f"{name} answers, but has no nodes.")
+        cluster = driver.describe() if isinstance(driver, DescribesCluster) else None
         with transaction.atomic():
             _insert(actor, resource)
+            if cluster is not None:
+                node_reports.write_facts(resource, cluster)
             if own_site is not None:
                 cache_sites.save_site(actor=actor, site=own_site)
                 sites = [name, *sites]

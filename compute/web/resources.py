@@ -16,7 +16,7 @@ from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.adapters.kinds import ResourceKind
 from compute.errors import InvalidResource, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
-from compute.selectors import confinement, failures
+from compute.selectors import cluster_facts, confinement, failures
 from compute.selectors import resources as selectors
 from compute.selectors import templates as template_selectors
 from compute.services import resources, templates
@@ -196,6 +196,8 @@ def attach_page(request: PageRequest) -> HttpResponse:
             messages.success(
                 request, f"{resource.name} answers and is attached. Give it a template to send jobs there."
             )
+            for warning in cluster_facts.list_warnings(resource):
+                messages.warning(request, warning)
             return redirect("compute:compute")
     return render(request, "compute/attach.html", {"form": form})
 

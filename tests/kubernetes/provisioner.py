@@ -33,6 +33,7 @@ _CRDS = {
     "TridentVolume": "tridentvolumes",
     "TridentBackend": "tridentbackends",
     "TridentVolumeReference": "tridentvolumereferences",
+    "TridentVersion": "tridentversions",
 }
 SNAPSHOT_CLASS = "trident-snapshots"
 _SNAPSHOTS = "/apis/snapshot.storage.k8s.io/v1"
@@ -139,6 +140,9 @@ class Provisioner:
         self._api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         backend = {"backendName": BACKEND, "backendUUID": self._backend.uuid, "state": "online", "online": True}
         self._create_object("TridentBackend", BACKEND, {**backend, "userState": "normal", "version": "1"})
+        self._create_object(
+            "TridentVersion", "trident", {"trident_version": "26.06.0", "trident_store_version": "crdv1"}
+        )
         self._api.create(
             "/apis/storage.k8s.io/v1/storageclasses",
             {

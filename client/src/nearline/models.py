@@ -501,6 +501,8 @@ class Resource(Record):
     host: str = ""
     foreign_gpus: Mapping[str, int] | None = None
     storage_probe: Mapping[str, Any] | None = None
+    cluster: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class ResourceLoss(Record):

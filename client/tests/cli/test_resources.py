@@ -158,3 +158,25 @@ def test_a_resource_is_given_up(cli, server):
     done = cli("compute", "give-up", "dgx", "--yes", "--json")
 
     assert json.loads(done.stdout) == LOSS
+
+
+def test_a_cluster_is_shown_with_its_storage_its_quotas_and_what_it_keeps_jobs_from(cli, server):
+    storage = {"name": "fast", "provisioner": "csi.trident.netapp.io", "access": "many nodes", "is_default": True}
+    cluster = {
+        "version": "v1.34.4",
+        "trident_version": "26.06.0",
+        "storage": [storage | {"snapshots": "no", "clones": "yes"}],
+        "backends": [{"name": "svm1", "driver": "ontap-nas", "state": "offline", "reason": "SVM is not reachable"}],
+        "quotas": [{"quota": "team", "resource": "requests.nvidia.com/gpu", "used": "2", "hard": "4"}],
+    }
+    server.on("GET", "/compute/resources", page(RESOURCE | {"cluster": cluster, "warnings": ["No labels."]}))
+
+    shown, missing = cli("compute", "show", "dgx"), cli("compute", "show", "nope")
+
+    lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    assert "Trident: 26.06.0" in lines
+    assert "Class fast: csi.trident.netapp.io, the default, mounted by many nodes, snapshots: no, clones: yes" in lines
+    assert "Backend svm1: ontap-nas, offline SVM is not reachable" in lines
+    assert "Quota team: requests.nvidia.com/gpu: 2 of 4" in lines
+    assert "No labels." in shown.stderr
+    assert (missing.exit_code, missing.stderr.splitlines()[0]) == (3, "✗ There is no compute resource called 'nope'.")

@@ -1,14 +1,15 @@
 """What is checked before a cluster is attached, each in words that say what to do."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from compute.adapters.kubernetes import manifests
 from compute.adapters.kubernetes.manifests import PodSettings
+from compute.adapters.kubernetes.nodes import parse_quantity
 from compute.engine.job_spec import JobSpec
-from compute.engine.ports import Launch
+from compute.engine.ports import Launch, QuotaFacts
 from core.kubernetes import access
 from core.kubernetes.gateway import Gateway, Refusal
 
@@ -46,6 +47,66 @@ FOR_VOLUMES_IN_CLUSTER = (
     ("trident.netapp.io", "tridentvolumes", ("list",)),
 )
 """What it may read of the whole cluster then: classes, and whether the volume of a deleted claim is gone."""
+
+FOR_MORE_IN_NAMESPACE = (
+    ("", "resourcequotas", ("list",)),
+    ("snapshot.storage.k8s.io", "volumesnapshots", ("get", "list", "create", "patch", "delete")),
+    ("trident.netapp.io", "tridentvolumereferences", ("create", "delete")),
+)
+"""What it may do in the namespace where all is to work: clones from one snapshot, volumes of other namespaces."""
+FOR_MORE_IN_CLUSTER = (
+    ("storage.k8s.io", "storageclasses", ("list",)),
+    ("snapshot.storage.k8s.io", "volumesnapshotclasses", ("list",)),
+    ("trident.netapp.io", "tridentbackends", ("list",)),
+    ("trident.netapp.io", "tridentversions", ("list",)),
+)
+"""What it may read of the whole cluster then, and for the page of that."""
+_LABELLED = ("product", "memory")
+_MOST_NAMED = 3
+
+
+def find_lacks(gateway: Gateway, namespace: str) -> tuple[str, ...]:
+    """Return, as sentences, what the account may not do that jobs can be without. Raises ClusterUnreachable."""
+    in_namespace = access.find_missing(gateway, FOR_MORE_IN_NAMESPACE, namespace)
+    return tuple(filter(None, (in_namespace, access.find_missing(gateway, FOR_MORE_IN_CLUSTER))))
+
+
+def find_unlabelled(nodes: Iterable[Json], gpu_resource: str) -> str:
+    """Say on which nodes GPUs have no labels of their model or memory; empty: on none."""
+    lacking: dict[str, list[str]] = {}
+    for node in nodes:
+        labels = node["metadata"].get("labels") or {}
+        # Those of NVIDIA are read where the resource has another name, like `nvidia.com/gpu.shared`.
+        keys = [f"{gpu_resource}.{key}" for key in _LABELLED if not _has_label(labels, gpu_resource, key)]
+        if keys and str((node.get("status", {}).get("allocatable") or {}).get(gpu_resource, "0")) != "0":
+            lacking.setdefault(" and ".join(keys), []).append(node["metadata"]["name"])
+    sentences = [f"The GPUs of {_some(names)} have no label {keys}." for keys, names in sorted(lacking.items())]
+    if not sentences:
+        return ""
+    return (
+        f"{' '.join(sentences)} Jobs cannot ask for their model, or for a part of one by its memory. "
+        "Install NVIDIA's GPU feature discovery in the cluster, which sets the labels, or set them yourself."
+    )
+
+
+def find_closed_quotas(quotas: Iterable[QuotaFacts], gpu_resource: str) -> Iterator[str]:
+    """Yield which quotas of the namespace let no pod have a GPU. One that does not name GPUs does not bound them."""
+    for quota in quotas:
+        if quota.resource.removeprefix("requests.") == gpu_resource and not parse_quantity(quota.hard):
+            yield (
+                f"The quota {quota.quota} of the namespace lets pods have no GPU: {quota.resource} is {quota.hard}. "
+                "Raise it, or jobs with GPUs are refused."
+            )
+
+
+def _has_label(labels: Json, gpu_resource: str, key: str) -> bool:
+    return any(labels.get(f"{prefix}.{key}") for prefix in (gpu_resource, "nvidia.com/gpu"))
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(sorted(names)[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def find_problems(gateway: Gateway, settings: PodSettings, *, with_volumes: bool = False) -> list[str]:

@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from compute.adapters.kubernetes import fields, gpu_metrics, gpu_shares, manifests, nodes, shares, states, storage
+from compute.adapters.kubernetes import (
+    checks,
+    fields,
+    gpu_metrics,
+    gpu_shares,
+    manifests,
+    nodes,
+    shares,
+    states,
+    storage,
+)
 from compute.adapters.kubernetes.connections import PodConnection, PodTerminal
 from compute.adapters.kubernetes.manifests import FORGOTTEN, VERDICT, PodSettings, object_name
 from compute.adapters.kubernetes.pod_cache import PodCache
@@ -111,6 +121,8 @@ class KubernetesDriver:
         self._cache = PodCache(gateway, self._pods_path, f"{self._selector},!{FORGOTTEN}")
         self._logs = StampedLogs(folder, gateway)
         self._exporters: Mapping[str, str] = {}
+        self._unlabelled = ""
+        self._lacks: tuple[str, ...] | None = None  # not asked yet
         # What saves calls to the process that starts and follows a job: it asks for both again where it does not know.
         self._secret_forms: dict[str, list[bytes]] = {}
         self._forgotten: dict[str, int] = {}
@@ -141,6 +153,7 @@ class KubernetesDriver:
     def probe(self) -> Sequence[NodeFacts]:
         """Return the nodes, less what pods of others hold."""
         node_objects = self._ask(lambda: self._gateway.list("/api/v1/nodes", keep=_trim_node)).items
+        self._unlabelled = checks.find_unlabelled(node_objects, self._settings.gpu_resource)
         # Ours are known, and may be thousands.
         foreign = {
             "labelSelector": f"{manifests.RESOURCE}!={self._settings.resource}",
@@ -159,25 +172,37 @@ class KubernetesDriver:
         )
 
     def describe(self) -> ClusterFacts:
-        """Return version and storage. What the account may not read is said, and hinders nothing else."""
+        """Return version, storage and quotas. What the account may not read is said, and hinders nothing else."""
+        settings, trident = self._settings, "/apis/trident.netapp.io/v1"
         version = self._ask(lambda: self._gateway.get("/version")) or {}
-        backends, no_backends = self._try_list("/apis/trident.netapp.io/v1/tridentbackends", "Trident's backends")
-        classes, no_classes = self._try_list("/apis/storage.k8s.io/v1/storageclasses", "storage classes")
-        backend_facts = storage.read_backends(backends)
+        backends = self._try_list(f"{trident}/tridentbackends")
+        versions = self._try_list(f"{trident}/tridentversions")
+        classes = self._try_list("/apis/storage.k8s.io/v1/storageclasses")
+        snapshot_classes = self._try_list("/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses")
+        quotas = self._try_list(f"/api/v1/namespaces/{settings.namespace}/resourcequotas")
+        backend_facts, quota_facts = storage.read_backends(backends or ()), storage.read_quotas(quotas or ())
+        # A call for each verb: of an account that may do all it is asked again when it is refused one of the lists.
+        if self._lacks != () or None in (backends, versions, classes, snapshot_classes, quotas):
+            with unreachable_as_ours():
+                self._lacks = checks.find_lacks(self._gateway, settings.namespace)
+        closed = checks.find_closed_quotas(quota_facts, settings.gpu_resource)
         return ClusterFacts(
             version=str(version.get("gitVersion", "")),
-            storage=storage.read_classes(classes, backend_facts),
+            storage=storage.read_classes(classes or (), backend_facts, snapshot_classes),
             backends=backend_facts,
-            unreadable=" ".join(filter(None, (no_classes, no_backends))),
+            trident_version=storage.read_trident_version(versions or ()),
+            quotas=quota_facts,
+            lacks=self._lacks,
+            warnings=tuple(filter(None, (self._unlabelled, *closed))),
         )
 
-    def _try_list(self, path: str, what: str) -> tuple[Sequence[Json], str]:
-        """Return a list, and why it cannot be read. A cluster that knows nothing of the kind has none of it."""
+    def _try_list(self, path: str) -> Sequence[Json] | None:
+        """Return a list; None where the account may not read it. A cluster that knows nothing of the kind has none."""
         with unreachable_as_ours():
             try:
-                return self._gateway.list(path).items, ""
+                return self._gateway.list(path).items
             except Refusal as error:
-                return [], "" if error.status == _NOT_FOUND else f"The account may not read {what}."
+                return [] if error.status == _NOT_FOUND else None
 
     def start(self, launch: Launch) -> None:
         """Create the Secret and the pod, of a gang the Service and all pods, unless they exist.

@@ -7,8 +7,8 @@ here, and of Trident by the driver of its backends.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from compute.engine.ports import BackendFacts, StorageFacts
-from core.kubernetes import trident
+from compute.engine.ports import BackendFacts, QuotaFacts, StorageFacts
+from core.kubernetes import cloning, trident
 
 Json = Mapping[str, Any]
 
@@ -17,17 +17,23 @@ _MANY, _ONE, _UNKNOWN = "many nodes", "one node", "unknown"
 _OF_MANY = ("nfs.csi.k8s.io", "cephfs.csi.ceph.com", "efs.csi.aws.com", "file.csi.azure.com", "filestore.csi", "lustre")
 _OF_ONE = ("rbd.csi.ceph.com", "ebs.csi.aws.com", "disk.csi.azure.com", "pd.csi.storage.gke.io", "local-path")
 _FILE_DRIVERS = ("ontap-nas", "azure-netapp-files", "google-cloud-netapp-volumes", "gcp-cvs", "aws-cvs")
+_WORDS = {None: "unknown", True: "yes", False: "no"}
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-def read_classes(classes: Iterable[Json], backends: Collection[BackendFacts]) -> tuple[StorageFacts, ...]:
-    """Return the storage classes by name."""
+def read_classes(
+    classes: Iterable[Json], backends: Collection[BackendFacts], snapshot_classes: Iterable[Json] | None = None
+) -> tuple[StorageFacts, ...]:
+    """Return the storage classes by name. `snapshot_classes` is None where the account may not read them."""
+    drivers = None if snapshot_classes is None else {item.get("driver") for item in snapshot_classes}
     facts = [
         StorageFacts(
             name=item["metadata"]["name"],
             provisioner=str(item.get("provisioner", "")),
             access=_access_of(item, backends),
             is_default=(item["metadata"].get("annotations") or {}).get(_DEFAULT) == "true",
+            snapshots=_WORDS[None if drivers is None else item.get("provisioner") in drivers],
+            clones=_WORDS[cloning.can_clone(str(item.get("provisioner", "")))],
         )
         for item in classes
     ]
@@ -46,6 +52,24 @@ def read_backends(backends: Iterable[Json]) -> tuple[BackendFacts, ...]:
         for item in backends
     ]
     return tuple(sorted(facts, key=lambda backend: backend.name))
+
+
+def read_trident_version(versions: Iterable[Json]) -> str:
+    """Return the version that Trident has written down of itself; empty: it has written none."""
+    return next(filter(None, (str(item.get("trident_version") or "") for item in versions)), "")
+
+
+def read_quotas(quotas: Iterable[Json]) -> tuple[QuotaFacts, ...]:
+    """Return what the quotas of a namespace leave, by name and resource."""
+    facts = []
+    for item in quotas:
+        status = item.get("status") or {}
+        hard, used = status.get("hard") or item.get("spec", {}).get("hard") or {}, status.get("used") or {}
+        facts += [
+            QuotaFacts(item["metadata"]["name"], resource, str(used.get(resource, "0")), str(amount))
+            for resource, amount in hard.items()
+        ]
+    return tuple(sorted(facts, key=lambda quota: (quota.quota, quota.resource)))
 
 
 def _driver_of(backend: Json) -> str:

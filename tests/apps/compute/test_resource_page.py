@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from accounts.models import User
-from compute.engine.ports import BackendFacts, ClusterFacts, ForeignUse, GpuFacts, NodeFacts, StorageFacts
+from compute.engine.ports import BackendFacts, ClusterFacts, ForeignUse, GpuFacts, NodeFacts, QuotaFacts, StorageFacts
 from compute.models import Resource
 from compute.services import node_reports
 from core import clock
@@ -38,8 +38,15 @@ def cluster(resource):
             resource,
             ClusterFacts(
                 "v1.34.4",
-                (StorageFacts("fast", "csi.trident.netapp.io", "many nodes", is_default=True),),
+                (
+                    StorageFacts(
+                        "fast", "csi.trident.netapp.io", "many nodes", is_default=True, snapshots="no", clones="yes"
+                    ),
+                ),
                 (BackendFacts("svm1", "ontap-nas", "offline", "SVM is not reachable"),),
+                trident_version="26.06.0",
+                quotas=(QuotaFacts("team", "requests.nvidia.com/gpu", "2", "4"),),
+                warnings=("The GPUs of node-1 have no label nvidia.com/gpu.memory.",),
             ),
         )
     return resource
@@ -73,8 +80,31 @@ def test_storage_classes_and_backends_are_shown_as_the_cluster_reported_them(clu
     page = page_of(site_admin)
 
     assert "v1.34.4" in page
-    assert '<td class="mono">csi.trident.netapp.io</td><td>many nodes</td>' in page
+    assert '<td class="mono">csi.trident.netapp.io</td><td>many nodes</td><td>no</td><td>yes</td>' in page
     assert "SVM is not reachable" in page
+    assert "Trident 26.06.0" in page
+    assert '<td class="mono">requests.nvidia.com/gpu</td><td class="num nowrap">2 / 4</td>' in page
+    assert '<div class="note">The GPUs of node-1 have no label nvidia.com/gpu.memory.</div>' in page
+    [told] = call(site_admin, "GET", "/compute/resources").body["items"]
+    assert told["cluster"]["trident_version"] == "26.06.0"
+    assert told["cluster"]["storage"][0]["clones"] == "yes"
+    assert told["cluster"]["quotas"] == [
+        {"quota": "team", "resource": "requests.nvidia.com/gpu", "used": "2", "hard": "4"}
+    ]
+    assert told["warnings"] == ["The GPUs of node-1 have no label nvidia.com/gpu.memory."]
+
+
+def test_what_an_earlier_version_wrote_down_of_a_cluster_is_shown(cluster, site_admin):
+    old = {"name": "fast", "provisioner": "nfs.csi.k8s.io", "access": "many nodes", "is_default": False}
+    cluster.facts["cluster"] = {"version": "v1.33.1", "storage": [old], "backends": [], "unreadable": ""}
+    cluster.is_simulated = False
+    cluster.save()
+
+    assert '<td class="mono">nfs.csi.k8s.io</td><td>many nodes</td><td>unknown</td><td>unknown</td>' in page_of(
+        site_admin
+    )
+    [told] = call(site_admin, "GET", "/compute/resources").body["items"]
+    assert (told["cluster"]["version"], told["cluster"]["trident_version"], told["warnings"]) == ("v1.33.1", "", [])
 
 
 def test_how_the_storage_class_fared_when_it_was_tried_is_told_step_by_step(cluster, site_admin):

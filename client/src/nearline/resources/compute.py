@@ -20,6 +20,13 @@ class Compute:
         """Yield the resources by name."""
         return map(Resource.read, self._http.list_items("/compute/resources"))
 
+    def get(self, name: str) -> Resource:
+        """Return a resource by its name. Raises NotFound."""
+        for resource in self.list():
+            if resource.name == name:
+                return resource
+        raise _not_found(name)
+
     def attach(
         self, name: str, kind: str, *, settings: Mapping[str, str] | None = None, sites: Sequence[str] = ()
     ) -> Resource:
@@ -75,11 +82,7 @@ class Compute:
             yield Node.read(item)
         # The scheduler knows nodes; a resource has none before its first report.
         if is_empty and resource is not None and all(each.name != resource for each in self.list()):
-            raise NotFound(
-                f"There is no compute resource called '{resource}'.",
-                code="compute.resource_not_found",
-                hint="List the resources with `nearline compute list`.",
-            )
+            raise _not_found(resource)
 
     def add_template(self, full_name: str, **shape: Any) -> Template:
         """Add a template, called `resource.template`. For site admins. Raises InvalidRequest and NotFound.
@@ -103,3 +106,11 @@ class Compute:
     def delete_template(self, full_name: str) -> None:
         """Delete a template; jobs that are there keep their shape. For site admins. Raises NotFound."""
         self._http.delete("/compute/templates" + quoted(full_name))
+
+
+def _not_found(name: str) -> NotFound:
+    return NotFound(
+        f"There is no compute resource called '{name}'.",
+        code="compute.resource_not_found",
+        hint="List the resources with `nearline compute list`.",
+    )

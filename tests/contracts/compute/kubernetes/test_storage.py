@@ -34,7 +34,31 @@ def test_who_can_mount_a_volume_of_a_class(item, backends, access):
 def test_the_default_class_is_told():
     default = make_class("nfs.csi.k8s.io", annotations={"storageclass.kubernetes.io/is-default-class": "true"})
 
-    assert read_classes([default], []) == (StorageFacts("c", "nfs.csi.k8s.io", "many nodes", is_default=True),)
+    assert read_classes([default], []) == (
+        StorageFacts("c", "nfs.csi.k8s.io", "many nodes", is_default=True, snapshots="unknown", clones="yes"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("snapshot_classes", "told"),
+    [(None, "unknown"), ([], "no"), ([{"driver": "x"}], "no"), ([{"driver": "nfs.csi.k8s.io"}], "yes")],
+)
+def test_whether_there_are_snapshots_of_a_class(snapshot_classes, told):
+    assert read_classes([make_class("nfs.csi.k8s.io")], [], snapshot_classes)[0].snapshots == told
+
+
+@pytest.mark.parametrize(
+    ("provisioner", "told"),
+    [
+        ("csi.trident.netapp.io", "yes"),
+        ("rook-ceph.cephfs.csi.ceph.com", "yes"),
+        ("efs.csi.aws.com", "no"),
+        ("rancher.io/local-path", "no"),
+        ("csi.example.com", "unknown"),
+    ],
+)
+def test_whether_claims_of_a_class_can_be_cloned(provisioner, told):
+    assert read_classes([make_class(provisioner)], [])[0].clones == told
 
 
 def test_a_backend_of_trident_is_told_with_its_driver_and_why_it_is_not_well():

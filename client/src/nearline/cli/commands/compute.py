@@ -1,9 +1,9 @@
 """Where steps run."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -149,6 +149,39 @@ def _attach(context: typer.Context, name: str, kind: str, settings: Mapping[str,
         steps = ", ".join(f"{step['name']} in {step['seconds']:g} s" for step in probe["steps"])
         session.out.done(f"{probe['storage_class']} works: a claim of 1 GiB was {steps}.")
     session.out.done(f"{resource.name} answers and is attached. Give it a template to send jobs there.")
+    for warning in resource.warnings:
+        session.out.warn(warning)
+
+
+@app.command("show")
+def show_resource(context: typer.Context, resource: Attached) -> None:
+    """Show a resource, and the storage and quotas of a cluster.
+
+    What keeps jobs from some of what it has is said as warnings.
+    """
+    session = session_of(context)
+    found = session.client().compute.get(resource)
+    cluster = found.cluster or {}
+    fields = [("Resource", found.name), ("Kind", found.kind), ("State", found.state)]
+    if found.cluster is not None:
+        fields += [("Kubernetes", cluster["version"]), ("Trident", cluster["trident_version"] or "none, or not known")]
+    if found.sites:
+        fields.append(("Reads", ", ".join(found.sites)))
+    session.out.record(found, [*fields, *_rows_of(cluster)])
+    for warning in found.warnings:
+        session.out.warn(warning)
+
+
+def _rows_of(cluster: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the storage and the quotas of a cluster, a line each."""
+    for each in cluster.get("storage", ()):
+        default = ", the default" * each["is_default"]
+        offers = f"snapshots: {each['snapshots']}, clones: {each['clones']}"
+        yield f"Class {each['name']}", f"{each['provisioner']}{default}, mounted by {each['access']}, {offers}"
+    for each in cluster.get("backends", ()):
+        yield f"Backend {each['name']}", f"{each['driver']}, {each['state']} {each['reason']}".strip()
+    for each in cluster.get("quotas", ()):
+        yield f"Quota {each['quota']}", f"{each['resource']}: {each['used']} of {each['hard']}"
 
 
 @app.command("nodes")
