@@ -43,9 +43,13 @@ _GPUS = "gpus:"
 
 @dataclass(frozen=True)
 class Row:
-    """One project or department; GPUs in thousandths. `then_milli`: its fair share after the change that is tried."""
+    """One project or department; GPUs in thousandths.
+
+    `then_milli`: its fair share after the change that is tried. `tried`: the queue after it; None: it stays as it is.
+    """
 
     queue: Queue
+    tried: Queue | None
     depth: int
     hue: int
     held_milli: int
@@ -58,6 +62,11 @@ class Row:
     rules: Sequence[RuleValue]
 
     @property
+    def shown(self) -> Queue:
+        """What the form shows: what is tried, else what is stored."""
+        return self.tried or self.queue
+
+    @property
     def indents(self) -> range:
         """One step for each department above it."""
         return range(self.depth)
@@ -65,22 +74,22 @@ class Row:
     @property
     def training_hours(self) -> str:
         """How long training may run."""
-        return _in_hours(self.queue.training_run_at_most_s)
+        return _in_hours(self.shown.training_run_at_most_s)
 
     @property
     def interactive_hours(self) -> str:
         """How long interactive work may run."""
-        return _in_hours(self.queue.interactive_run_at_most_s)
+        return _in_hours(self.shown.interactive_run_at_most_s)
 
     @property
     def training_idle_hours(self) -> str:
         """How long training may be idle."""
-        return _in_hours(self.queue.training_idle_at_most_s)
+        return _in_hours(self.shown.training_idle_at_most_s)
 
     @property
     def interactive_idle_hours(self) -> str:
         """How long interactive work may be idle."""
-        return _in_hours(self.queue.interactive_idle_at_most_s)
+        return _in_hours(self.shown.interactive_idle_at_most_s)
 
     @property
     def is_department(self) -> bool:
@@ -101,6 +110,14 @@ class Row:
     def top_milli(self) -> int:
         """Where its bar ends."""
         return max(self.held_milli, self.queue.gpu_quota_milli, 1)
+
+
+@dataclass(frozen=True)
+class Saving:
+    """The form that saves what is tried: where it is sent, and its fields."""
+
+    address: str
+    fields: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -131,7 +148,8 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     if (changes or tried_rules) and here is not None:
         trial = trials.try_quotas(actor=request.actor, pool=here.pool, changes=changes, sharing=tried_rules)
     rules = view_rules(here.pool) if here is not None else PROMPT
-    rows = _tree(projects, departments, cycle.fair_shares(), trial, request.GET, rules=rules)
+    changed = services.with_changes(actor=request.actor, changes=changes) if trial is not None else []
+    rows = _tree(projects, departments, cycle.fair_shares(), trial, request.GET, changed=changed, rules=rules)
     shown = [row for row in rows if only in {None, row.queue.label}]
     leaves = [row for row in rows if not row.is_department]
     context: dict[str, Any] = {
@@ -151,6 +169,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
             *(_describe_change(queue, settings) for queue, settings in changes),
             *(["other sharing rules"] if tried_rules else []),
         ],
+        "saving": _saving_of(request.GET, changes, tried_rules),
         "is_edited": bool(text(request, "edit")),
         "packing": find_packing(),
         "enough_to_pack": packing.ENOUGH,
@@ -304,6 +323,18 @@ def _describe_change(queue: Queue, settings: QueueSettings) -> str:
     return f"{queue.label}: {units.format_gpus(queue.gpu_quota_milli)} to {units.format_gpus(after)} GPUs"
 
 
+def _saving_of(query: QueryDict, changes: Sequence[tuple[Queue, QueueSettings]], rules: Rules) -> Saving | None:
+    """Return the form that makes the change that fields name; None where two forms would have to."""
+    if bool(changes) is bool(rules):
+        return None
+    address = reverse("scheduler:set_sharing" if rules else "scheduler:set_quotas")
+    if "try" in query and changes:
+        (queue, _), *_ = changes
+        name = "scheduler:set_department" if queue.project_id is None else "scheduler:set_quota"
+        address = reverse(name, args=[queue.label])
+    return Saving(address, [(field, str(value)) for field, value in query.items() if field != "csrfmiddlewaretoken"])
+
+
 def _tree(
     projects: Sequence[Any],
     departments: Sequence[Queue],
@@ -311,9 +342,11 @@ def _tree(
     trial: QuotaTrial | None,
     form: QueryDict,
     *,
+    changed: Sequence[Queue],
     rules: SharingRules,
 ) -> list[Row]:
     """Return projects and departments as a tree, each department before what is below it."""
+    tried = {queue.pk: queue for queue in changed}
     then = {queue.id: queue.fair_after_milli for queue in trial.queues} if trial is not None else {}
     hues = {queue.pk: number % _HUES for number, queue in enumerate(projects)}
     below: dict[str | None, list[Any]] = {}
@@ -337,6 +370,7 @@ def _tree(
             rows.append(
                 Row(
                     queue=queue,
+                    tried=tried.get(queue.pk),
                     depth=depth,
                     hue=hues.get(queue.pk, _HUES),
                     held_milli=queue.gpu_held_milli if is_leaf else sum(row.held_milli for row in leaves),
@@ -347,7 +381,7 @@ def _tree(
                     fair_milli=fair.get(queue.pk, 0),
                     then_milli=then.get(queue.pk) if trial is not None else None,
                     field=_GPUS + queue.pk,
-                    rules=of_queue(line_of(queue), rules),
+                    rules=of_queue(line_of(tried.get(queue.pk, queue)), rules),
                     written=form.get(_GPUS + queue.pk, f"{queue.gpu_quota_milli / ONE_GPU:g}"),
                 )
             )

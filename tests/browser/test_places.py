@@ -99,10 +99,11 @@ def test_a_quota_is_tried_then_set(open_page, admin_state, product):
     page.get_by_role("dialog").get_by_label("GPUs").fill("3")
     page.get_by_role("dialog").get_by_role("button", name="Try it").click()
     expect(page.get_by_role("status")).to_contain_text("Nothing is changed.")
-    expect(row.get_by_role("cell").nth(1)).to_have_text("0")
+    expect(row.get_by_role("cell").nth(1)).to_have_text("0 → 3")
     page.get_by_role("button", name="Change the quota of atelier").click()
-    page.get_by_role("dialog").get_by_label("GPUs").fill("3")
-    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog").get_by_label("GPUs")).to_have_value("3")
+    page.keyboard.press("Escape")
+    page.get_by_role("status").get_by_role("button", name="Save").click()
 
     expect(row.get_by_role("cell").nth(1)).to_have_text("3")
 

@@ -52,6 +52,44 @@ def test_a_change_is_tried_without_being_made(browser, two_projects):
     assert set(Queue.objects.values_list("gpu_quota_milli", flat=True)) == {1000}
 
 
+def test_what_is_tried_stays_in_the_form_and_is_saved_from_there(browser, two_projects):
+    changes = {"try": "team-b", "gpus": "3", "weight": "2.5", "limit": "4", "run_training": "12", "claim_delay": "7"}
+
+    page = browser.get("/quotas/", {"pool": "default", "csrfmiddlewaretoken": "secret", **changes})
+
+    text, tried = page.content.decode(), next(row for row in page.context["rows"] if row.queue.label == "team-b")
+    assert 'name="gpus" type="number" min="0" step="any" required value="3"' in text
+    assert (tried.shown.over_quota_weight, tried.shown.gpu_limit_milli, tried.training_hours) == (2.5, 4000, "12")
+    assert next(value.text for value in tried.rules if value.rule.field == "claim_delay") == "7"
+    saving = page.context["saving"]
+    assert dict(saving.fields) == {"pool": "default", **changes}
+    assert f'action="{saving.address}"' in text
+
+    browser.post(saving.address, dict(saving.fields))
+
+    queue = Queue.objects.get(project__name="team-b")
+    assert (queue.gpu_quota_milli, queue.over_quota_weight, queue.claim_delay_s) == (3000, 2.5, 420)
+
+
+def test_what_is_tried_of_several_quotas_a_department_and_the_rules_is_saved(browser, two_projects):
+    browser.post("/quotas/departments/new/", {"name": "research"})
+    for fields, address in (
+        (fields_of(team_b=2, team_c=0), "/quotas/changes/save/"),
+        ({"try": "research", "is_department": "1", "gpus": "2"}, "/quotas/departments/research/save/"),
+        ({"preset": "steady"}, "/quotas/sharing/save/"),
+    ):
+        saving = browser.get("/quotas/", fields).context["saving"]
+        assert saving.address == address
+        browser.post(saving.address, dict(saving.fields))
+
+    assert {queue.label: queue.gpu_quota_milli for queue in Queue.objects.select_related("project")} == {
+        "team-b": 2000,
+        "team-c": 0,
+        "research": 2000,
+    }
+    assert view_rules(Pool.objects.get()) == STEADY
+
+
 def test_a_change_is_made_and_holds(browser, two_projects):
     browser.post("/quotas/team-b/", {"gpus": "3", "memory": "64 GB", "weight": "2"})
 
