@@ -66,7 +66,7 @@ def analytics_page(request: PageRequest) -> HttpResponse:
         "project": project,
         "project_name": project,
         "projects": list_projects(actor=actor),
-        "charts": _charts_of(used, shown, project),
+        "charts": _charts_of(used, shown),
         "node_rows": node_histories.list_node_rows(actor, pool, shown.past, _hues_of(used)),
         "node_moments": node_histories.MOMENTS,
         "consumed": consumed,
@@ -105,7 +105,7 @@ def _hues_of(used: Usage) -> dict[str, int]:
     return {line.project: hue for hue, line in enumerate(used.lines)}
 
 
-def _charts_of(used: Usage, shown: Range, project: str | None) -> list[Chart]:
+def _charts_of(used: Usage, shown: Range) -> list[Chart]:
     if not used.ends_at:
         return []
     now = clock.now()
@@ -114,11 +114,15 @@ def _charts_of(used: Usage, shown: Range, project: str | None) -> list[Chart]:
     hues = _hues_of(used)
     held = [Series(line.project, hues[line.project], line.held) for line in used.lines]
     pending = [Series(line.project, hues[line.project], line.pending) for line in used.lines]
-    if project is not None:
-        held += [Series("quota", 7, line.quota) for line in used.lines]
+    # A quota is a dashed line in the colour of its project.
+    quotas = [
+        Series(f"{line.project} quota", hues[line.project], line.quota, dashed=True)
+        for line in used.lines
+        if any(line.quota)
+    ]
     parts = [_percent(gpus, capacity) for gpus, capacity in zip(used.held, used.capacity, strict=True)]
     return [
-        *([Chart("GPUs per project", x, shown.unit, "", held, span)] if held else []),
+        *([Chart("GPUs per project", x, shown.unit, "", [*held, *quotas], span)] if held else []),
         *([Chart("Pending GPUs", x, shown.unit, "", pending, span)] if pending else []),
         Chart("Utilisation", x, shown.unit, " %", [Series("allocated", 0, parts)], span),
     ]

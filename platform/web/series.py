@@ -11,11 +11,12 @@ _TABLE_ROWS = 200
 
 @dataclass(frozen=True)
 class Series:
-    """One line. `hue` is one of eight colours; None in `values` is a gap."""
+    """One line. `hue` is one of eight colours; None in `values` is a gap. `dashed`: a bound, not a measurement."""
 
     label: str
     hue: int
     values: Sequence[float | None]
+    dashed: bool = False
 
 
 @dataclass(frozen=True)

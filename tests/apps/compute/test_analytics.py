@@ -50,10 +50,18 @@ def test_charts_consumption_and_evictions_are_on_one_page(site_admin, evicted):
     assert '<a href="/jobs/claim/">' in page
 
 
-def test_one_project_is_drawn_against_its_quota(site_admin, evicted, project):
-    assert '"label": "quota"' in shown(site_admin, "/analytics/?project=guests")
-    assert '"label": "quota"' not in shown(site_admin, "/analytics/")
-    assert "Evictions and moves" in shown(site_admin, f"/analytics/?project={project.name}&range=7d")
+def test_projects_are_drawn_against_their_quotas_where_they_have_any(site_admin, evicted, move):
+    guests = Queue.objects.get(project__name="guests")
+    assert "guests quota" not in shown(site_admin, "/analytics/")
+    queues.set_quota(actor=site_admin, queue=guests, gpu_quota_milli=1000)
+    move(NOON + timedelta(minutes=11))
+    usage.sample()
+
+    for address in ("/analytics/", "/analytics/?project=guests&range=7d"):
+        chart = browser_of(site_admin).get(address).context["charts"][0]
+        held, quota = (next(line for line in chart.series if line.label == name) for name in ("guests", "guests quota"))
+        assert (held.hue, held.dashed, quota.dashed, quota.values[-1]) == (quota.hue, False, True, 1)
+    assert "Evictions and moves" in shown(site_admin, "/analytics/?range=7d")
 
 
 def test_each_gpu_has_a_row_over_time_and_projects_of_others_have_no_name_there(site_admin, make_actor, evicted):

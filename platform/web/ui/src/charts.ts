@@ -5,7 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import { flatRange } from "./chart_range.ts";
 import { formatNumber } from "./format.ts";
 
-type Series = { label: string; hue: number; values: (number | null)[] };
+type Series = { label: string; hue: number; values: (number | null)[]; dashed: boolean };
 type Chart = {
   x: number[];
   x_label: string;
@@ -61,10 +61,11 @@ function draw(chart: Chart, stage: HTMLElement): uPlot {
     ],
     series: [
       { label: chart.x_label },
-      ...chart.series.map(({ label, hue, values }) => ({
+      ...chart.series.map(({ label, hue, values, dashed }) => ({
         label,
         stroke: colour(`--nl-hue-${hue}`),
         width: 1.6,
+        ...(dashed && { dash: [4, 4] }),
         points: { show: values.filter((value) => value !== null).length < 3, fill: colour(`--nl-hue-${hue}`) },
         spanGaps: true,
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
