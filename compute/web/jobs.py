@@ -169,6 +169,15 @@ def delete(request: PageRequest, name: str) -> HttpResponse:
 
 
 @require_POST
+def rerun(request: PageRequest, name: str) -> HttpResponse:
+    """Submit a job once more, as it was, and show the new one."""
+    job = selectors.get_job(actor=request.actor, name=name)
+    again = submissions.rerun_job(actor=request.actor, job=job)
+    messages.success(request, f"{again.label} is {job.label} once more. It waits for its resources.")
+    return redirect("compute:job", name=again.name)
+
+
+@require_POST
 def suspend(request: PageRequest, name: str) -> HttpResponse:
     """Suspend a job and show it."""
     job = selectors.get_job(actor=request.actor, name=name)

@@ -13,6 +13,7 @@ from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
 from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.models import Resource, Template
 from compute.selectors import resources, templates
 from compute.services import submissions, trials
@@ -25,6 +26,7 @@ from datasets.selectors import caches, datasets
 from scheduler.selectors import pools
 
 _MOST_COPIES = 100
+_MOST_PORT = 65_535
 
 
 class JobForm(forms.Form):
@@ -51,7 +53,8 @@ class JobForm(forms.Form):
     command = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 5, "class": "form-control", "spellcheck": "false"}),
         max_length=100_000,
-        help_text="A shell runs it in an empty folder.",
+        required=False,
+        help_text="A shell runs it in an empty folder. Only an image or Jupyter, below, does without.",
     )
     name = forms.CharField(max_length=63, required=False, help_text="Left empty, it gets one.")
     image = forms.CharField(max_length=300, required=False, help_text="For resources that run containers.")
@@ -157,6 +160,34 @@ class JobForm(forms.Form):
         choices=[(number, f"{name} ({number})") for name, number in priorities.NAMES.items()],
         help_text="Within its project: the higher goes first, and may take the place of lower preemptible work.",
     )
+    env = forms.CharField(
+        required=False,
+        max_length=100_000,
+        label="Environment variables",
+        widget=forms.Textarea(
+            attrs={"rows": 3, "class": "form-control mono", "spellcheck": "false", "placeholder": "EPOCHS=20"}
+        ),
+        help_text="One a line. What is secret belongs into a secret.",
+    )
+    secrets = forms.CharField(
+        required=False,
+        max_length=10_000,
+        widget=forms.TextInput(attrs={"placeholder": "HF_TOKEN"}),
+        help_text="Names of secrets of its project, which it gets as variables.",
+    )
+    ports = forms.CharField(
+        required=False,
+        max_length=1000,
+        widget=forms.TextInput(attrs={"placeholder": "8888, 6006"}),
+        help_text="Where its programs listen, for those who are to reach them.",
+    )
+    jupyter = forms.BooleanField(required=False, widget=forms.CheckboxInput(attrs={"class": "form-check-input"}))
+    grace_period = DurationField(
+        required=False,
+        max_length=30,
+        widget=forms.TextInput(attrs={"placeholder": f"{DEFAULT_GRACE_PERIOD_S:g}s"}),
+        help_text="How long it has between SIGTERM and SIGKILL when it is stopped.",
+    )
     start_early = forms.BooleanField(required=False, widget=forms.CheckboxInput(attrs={"class": "form-check-input"}))
     checkpoints = forms.BooleanField(required=False, widget=forms.CheckboxInput(attrs={"class": "form-check-input"}))
     is_preemptible = forms.BooleanField(
@@ -184,6 +215,39 @@ class JobForm(forms.Form):
         ready = [copy for copy in caches.list_cached_commits(actor=actor)[:_MOST_COPIES] if copy.state == "ready"]
         cached = [(caches.label_of(copy), f"{caches.label_of(copy)} on {copy.site.name}") for copy in ready]
         self.fields["reads"].choices = cached + _list_uncached(actor, dict(cached))  # type: ignore[attr-defined]
+
+    def clean_env(self) -> dict[str, str]:
+        """Return the variables."""
+        lines = [line.strip() for line in self.cleaned_data["env"].splitlines() if line.strip()]
+        if wrong := [line for line in lines if not all(line.partition("=")[:2])]:
+            raise forms.ValidationError(f"'{wrong[0]}' is not a variable. Write it like EPOCHS=20.")
+        return {name.strip(): value for name, _, value in (line.partition("=") for line in lines)}
+
+    def clean_secrets(self) -> list[str]:
+        """Return the names."""
+        return _words(self.cleaned_data["secrets"])
+
+    def clean_ports(self) -> list[int]:
+        """Return the numbers."""
+        words = _words(self.cleaned_data["ports"])
+        if wrong := [
+            word for word in words if not (word.isascii() and word.isdecimal() and 1 <= int(word) <= _MOST_PORT)
+        ]:
+            raise forms.ValidationError(f"'{wrong[0]}' is no port: ports are numbers from 1 to {_MOST_PORT}.")
+        return [int(word) for word in words]
+
+    def clean(self) -> dict[str, object]:
+        """Require a command of what has none of its own."""
+        cleaned: dict[str, object] = super().clean() or self.cleaned_data
+        if not any(cleaned.get(name) for name in ("command", "image", "jupyter")) and "command" not in self.errors:
+            self.add_error("command", "Say what shall run.")
+        return cleaned
+
+    @property
+    def has_more(self) -> bool:
+        """Whether anything is said in the part that is folded otherwise."""
+        names = ("env", "secrets", "ports", "jupyter", "grace_period")
+        return any(self[name].value() or self[name].errors for name in names)
 
 
 def submit_page(request: PageRequest) -> HttpResponse:
@@ -227,6 +291,10 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         command=fields["command"],
         name=fields["name"],
         image=fields["image"],
+        env=fields["env"],
+        secrets=fields["secrets"],
+        ports=fields["ports"],
+        jupyter=fields["jupyter"],
         data=fields["reads"],
         start_early=fields["start_early"],
         replicas=fields["replicas"] or 1,
@@ -237,7 +305,7 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
             gpu_memory_bytes=fields["gpu_memory"] or 0,
             gpu_limit_milli=_milli(fields["gpu_limit"]) or 0,
             mig_profile=fields["mig_profile"].strip(),
-            node_labels=tuple(fields["node_labels"].replace(",", " ").split()),
+            node_labels=tuple(_words(fields["node_labels"])),
             required_level=fields["required_level"].strip(),
             preferred_level=fields["preferred_level"].strip(),
             min_replicas=fields["min_replicas"] or 0,
@@ -247,6 +315,7 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         is_preemptible=fields["is_preemptible"],
         timeout_s=fields["timeout"],
         idle_limit_s=fields["idle_limit"],
+        grace_period_s=DEFAULT_GRACE_PERIOD_S if fields["grace_period"] is None else fields["grace_period"],
         priority=int(fields["priority"] or priorities.DEFAULT),
     )
 
@@ -256,6 +325,10 @@ def _pools_of(fields: Mapping[str, str], project: Project) -> Sequence[str]:
     first, second = fields.get("pool", ""), fields.get("next_pool", "")
     before = [first] if first else pools.list_preferred(project.pk) if second else []
     return before if not second or second in before else [*before, second]
+
+
+def _words(line: str) -> list[str]:
+    return line.replace(",", " ").split()
 
 
 def _milli(number: float | None) -> int | None:

@@ -16,6 +16,7 @@ urlpatterns = [
     path("jobs/<str:name>/log.txt", logs.download_log, name="job_log_file"),
     path("jobs/<str:name>/cancel/", jobs.cancel, name="cancel_job"),
     path("jobs/<str:name>/delete/", jobs.delete, name="delete_job"),
+    path("jobs/<str:name>/rerun/", jobs.rerun, name="rerun_job"),
     path("jobs/<str:name>/suspend/", jobs.suspend, name="suspend_job"),
     path("jobs/<str:name>/resume/", jobs.resume, name="resume_job"),
     path("jobs/<str:name>/keep/", jobs.keep, name="keep_job"),

@@ -329,6 +329,7 @@ GET    /jobs/{name}/log/places/                             login      404    20
 GET    /jobs/{name}/log.txt                                 login      404    200    200   200  200
 POST   /jobs/{name}/cancel/                                 login      404    403    302   302  302
 POST   /jobs/{name}/delete/                                 login      404    403    302   302  302
+POST   /jobs/{name}/rerun/                                  login      404    403    302   302  302
 POST   /jobs/{name}/suspend/                                login      404    403    302   302  302
 POST   /jobs/{name}/resume/                                 login      404    403    409   409  409
 POST   /jobs/{name}/keep/                                   login      404    403    409   409  409

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import Project
+from accounts.services import secrets
 from compute.engine.ports import UsageSample
 from compute.models import Job, Resource, Template
 from compute.selectors import forecasts, utilisation
@@ -180,6 +181,27 @@ def test_what_stands_still_is_counted_as_idle(project, template, resource, drive
         found = utilisation.measure_utilisation(running)
 
     assert (found.percent, found.idle_gpu_milli, found.measured_jobs) == (46, 2000, 2)
+    assert (found.gpu_percent, found.measured_gpu_milli) == (None, 0)
+
+
+def test_the_overview_tells_how_much_measured_gpus_are_used_or_that_none_is(
+    browser, project, template, resource, driver
+):
+    Resource.objects.filter(pk=resource.pk).update(kind="local", is_simulated=False)
+    template.gpu_milli = 1000
+    template.save()
+    make.start(make.submit(project, template, "busy", "half", "dark"))
+    assert "GPU use not measured · CPU not measured" in flat(shown(browser, "/"))
+    now = clock.now()
+    for name, percent in (("busy", 90), ("half", 45), ("dark", None)):
+        driver.use(name, UsageSample(now - timedelta(seconds=10), 500, 2**20, percent))
+
+    with clock.frozen_at(now):
+        page = flat(shown(browser, "/"))
+
+    assert "68 %" in page
+    assert "2 of 3 measured" in page
+    assert "GPU use, 1 min · CPU" in page
 
 
 @pytest.mark.parametrize("used", [(0, 0), (None, None)], ids=["idle", "not measured"])
@@ -215,6 +237,65 @@ def test_the_form_sets_a_time_limit_and_refuses_what_is_none(browser, project, t
     assert "is not a duration. Write it like 30s, 5m, 2h or 1d." in refused
     assert Job.objects.get().spec["timeout_s"] == 5400
     assert "<td>1 h 30 min</td>" in flat(shown(browser, "/jobs/limited/"))
+
+
+def test_the_form_takes_variables_secrets_ports_jupyter_and_a_grace_period(browser, site_admin, project, template):
+    secrets.set_secret(actor=site_admin, project=project, name="HF_TOKEN", value="hidden")
+    fields = {"project": "team-a", "template": "scripted.small", "name": "lab", "jupyter": "on", "grace_period": "1m"}
+    fields |= {"env": "EPOCHS=20\r\n\r\nARGS=--lr=0.1 -v", "secrets": "HF_TOKEN", "ports": "8888, 6006"}
+
+    tried = browser.post("/jobs/new/", {**fields, "try": "1"}).content.decode()
+
+    assert "Tried: nothing is submitted" in tried
+    assert "ARGS=--lr=0.1 -v</textarea>" in tried
+    assert '<details class="quiet" open>' in tried.partition("Variables, secrets, ports and Jupyter")[0][-300:]
+    assert not Job.objects.exists()
+
+    browser.post("/jobs/new/", fields)
+
+    job = Job.objects.get()
+    assert job.spec["env"] == {"EPOCHS": "20", "ARGS": "--lr=0.1 -v"}
+    assert (job.spec["secret_names"], job.spec["ports"], job.spec["jupyter"]) == (["HF_TOKEN"], [8888, 6006], True)
+    assert job.grace_period_s == 60
+    assert "jupyter lab" in job.spec["command"]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"env": "EPOCHS"}, "Write it like EPOCHS=20."),
+        ({"env": "=20"}, "Write it like EPOCHS=20."),
+        ({"ports": "http"}, "&#x27;http&#x27; is no port"),
+        ({"ports": "70000"}, "&#x27;70000&#x27; is no port"),
+        ({"secrets": "NONE"}, "NONE"),
+        ({"command": ""}, "Say what shall run."),
+    ],
+)
+def test_the_form_says_what_is_wrong_with_them_and_keeps_what_was_typed(browser, project, template, said, why):
+    fields = {"project": "team-a", "template": "scripted.small", "command": "true", "env": "LR=0.1"}
+
+    page = browser.post("/jobs/new/", {**fields, **said}).content.decode()
+
+    assert why in page
+    assert said.get("env", "LR=0.1") in page
+    assert not Job.objects.exists()
+
+
+def test_a_job_that_has_ended_is_run_again_from_its_page(browser, viewer, project, template):
+    fields = {"project": "team-a", "template": "scripted.small", "command": "echo hello", "priority": "75"}
+    browser.post("/jobs/new/", {**fields, "name": "first"})
+    assert "Run again" not in shown(browser, "/jobs/first/")
+    browser.post("/jobs/first/cancel/")
+
+    page = shown(browser, "/jobs/first/")
+    answer = browser.post("/jobs/first/rerun/")
+
+    assert 'action="/jobs/first/rerun/"' in page
+    assert "Run again" not in shown(browser_of(viewer), "/jobs/first/")
+    assert browser_of(viewer).post("/jobs/first/rerun/").status_code == 403
+    again = Job.objects.exclude(name="first").get()
+    assert answer["Location"] == f"/jobs/{again.name}/"
+    assert (again.spec["command"], again.priority, again.state) == ("echo hello", 75, "pending")
 
 
 def test_the_form_sets_an_idle_limit(browser, project, template):
