@@ -94,10 +94,10 @@ def _point(place: Path, objects: Path) -> bytes:
     """Keep a file as an object of git-LFS, and return the pointer to it."""
     with place.open("rb") as file:
         oid = hashlib.file_digest(file, "sha256").hexdigest()
-    kept = objects / oid[:2] / oid[2:4] / oid
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(place, kept)
+    object_path = objects / oid[:2] / oid[2:4] / oid
+    if not object_path.exists():
+        object_path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(place, object_path)
     return b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n" % (
         oid.encode(),
         place.stat().st_size,
