@@ -37,7 +37,6 @@ _WATCH_S = 90
 _PAGE = 500
 _MANAGER = "nearline"
 _CONFLICT, _GONE, _NOT_FOUND, _UNAUTHORISED, _TOO_MANY, _FAULT = 409, 410, 404, 401, 429, 500
-_APPLY = "application/apply-patch+yaml"
 _JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MERGE, _STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
@@ -123,11 +122,6 @@ class Gateway:
             if error.status == _CONFLICT and error.reason == "AlreadyExists":
                 return None
             raise
-
-    def apply(self, path: str, body: Json) -> Json:
-        """Let an object have these fields, whether or not it exists (server-side apply). Raises Refusal."""
-        query = {"fieldManager": _MANAGER, "force": "true"}
-        return self._call("PATCH", path, body=body, query=query, content_type=_APPLY)
 
     def patch(self, path: str, body: Json, *, is_strategic: bool = False) -> Json | None:
         """Merge fields into an object and return it; None when there is none. Raises Refusal.
