@@ -70,6 +70,7 @@ class ProbeStepOut(Schema):
 
     name: str = Field(description="`bound`, `written`, `cloned`, `read` or `deleted`.")
     seconds: float = Field(description="How long it took.")
+    refusal: str = Field("", description="Why claims cannot be cloned; empty: the step went well.")
 
 
 class StorageProbeOut(Schema):

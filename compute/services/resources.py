@@ -145,7 +145,8 @@ def attach_resource(
         own = drivers.get_kind(kind).site_of(resource)
         own_site = None
         if own is not None:
-            own_site = cache_sites.plan_site(actor=actor, name=name, kind=own.kind, root=own.root, config=own.config)
+            config = {**own.config, **_settled_by_probe(resource)}
+            own_site = cache_sites.plan_site(actor=actor, name=name, kind=own.kind, root=own.root, config=config)
         shares = _find_shares(actor, resource, sites)
         driver = drivers.driver_of(resource)
         nodes = driver.probe() if hosts.is_here(resource.host) else None
@@ -192,6 +193,12 @@ def _probe_storage(actor: Actor, resource: Resource) -> dict[str, Any]:
     steps = cache_sites.probe_storage(actor=actor, connection=connection, storage_class=storage_class)
     report = {"storage_class": storage_class, "at": clock.now().isoformat(), "steps": [asdict(step) for step in steps]}
     return {"storage_probe": report}
+
+
+def _settled_by_probe(resource: Resource) -> dict[str, Any]:
+    """Return the settings of its own site that the trial of its storage class decides."""
+    steps = resource.facts.get("storage_probe", {}).get("steps", ())
+    return {"clones": False} if any(step["refusal"] for step in steps) else {}
 
 
 def attach_by_fields(

@@ -120,10 +120,11 @@ What is there with the right bytes is kept. Raises what `hydrate` raises.
 
 @dataclass(frozen=True)
 class ProbeStep:
-    """A step of the trial of a storage class, and how long it took."""
+    """A step of the trial of a storage class, and how long it took. `refusal`: why it did not work; empty: it did."""
 
     name: str
     seconds: float
+    refusal: str = ""
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,42 @@ def test_a_class_that_works_is_bound_written_cloned_read_and_deleted(cluster, co
     assert left(cluster, connection) == []
 
 
+class CloneRefused(StorageProbe):
+    """A trial in which the backend takes no clone."""
+
+    def refuse_with(self, trident):
+        self._trident = trident
+        return self
+
+    def _create_claim(self, name, owner, source=""):
+        if source:
+            self._trident.break_backend("clones are not licensed")
+        super()._create_claim(name, owner, source)
+
+
+def test_a_class_whose_claims_cannot_be_cloned_is_fit_and_says_why(cluster, connection, trident):
+    try:
+        steps = CloneRefused(connection, class_of(connection)).refuse_with(trident).run()
+        wait_until_nothing_is_left(cluster, connection)
+    finally:
+        trident.break_backend("")
+
+    assert [step.name for step in steps] == ["bound", "written", "cloned", "read", "deleted"]
+    assert [bool(step.refusal) for step in steps] == [False, False, True, False, False]
+    assert "clones are not licensed" in steps[2].refusal
+
+
+def test_a_class_that_is_known_to_clone_nothing_is_not_asked_for_it(connection):
+    storage_class = class_of(connection) | {"provisioner": "rancher.io/local-path"}
+
+    assert [step.name for step in StorageProbe(connection, storage_class).run()] == [
+        "bound",
+        "written",
+        "read",
+        "deleted",
+    ]
+
+
 def test_a_backend_that_makes_no_volumes_is_told_in_its_own_words(cluster, connection, trident):
     trident.break_backend("aggregate is offline")
     try:

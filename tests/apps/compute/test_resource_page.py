@@ -119,6 +119,17 @@ def test_how_the_storage_class_fared_when_it_was_tried_is_told_step_by_step(clus
     )
 
 
+def test_a_class_whose_claims_cannot_be_cloned_is_told_with_the_reason(cluster, site_admin):
+    steps = [{"name": "bound", "seconds": 1.2}, {"name": "cloned", "seconds": 9.0, "refusal": "No licence."}]
+    cluster.facts["storage_probe"] = {"storage_class": "fast", "at": "2026-03-01T12:00:00Z", "steps": steps}
+    cluster.save()
+
+    page = page_of(site_admin)
+
+    assert "bound in 1.2 s, not cloned." in page
+    assert "Its claims cannot be cloned: No licence." in page
+
+
 def test_the_pods_of_others_are_named_to_site_admins_only(cluster, member):
     page = page_of(member)
 

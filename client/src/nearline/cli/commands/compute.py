@@ -146,8 +146,12 @@ def _attach(context: typer.Context, name: str, kind: str, settings: Mapping[str,
         session.out.json(resource.to_json())
         return
     if (probe := resource.storage_probe) is not None:
-        steps = ", ".join(f"{step['name']} in {step['seconds']:g} s" for step in probe["steps"])
+        refusals = [step["refusal"] for step in probe["steps"] if step.get("refusal")]
+        worked = [step for step in probe["steps"] if not step.get("refusal")]
+        steps = ", ".join(f"{step['name']} in {step['seconds']:g} s" for step in worked)
         session.out.done(f"{probe['storage_class']} works: a claim of 1 GiB was {steps}.")
+        for refusal in refusals:
+            session.out.warn(f"Its claims cannot be cloned: {refusal}")
     session.out.done(f"{resource.name} answers and is attached. Give it a template to send jobs there.")
     for warning in resource.warnings:
         session.out.warn(warning)
