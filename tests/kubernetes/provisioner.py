@@ -284,7 +284,7 @@ class Provisioner:
             shutil.rmtree(self.folder_of(_snapshot_name(snapshot)), ignore_errors=True)
             self._api.patch(path, {"metadata": {"finalizers": None}})
             self._release(_volume_of(snapshot))
-        elif "status" not in snapshot:
+        elif "status" not in snapshot and "status" not in self._api.get(path):  # it may be kept since it was listed
             source = snapshot["spec"]["source"]["persistentVolumeClaimName"]
             claim = self._api.get(f"/api/v1/namespaces/{meta['namespace']}/persistentvolumeclaims/{source}")
             volume = claim["spec"]["volumeName"]
