@@ -2,19 +2,21 @@
 
 import sys
 
-from benchmarks import early_start, experiments, fan, handover, handover_peers, pages, pods
+from benchmarks import delta, early_start, experiments, fan, handover, handover_peers, pages, pod_start, pods
 from benchmarks.data_plane import compare, growth, soak
 
 BENCHMARKS = {
     "data_plane": compare.main,
     "data_growth": growth.main,
     "data_soak": soak.main,
+    "delta": delta.main,
     "early_start": early_start.main,
     "experiments": experiments.main,
     "fan": fan.main,
     "handover": handover.main,
     "handover_peers": handover_peers.main,
     "pages": pages.main,
+    "pod_start": pod_start.main,
     "pods": pods.main,
 }
 
