@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from statistics import median
 
 LIKELY, LATE = 0.5, 0.9
 
@@ -101,6 +102,32 @@ def measure(scores: Sequence[Score]) -> Coverage | None:
 
 def _part(held: Sequence[bool]) -> float | None:
     return sum(held) / len(held) if held else None
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The forecasts that told a wait of `from_s` up to `to_s` seconds (None: any longer one), and how they held.
+
+    `median_error_s` is by how much half of the starts missed P50 at most; None without any.
+    """
+
+    from_s: float
+    to_s: float | None
+    coverage: Coverage | None
+    median_error_s: float | None
+
+
+_PROMISES_S = (0.0, 60.0, 600.0, 3600.0)
+
+
+def measure_by_promise(scores: Sequence[Score]) -> list[Promised]:
+    """Return how forecasts held by the wait that they told."""
+    found = []
+    for from_s, to_s in zip(_PROMISES_S, (*_PROMISES_S[1:], None), strict=True):
+        within = [score for score in scores if from_s <= score.likely_s and (to_s is None or score.likely_s < to_s)]
+        errors = [abs(score.waited_s - score.likely_s) for score in within]
+        found.append(Promised(from_s, to_s, measure(within), median(errors) if errors else None))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from accounts.actor import Actor
 from core import clock
 from core.units import ONE_GPU
 from scheduler.engine import calibration
-from scheduler.engine.calibration import Correction, Levels, Score, Started
+from scheduler.engine.calibration import Correction, Levels, Promised, Score, Started
 from scheduler.engine.forward import FEWEST_PASSES, GRAIN, NEVER, PASSES, Arrival, Forward, StartForecast
 from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.queues import GPU, UNITS
@@ -27,6 +27,7 @@ from scheduler.engine.standing import Share, WaitClass, classify, free_milli, re
 from scheduler.engine.states import WorkloadState
 from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, PoolResource, Queue, Workload
 from scheduler.selectors import snapshots
+from scheduler.selectors.nodes import find_simulated_pools
 from scheduler.selectors.packing import with_prices
 from scheduler.selectors.snapshots import SnapshotReader
 
@@ -330,10 +331,16 @@ class PoolCoverage:
 
 @dataclass(frozen=True)
 class PoolQuality:
-    """How the newest forecasts of a pool held; `started` compares them with the waits."""
+    """How the newest forecasts of a pool held, and by what they told; `started` compares them with the waits.
+
+    `untold` is how many jobs started in the time of these forecasts without one, as there was no history.
+    """
 
     coverage: PoolCoverage
     started: Started
+    promised: Sequence[Promised]
+    untold: int
+    is_simulated: bool
 
 
 _MULTIPLES = [number / 10 for number in range(31)]
@@ -341,11 +348,28 @@ _MULTIPLES = [number / 10 for number in range(31)]
 
 def list_quality(*, actor: Actor) -> list[PoolQuality]:  # noqa: ARG001 (every actor may know)
     """Return how well forecasts hold, by pool, with all that a plot needs."""
-    qualities = []
+    qualities, simulated = [], find_simulated_pools()
     for pk, name in _pools():
         scores = scores_of(pk)
-        qualities.append(PoolQuality(_coverage(name, scores), calibration.compare(scores, _MULTIPLES)))
+        qualities.append(
+            PoolQuality(
+                _coverage(name, scores),
+                calibration.compare(scores, _MULTIPLES),
+                calibration.measure_by_promise(scores),
+                _count_untold(pk),
+                name in simulated,
+            )
+        )
     return qualities
+
+
+def _count_untold(pool_id: str) -> int:
+    """Return how many jobs of a pool started without a forecast since the oldest start that is scored."""
+    started = Forecast.objects.filter(pool=pool_id, started_at__isnull=False)
+    newest = started.filter(made_at__isnull=False).order_by("-started_at").values_list("started_at", flat=True)
+    scored = list(newest[:_SCORED])
+    untold = started.filter(made_at=None)
+    return (untold.filter(started_at__gte=scored[-1]) if len(scored) == _SCORED else untold).count()
 
 
 def list_coverage(*, actor: Actor) -> list[PoolCoverage]:  # noqa: ARG001 (every actor may know)

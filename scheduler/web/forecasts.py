@@ -6,7 +6,8 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.web.requests import PageRequest
-from scheduler.engine.calibration import ENOUGH, LATE, LIKELY
+from core.units import format_duration
+from scheduler.engine.calibration import ENOUGH, LATE, LIKELY, Promised
 from scheduler.selectors import forecasts
 from scheduler.selectors.forecasts import PoolQuality
 from web.series import Chart, Series
@@ -31,6 +32,16 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class PromiseRow:
+    """The forecasts that told a wait within bounds: their number, the parts of P50 and P90 that held, and the miss."""
+
+    wait: str
+    count: int
+    figures: tuple[Figure | None, Figure | None]
+    median_error_s: float | None
+
+
+@dataclass(frozen=True)
 class Pool:
     """One pool on the page: its figures of P50 and P90, None without a forecast; so is its chart.
 
@@ -41,12 +52,17 @@ class Pool:
     figures: tuple[Figure | None, Figure | None]
     uncorrected: str
     chart: Chart | None
+    promises: list[PromiseRow]
 
 
 def forecasts_page(request: PageRequest) -> HttpResponse:
     """Show how well forecasts hold, by pool."""
     shown = [_pool(quality) for quality in forecasts.list_quality(actor=request.actor)]
-    context = {"pools": shown, "has_forecasts": any(pool.chart for pool in shown), "enough": ENOUGH}
+    context = {
+        "pools": shown,
+        "has_forecasts": any(pool.chart or pool.quality.untold for pool in shown),
+        "enough": ENOUGH,
+    }
     return render(request, "scheduler/forecasts.html", context)
 
 
@@ -55,7 +71,17 @@ def _pool(quality: PoolQuality) -> Pool:
     figures = (_figure(coverage.likely_held, LIKELY), _figure(coverage.late_held, LATE))
     raw = [held for held in (coverage.raw_likely_held, coverage.raw_late_held) if held is not None]
     uncorrected = ", ".join(f"{held * _PERCENT:.0f} %" for held in raw)
-    return Pool(quality, figures, uncorrected, _chart_of(quality))
+    return Pool(quality, figures, uncorrected, _chart_of(quality), [_promise_row(each) for each in quality.promised])
+
+
+def _promise_row(promised: Promised) -> PromiseRow:
+    low, high = (None if bound is None else format_duration(bound) for bound in (promised.from_s, promised.to_s))
+    wait = f"{low} or longer" if high is None else f"{low} to {high}" if promised.from_s else f"under {high}"
+    held = promised.coverage
+    if held is None:
+        return PromiseRow(wait, 0, (None, None), None)
+    figures = (_figure(held.likely, LIKELY), _figure(held.late, LATE))
+    return PromiseRow(wait, held.count, figures, promised.median_error_s)
 
 
 def _figure(held: float | None, asked: float) -> Figure | None:

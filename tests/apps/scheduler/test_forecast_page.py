@@ -84,3 +84,19 @@ def test_it_says_in_which_direction_forecasts_are_off(page, wait_s, verdict):
     add_forecasts(*[wait_s] * 10)
 
     assert page().count(verdict) == 2
+
+
+def test_it_tells_by_the_wait_that_was_promised_and_who_was_promised_none(page):
+    add_forecasts(*[50] * 5, *[150] * 4, 300)
+    Forecast.objects.bulk_create(
+        Forecast(name=f"untold-{number}", pool=Pool.objects.get(), latest_at=NOON, started_at=NOON)
+        for number in range(3)
+    )
+
+    rows = page().partition("Promised wait")[2]
+
+    told = rows.partition("1 min to 10 min")[2].partition("</tr>")[0]
+    assert '<td class="num">10</td>' in told
+    assert ("50 %" in told, "90 %" in told, "50 s" in told) == (True, True, True)
+    assert '<td class="num">0</td>' in rows.partition("under 1 min")[2].partition("</tr>")[0]
+    assert '<td class="num">3</td>' in rows.partition("no history yet")[2].partition("</tr>")[0]
