@@ -5,7 +5,7 @@ Loaded as a plugin of pytest. The other tests give the same result on every data
 
 import pytest
 
-WHOLE = ("tests/journeys/", "tests/drills/")
+WHOLE = ("tests/journeys/", "tests/drills/", "tests/upgrade/")
 """Suites that start the product as a whole."""
 ALIKE = (
     "tests/drills/test_flow_kills.py",

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 from tests.folders import open_folder  # noqa: E402 (the path must be set first)
 from tests.ports import reserve_port  # noqa: E402
 
-SUITES = ["tests/apps", "tests/fuzz", "tests/contracts", "tests/journeys", "tests/drills"]
+SUITES = ["tests/apps", "tests/fuzz", "tests/contracts", "tests/journeys", "tests/drills", "tests/upgrade"]
 BUCKET = "nearline-tests"
 
 
