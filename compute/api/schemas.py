@@ -84,10 +84,10 @@ class StorageProbeOut(Schema):
 class StorageClassOut(Schema):
     """A class of volumes of a cluster."""
 
-    name: str
-    provisioner: str
+    name: str = Field(description="What the cluster calls it.")
+    provisioner: str = Field(description="What makes its volumes.")
     access: str = Field(description="Who can mount a volume at once: `many nodes`, `one node` or `unknown`.")
-    is_default: bool
+    is_default: bool = Field(description="Whether claims that name no class are of it.")
     snapshots: str = Field(
         "unknown", description="Whether a class for snapshots has its driver: `yes`, `no`, `unknown`."
     )
@@ -97,28 +97,28 @@ class StorageClassOut(Schema):
 class BackendOut(Schema):
     """A storage system behind such classes, as Trident reports it."""
 
-    name: str
-    driver: str
-    state: str
+    name: str = Field(description="What the cluster calls it.")
+    driver: str = Field(description="Which driver of Trident speaks with it.")
+    state: str = Field(description="As of Trident's last poll.")
     reason: str = Field(description="Why it is not well.")
 
 
 class QuotaOut(Schema):
     """How much of one resource all pods of the namespace may have together, in the cluster's own notation."""
 
-    quota: str
-    resource: str
-    used: str
-    hard: str
+    quota: str = Field(description="Its name.")
+    resource: str = Field(description="As the cluster calls it: `requests.nvidia.com/gpu`.")
+    used: str = Field(description="What pods ask for now.")
+    hard: str = Field(description="What they may ask for.")
 
 
 class ClusterOut(Schema):
     """What a cluster has reported of itself besides its nodes."""
 
-    version: str
+    version: str = Field(description="That of Kubernetes.")
     trident_version: str = Field("", description="Empty: there is no Trident, or the account may not read it.")
-    storage: list[StorageClassOut]
-    backends: list[BackendOut]
+    storage: list[StorageClassOut] = Field(description="Its storage classes.")
+    backends: list[BackendOut] = Field(description="Those of Trident.")
     quotas: list[QuotaOut] = Field(default=[], description="Those of the namespace.")
 
 

@@ -164,15 +164,15 @@ def show_resource(context: typer.Context, resource: Attached) -> None:
     What keeps jobs from some of what it has is said as warnings.
     """
     session = session_of(context)
-    found = session.client().compute.get(resource)
-    cluster = found.cluster or {}
-    fields = [("Resource", found.name), ("Kind", found.kind), ("State", found.state)]
-    if found.cluster is not None:
+    record = session.client().compute.get(resource)
+    cluster = record.cluster or {}
+    fields = [("Resource", record.name), ("Kind", record.kind), ("State", record.state)]
+    if record.cluster is not None:
         fields += [("Kubernetes", cluster["version"]), ("Trident", cluster["trident_version"] or "none, or not known")]
-    if found.sites:
-        fields.append(("Reads", ", ".join(found.sites)))
-    session.out.record(found, [*fields, *_rows_of(cluster)])
-    for warning in found.warnings:
+    if record.sites:
+        fields.append(("Reads", ", ".join(record.sites)))
+    session.out.record(record, [*fields, *_rows_of(cluster)])
+    for warning in record.warnings:
         session.out.warn(warning)
 
 
