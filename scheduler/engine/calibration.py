@@ -122,12 +122,12 @@ _PROMISES_S = (0.0, 60.0, 600.0, 3600.0)
 
 def measure_by_promise(scores: Sequence[Score]) -> list[Promised]:
     """Return how forecasts held by the wait that they told."""
-    found = []
+    promises = []
     for from_s, to_s in zip(_PROMISES_S, (*_PROMISES_S[1:], None), strict=True):
         within = [score for score in scores if from_s <= score.likely_s and (to_s is None or score.likely_s < to_s)]
         errors = [abs(score.waited_s - score.likely_s) for score in within]
-        found.append(Promised(from_s, to_s, measure(within), median(errors) if errors else None))
-    return found
+        promises.append(Promised(from_s, to_s, measure(within), median(errors) if errors else None))
+    return promises
 
 
 @dataclass(frozen=True, slots=True)
