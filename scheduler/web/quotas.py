@@ -188,6 +188,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
             "name": name_of(rules),
             "others": sorted(PRESETS.keys() - {name_of(rules)}),
             "rules": then,
+            "are_tried": then != rules,
             "fields": of_pool(then),
             "past_use": [(row, past_use[row.queue.pk]) for row in shown if row.queue.pk in past_use],
         }
@@ -322,6 +323,8 @@ def _read_gpus(amount: str, label: str) -> int:
 
 def _describe_change(queue: Queue, settings: QueueSettings) -> str:
     after = settings.get("gpu_quota_milli", queue.gpu_quota_milli)
+    if after == queue.gpu_quota_milli:
+        return f"{queue.label}: other limits, weights or rules"
     return f"{queue.label}: {units.format_gpus(queue.gpu_quota_milli)} to {units.format_gpus(after)} GPUs"
 
 

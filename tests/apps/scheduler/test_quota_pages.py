@@ -303,3 +303,12 @@ def test_a_department_has_rules_of_its_own_and_its_projects_say_from_where_their
         ("3", "5, from the pool"),
         ("", "2, from the pool"),
     ]
+
+
+def test_what_is_tried_is_named_and_rules_that_are_not_are_not(browser, two_projects):
+    quota = browser.get("/quotas/", {"try": "team-b", "gpus": "3"})
+    weight = browser.get("/quotas/", {"try": "team-b", "gpus": "1", "weight": "2.5"})
+
+    assert quota.context["tried"] == ["team-b: 1 to 3 GPUs"]
+    assert weight.context["tried"] == ["team-b: other limits, weights or rules"]
+    assert "the values below are tried" not in quota.content.decode() + weight.content.decode()
