@@ -54,11 +54,18 @@ class Stored:
     error: str
 
 
-def store_output(job: Job, *, patterns: Sequence[str], find_changed: FindChanged = lambda _: ()) -> Stored:
+def store_output(
+    job: Job,
+    *,
+    patterns: Sequence[str],
+    find_changed: FindChanged = lambda _: (),
+    before_each: Callable[[SourceFile], object] = lambda _: None,
+) -> Stored:
     """Store the files that a job left and whose path fits one of the patterns, and note it in the job's row.
 
     The rules of a `.nearlineignore` at the top of the output are honoured. Files that were changed since the job ended
-    are left out. `output_error` says what is left out, except by patterns. What is stored already stays as it is.
+    are left out. `output_error` says what is left out, except by patterns. What is stored already stays as it is. What
+    `before_each` raises before a file is read ends it.
     """
     if job.output_state == OutputState.STORED:
         return Stored(job.output_files, job.output_error)
@@ -70,7 +77,7 @@ def store_output(job: Job, *, patterns: Sequence[str], find_changed: FindChanged
         for _ in range(_READS):
             selection = _Selection(output, patterns, changed)
             try:
-                tree = _store(job, selection.list_files())
+                tree = _store(job, _tell_each(selection.list_files(), before_each))
                 changes = changed.union(find_changed(output.source))
             except SourceChanged as error:
                 changes = changed | {str(error.details["path"])}
@@ -121,6 +128,12 @@ def find_fault(path: bytes) -> str:
     except BadPath as error:
         return str(error)
     return ""
+
+
+def _tell_each(files: Iterable[SourceFile], before_each: Callable[[SourceFile], object]) -> Iterator[SourceFile]:
+    for file in files:
+        before_each(file)
+        yield file
 
 
 def _store(job: Job, files: Iterable[SourceFile]) -> trees.StoredTree | None:

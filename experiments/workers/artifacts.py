@@ -11,7 +11,8 @@ from django.db.models import QuerySet
 from compute.selectors import jobs as job_selectors
 from compute.services.jobs import HostFolder
 from compute.workers import outputs
-from core import hosts, isolation
+from compute.workers.outputs import SourceFile
+from core import clock, hosts, isolation, leases
 from core.models import Failure
 from experiments import signals
 from experiments.models import Experiment
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from compute.models import Job
 
 _MOST_TRIES = 5
+_CLAIM = "output:"
+# What is stored in less than a moment is stored before anybody else looks for it: only what takes longer is claimed.
+_MOMENT_S, _LARGE_BYTES = 0.5, 32 << 20
+_LEASE_S, _RENEW_EVERY_S = 900.0, 30.0
 
 
 def find_unstored() -> list[QuerySet[Experiment]]:
@@ -40,6 +45,8 @@ def store_artifacts(run_id: str | None = None) -> None:
         job.pk for job in jobs.values() if job.files_deleted_at is None and not hosts.is_here(job.resource.host)
     }
     rows = [row for row in rows if row.job_id not in elsewhere]
+    claimed = leases.find_held(_CLAIM) if rows else set()
+    rows = [row for row in rows if _CLAIM + row.pk not in claimed]
     isolation.for_each(
         failures.STORE_OUTPUTS,
         rows,
@@ -63,13 +70,49 @@ def _store(experiment: Experiment, job: "Job | None") -> None:
     """Store one output and note that in one statement. A second worker finds nothing left to do."""
     changes: dict[str, object] = {"artifacts_wanted": False}
     if job is not None:
-        output = outputs.store_output(
-            job, patterns=experiment.output_patterns, find_changed=partial(_find_changed, experiment.run_id)
-        )
+        claim = _Claim(experiment.pk)
+        try:
+            output = outputs.store_output(
+                job,
+                patterns=experiment.output_patterns,
+                find_changed=partial(_find_changed, experiment.run_id),
+                before_each=claim.keep,
+            )
+        except _StoredElsewhere:
+            return
+        finally:
+            claim.release()
         changes["artifacts_error"] = output.error
         if output.files:
             changes["is_recorded"] = True
     Experiment.objects.filter(pk=experiment.pk, artifacts_wanted=True).update(**changes)
+
+
+class _StoredElsewhere(Exception):
+    """Another worker has claimed an output."""
+
+
+class _Claim:
+    """Keeps other workers from storing an output too, once that takes longer than a moment."""
+
+    def __init__(self, experiment_id: str) -> None:
+        self._name, self._token = _CLAIM + experiment_id, leases.new_token()
+        self._due_at = clock.monotonic() + _MOMENT_S
+        self._is_held = False
+
+    def keep(self, file: SourceFile) -> None:
+        """Take or renew the claim before a file is read, if that is due. Raises _StoredElsewhere."""
+        now = clock.monotonic()
+        if now < self._due_at and (self._is_held or file.size_bytes < _LARGE_BYTES):
+            return
+        if not leases.take_named(self._name, holder=self._token, for_s=_LEASE_S):
+            raise _StoredElsewhere
+        self._is_held, self._due_at = True, now + _RENEW_EVERY_S
+
+    def release(self) -> None:
+        """Let go of what was claimed."""
+        if self._is_held:
+            leases.end_named(self._name, holder=self._token)
 
 
 def _give_up(experiment_id: str, failure: Failure) -> None:

@@ -103,6 +103,18 @@ def release_named(name: str, *, holder: str) -> None:
     _held.update({"lease_expires_at": clock.now()}, [name], holder)
 
 
+def end_named(name: str, *, holder: str) -> None:
+    """End the lease `name` and forget it, which is for work that is done once."""
+    Lease.objects.filter(pk=name, lease_token=holder).delete()
+
+
+def find_held(prefix: str) -> set[str]:
+    """Return the names of the leases that somebody holds, of those that begin like this."""
+    now = clock.now()
+    held = Lease.objects.filter(name__startswith=prefix).exclude(is_free(now, latest_end(now)))
+    return set(held.values_list("name", flat=True))
+
+
 @prepared
 def _takeable(name: str, holder: str, now: datetime, latest: datetime) -> QuerySet[Lease]:
     return Lease.objects.filter(Q(lease_token=holder) | is_free(now, latest), pk=name)

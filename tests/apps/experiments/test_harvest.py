@@ -2,7 +2,7 @@ import json
 import math
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +12,9 @@ from compute.errors import ResourceUnreachable
 from compute.models import Job
 from compute.selectors import log_polls, outputs
 from compute.workers import observe
-from core import clock, tasks
+from core import clock, leases, tasks
+from core.models import Lease
+from datasets.services import trees
 from experiments.engine.log_tags import Problem
 from experiments.models import Experiment, Fact, MetricLast, MetricPoint, MetricStretch
 from experiments.selectors import artifacts as stored
@@ -214,6 +216,51 @@ def test_outputs_are_kept_by_hash_before_the_run_counts_as_finished(world: World
     assert b"".join(pieces) == b"model"
     artifacts.store_artifacts()
     assert stored.count_artifacts(actor=member, experiment=experiment) == 2
+
+
+def test_an_output_that_takes_long_is_stored_by_one_worker(world: World, running, monkeypatch):
+    attempt = newest_attempt(running, "a")
+    driver = world.driver_of(attempt.job_name)
+    folder = driver.open_output(attempt.job_name).host_folder
+    for number in range(3):
+        (folder / f"{number}.txt").write_bytes(b"model")
+    monkeypatch.setattr(artifacts, "_MOMENT_S", 0.0)
+    opened, store_tree = [], trees.store_tree
+
+    def look_again_at_each(*, files, **options):
+        def watched():
+            for file in files:
+                opened.append(file.path)
+                artifacts.store_artifacts()
+                yield file
+
+        return store_tree(files=watched(), **options)
+
+    monkeypatch.setattr(trees, "store_tree", look_again_at_each)
+
+    world.finish(running, "a")
+    world.turn()
+
+    assert opened == [b"0.txt", b"1.txt", b"2.txt"]
+    assert (state_of(running), Job.objects.get(name=attempt.job_name).output_files) == ("succeeded", 3)
+    assert not Lease.objects.filter(name__startswith="output:").exists()
+
+
+def test_an_output_whose_worker_died_is_stored_once_its_claim_has_run_out(world: World, running):
+    attempt = newest_attempt(running, "a")
+    folder = world.driver_of(attempt.job_name).open_output(attempt.job_name).host_folder
+    (folder / "best.txt").write_bytes(b"model")
+    leases.take_named(f"output:{Experiment.objects.get(source_id=attempt.pk).pk}", holder="dead", for_s=900)
+
+    with clock.frozen_at(clock.now()) as move_to:
+        world.finish(running, "a")
+        world.turn()
+        assert state_of(running) == "running"
+        move_to(clock.now() + timedelta(seconds=900))
+        world.turn()
+        world.turn()
+
+    assert state_of(running) == "succeeded"
 
 
 def test_many_points_are_thinned_out_without_losing_the_extremes(world: World, running, member):
