@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compute.engine.ports import Launch
-from core.units import ONE_GPU
+from core.gpus import ONE_GPU
 
 UNCAPPED = "uncapped"
 """What is said of a part of a GPU: no kind of resource keeps a job from using more of the device.

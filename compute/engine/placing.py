@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compute.errors import InvalidJobSpec
-from core.units import ONE_GPU
+from core.gpus import ONE_GPU
 
 _LEAST_MEMORY = 100 * 10**6
 _PROFILE = re.compile(r"[1-9]g\.[1-9][0-9]{0,2}gb")

@@ -2,14 +2,11 @@
 
 import re
 from datetime import datetime, timedelta
-from typing import Final
 
 from core import bounds
 from core.bounds import OutOfBounds
 from core.errors import InvalidInput
-
-ONE_GPU: Final = 1000
-"""GPUs are counted in thousandths of a device, as parts of one can be held."""
+from core.gpus import ONE_GPU as ONE_GPU  # noqa: PLC0414 (most who count GPUs write them too)
 
 _BYTES = {
     "": 1,

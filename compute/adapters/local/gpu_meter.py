@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from core.units import ONE_GPU
+from core.gpus import ONE_GPU
 
 _EVERY_S = 1.0
 _LONGEST_AGE_S = 3.0

@@ -1,6 +1,8 @@
 """The program for hosts is made by whichever threads need it first."""
 
 import ast
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,3 +36,15 @@ def test_modules_are_parsed_by_one_thread_at_a_time(monkeypatch):
 
     assert first == second
     assert not both_inside.is_set()
+
+
+def test_a_host_needs_nothing_but_python(tmp_path):
+    place = tmp_path / "program.pyz"
+    place.write_bytes(program.build_program().data)
+    modules = list(program._list_modules((program._ENTRY, program._SHIM)))
+    script = f"import importlib, sys\nsys.path.insert(0, {str(place)!r})\nfor name in {modules}: importlib.import_module(name)"
+
+    # Without packages of anybody, as on a host.
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
