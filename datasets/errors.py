@@ -16,13 +16,6 @@ class DatasetNotFound(NotFound):
     hint = CHECK_MEMBERSHIP
 
 
-class DatasetDeleted(DatasetNotFound):
-    """The dataset is deleted and can be restored. Only members of its project are told so."""
-
-    code = "datasets.deleted"
-    hint = "An admin of its project restores it, on the page of deleted datasets or by `nearline data restore DATASET`."
-
-
 class DatasetExists(Conflict):
     """The dataset's name is taken in its project."""
 

@@ -12,7 +12,7 @@ from accounts.selectors import get_project
 from core import clock
 from datasets import permissions
 from datasets.engine.names import parse_reference
-from datasets.errors import DatasetDeleted, DatasetNotFound, DeletedDatasetNotFound, StoreNotFound
+from datasets.errors import DatasetNotFound, DeletedDatasetNotFound, StoreNotFound
 from datasets.models import PRESENT, Branch, Commit, Dataset, Query, Store
 from datasets.selectors import commits, queries
 
@@ -37,13 +37,16 @@ def list_datasets(*, actor: Actor, project: str = "", text: str = "") -> QuerySe
 
 
 def get_dataset(*, actor: Actor, project: str, name: str) -> Dataset:
-    """Return a dataset. Raises DatasetDeleted, and DatasetNotFound also to those who are not in its project."""
+    """Return a dataset. Raises DatasetNotFound, also to who is not in its project; else it says if it was deleted."""
     dataset = _visible(actor).filter(project__name=project, name=name).first()
     if dataset is None:
         deleted = _restorable().filter(project__name=project, name=name).order_by("-pk").first()
         if deleted is not None and actor.level_in(deleted.project_id) is not None:
             until = f"{deleted.restore_ends_at:%Y-%m-%d %H:%M} UTC"
-            raise DatasetDeleted(f"{project}/{name} is deleted. It can be restored until {until}.")
+            raise DatasetNotFound(
+                f"{project}/{name} is deleted. Until {until} an admin of {project} can restore it: "
+                f"`nearline data restore {project}/{name}`."
+            )
         raise DatasetNotFound(f"There is no dataset {project}/{name}, or you are not a member of its project.")
     require(actor, permissions.VIEW, dataset.project_id)
     return dataset

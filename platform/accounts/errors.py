@@ -24,14 +24,7 @@ class PermissionDenied(PlatformError):
 
     code = "accounts.permission_denied"
     kind = ErrorKind.DENIED
-    hint = "Ask an admin of the project for a role that allows it."
-
-
-class SiteAdminRequired(PermissionDenied):
-    """Only site admins may do this; no role in a project allows it."""
-
-    code = "accounts.site_admin_required"
-    hint = "Ask a site admin to do it, or to make you one."
+    hint = "Ask an admin of the project for a role that allows it; what only site admins may do, a site admin."
 
 
 class ProjectNotFound(NotFound):

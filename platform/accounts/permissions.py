@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
-from accounts.errors import PermissionDenied, ProjectNotFound, SiteAdminRequired
+from accounts.errors import PermissionDenied, ProjectNotFound
 
 if TYPE_CHECKING:
     from accounts.actor import Actor
@@ -71,6 +71,6 @@ def require(actor: "Actor", permission: Permission, project_id: str) -> None:
 
 
 def require_site_admin(actor: "Actor", deed: str) -> None:
-    """Raise SiteAdminRequired unless the actor is a site admin; `deed` completes "may ..."."""
+    """Raise PermissionDenied unless the actor is a site admin; `deed` completes "may ..."."""
     if not actor.is_site_admin:
-        raise SiteAdminRequired(f"Only a site admin may {deed}.")
+        raise PermissionDenied(f"Only a site admin may {deed}.")

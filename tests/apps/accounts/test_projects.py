@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from accounts.errors import SiteAdminRequired
+from accounts.errors import PermissionDenied
 from accounts.models import Membership, Project
 from accounts.services import projects
 from config.env import ProjectCreators
@@ -24,7 +24,7 @@ def page_of(actor, path: str) -> str:
 
 
 def test_a_viewer_creates_no_project_and_is_offered_none(viewer):
-    with pytest.raises(SiteAdminRequired, match="Only a site admin may create projects") as refused:
+    with pytest.raises(PermissionDenied, match="Only a site admin may create projects") as refused:
         projects.create_project(actor=viewer, name="team-b")
 
     assert "site admin" in refused.value.hint

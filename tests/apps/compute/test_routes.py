@@ -107,7 +107,7 @@ def test_a_project_admin_may_not_change_resources(call, make_actor, request_line
 
     status, problem = call(actor, *request_line.split(), body)
 
-    assert (status, problem["code"]) == (403, "accounts.site_admin_required")
+    assert (status, problem["code"]) == (403, "accounts.permission_denied")
     assert (Resource.objects.filter(detached_at=None).count(), Template.objects.count()) == (1, 0)
 
 
