@@ -47,7 +47,7 @@ def test_two_jobs_share_a_gpu_a_third_one_waits_for_its_part_and_the_last_one_gi
     waiting = product.wait_for(lambda: product.api("GET", "/compute/jobs/three"), lambda job: job["outlook"])
     assert waiting["state"] == "pending"
     assert waiting["outlook"]["text"].startswith(
-        "This job is beyond the share of its project (demo holds 1 GPU and would hold 2 with this job, but its "
+        "This job is beyond the share of its project (demo holds 1 GPU and would hold 1.5 with this job, but its "
         "fair share is 1 and its quota 0) and waits for 0.5 GPUs"
     )
     (reserved,) = reservations()
