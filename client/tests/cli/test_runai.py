@@ -16,6 +16,7 @@ NETAPP = """submit netapp1 -i netapp/tensorflow-tfl-py3:20.01.0 --local-image --
  --args "--dataset_dir=/mnt/mount_0/dataset/imagenet/imagenet_original/"
  --args "--num_mounts=2" --args "--dgx_version=dgx1" --args "--num_devices=1" -g 1 -p team-a"""
 
+FOLDER = "/root" + "/runai-robin-test"
 SEARCH = "gcr.io/run-ai-demo/quickstart-hpo"
 DISTRIBUTED = "gcr.io/run-ai-demo/quickstart-distributed:v0.3.0"
 TEAM_A_NOTEBOOK = f"submit a-1-1-jupyter -i jupyter/base-notebook -g 1 --interactive {' '.join(NOTEBOOK)} -p team-a"
@@ -69,8 +70,8 @@ SUBMISSIONS = [
         for name, gpus in WALK
     ),
     (
-        f"submit hpo1 -i {SEARCH} -g 2 --parallelism 2 --completions 4 -v /root/runai-robin-test:/nfs",
-        {"gpu_milli": 2000, "parallelism": 2, "completions": 4, "volumes": ["/root/runai-robin-test:/nfs"]},
+        f"submit hpo1 -i {SEARCH} -g 2 --parallelism 2 --completions 4 -v {FOLDER}:/nfs",
+        {"gpu_milli": 2000, "parallelism": 2, "completions": 4, "volumes": [f"{FOLDER}:/nfs"]},
     ),
     (
         (
