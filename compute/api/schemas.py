@@ -20,7 +20,6 @@ from core.bodies import BodySchema
 from core.priorities import Priority
 from core.times import Times
 
-Port = Annotated[int, Field(ge=1, le=65535)]
 Labels = Annotated[dict[bounds.Name, bounds.Name], Field(max_length=100)]
 
 
@@ -531,8 +530,8 @@ class JobIn(PlacingIn):
     secrets: list[bounds.Name] = Field(
         [], max_length=100, description="Secrets of the project that it gets as variables of the same names."
     )
-    ports: list[Port] = Field(
-        [], max_length=100, description="On which its programs listen, for those who are to reach them."
+    ports: list[bounds.Port] = Field(
+        [], max_length=bounds.MAX_PORTS, description="On which its programs listen, for those who are to reach them."
     )
     jupyter: bool = Field(
         default=False,
@@ -615,7 +614,7 @@ class CommandIn(BodySchema):
 class PortIn(BodySchema):
     """A TCP port of a job."""
 
-    port: Port = Field(description="On which a program of the job listens.")
+    port: bounds.Port = Field(description="On which a program of the job listens.")
     replica: int = Field(0, ge=0, le=bounds.MAX_REPLICAS - 1, description="Which replica of a gang, by rank.")
 
 

@@ -54,6 +54,15 @@ class Plan:
     why: Part | None = None
 
 
+def parts_variables(index: int, completions: int) -> dict[str, str]:
+    """Return by which variables a part learns which one it is."""
+    return {
+        "NEARLINE_INDEX": str(index),
+        "NEARLINE_COMPLETIONS": str(completions),
+        "JOB_COMPLETION_INDEX": str(index),  # as in an indexed Job of Kubernetes
+    }
+
+
 def plan(parts: Sequence[Part], *, completions: int, parallelism: int, retries: int) -> Plan:
     """Return what follows from the tries so far, the oldest first.
 

@@ -1,6 +1,6 @@
 """Reads about templates. Every signed-in person may see them, and every project may use them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from django.db.models import QuerySet
 
@@ -110,6 +110,13 @@ def describe_unplaceable(resource: Resource, placing: Placing, replicas: int, po
     if levels and (unknown := sorted(levels - node_selectors.list_levels(resource.pk))):
         return f"No node of {resource.name} has the label {unknown[0]}, by which replicas would be kept together."
     return node_selectors.describe_unservable(resource_id=resource.pk, resource=resource.name, pods=pods)
+
+
+def describe_lack_of_ports(resource: Resource, ports: Sequence[int]) -> str:
+    """Say why ports of jobs on a resource cannot be reached; empty when they can, or the job has none."""
+    if not ports or resource.is_simulated or drivers.get_kind(resource.kind).opens_ports:
+        return ""
+    return f"Ports of jobs on {resource.name} cannot be reached; this one has {', '.join(map(str, ports))}."
 
 
 def describe_checkpoint_mismatch(template: Template) -> str:

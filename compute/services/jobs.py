@@ -15,6 +15,7 @@ from accounts.services import secrets
 from compute import permissions, signals
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, source_from_json, source_to_json
+from compute.engine.parts import parts_variables
 from compute.engine.placing import Placing
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
@@ -41,6 +42,7 @@ __all__ = [
     "cancel_job",
     "cancel_many",
     "open_gates",
+    "parts_variables",
     "source_from_json",
     "source_to_json",
     "submit_many",

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from accounts.actor import Actor
-from compute.adapters import drivers
 from compute.engine.holders import Amounts, fits
 from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
@@ -162,9 +161,7 @@ def _missing_offer(resource: Resource, ports: Sequence[int], volumes: Sequence[s
         return ""
     if volumes:
         return f"{resource.name} gives jobs no volumes; this one asks for {', '.join(volumes[:_MOST_NAMED])}."
-    if ports and not drivers.get_kind(resource.kind).opens_ports:
-        return f"Ports of jobs on {resource.name} cannot be reached; this one has {', '.join(map(str, ports))}."
-    return ""
+    return templates.describe_lack_of_ports(resource, ports)
 
 
 def _stored(ask: Ask, resource: Resource) -> Template | None:

@@ -84,11 +84,6 @@ def _submit(job: Job, spec: JobSpec, index: int) -> bool:
     earlier = Job.objects.filter(part_of=job.pk, part_index=index).count()
     names = (f"{job.name}-{index}.{number}" for number in count(earlier + 1))
     name = next(each for each in names if not Job.objects.filter(name=each).exists())
-    variables = {
-        "NEARLINE_INDEX": str(index),
-        "NEARLINE_COMPLETIONS": str(spec.completions),
-        "JOB_COMPLETION_INDEX": str(index),  # as in an indexed Job of Kubernetes
-    }
     template = _template_of(job)
     request = JobRequest(
         project_id=job.project_id,
@@ -98,7 +93,7 @@ def _submit(job: Job, spec: JobSpec, index: int) -> bool:
         template_id=template.pk,
         spec=replace(
             spec,
-            env={**spec.env, **variables},
+            env={**spec.env, **parts.parts_variables(index, spec.completions)},
             completions=1,
             parallelism=1,
             retries=0,

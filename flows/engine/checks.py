@@ -49,6 +49,11 @@ _SENTENCES = {
     "string_too_short": "must not be empty.",
     "string_too_long": "is too long.",
 }
+_ELSEWHERE = {
+    "pools": "A step has no key 'pools': each template is on a resource, and that in a pool. List under `compute` a "
+    "template of each pool, the best first; `wait` and `fallback` say when the next one is taken.",
+}
+"""Keys of a job that a step does not have, and what to write instead."""
 _BOUNDS = {
     "greater_than_equal": "must be at least {ge}.",
     "greater_than": "must be more than {gt}.",
@@ -166,7 +171,8 @@ def _sentence(error: ErrorDetails, path: Path) -> tuple[str, str]:
     if kind == "missing":
         return "missing_key", f"The key '{path[-1]}' is missing."
     if kind == "extra_forbidden":
-        return "unknown_key", f"There is no key '{path[-1]}' here.{suggest(str(path[-1]), _known_keys(path))}"
+        hint = suggest(str(path[-1]), _known_keys(path))
+        return "unknown_key", _ELSEWHERE.get(str(path[-1])) or f"There is no key '{path[-1]}' here.{hint}"
     if kind == "value_error":
         return "wrong_value", str(error["ctx"]["error"])
     if kind == "literal_error":
@@ -289,6 +295,7 @@ def _check_steps(steps: Sequence[Draft], parameters: Mapping[str, ParameterSpec]
         yield from _check_condition(step, by_name, parameters)
         yield from _check_grid((*step.path, "grid"), step.read)
         yield from _check_waits(step)
+        yield from _check_parts(step.path, step.read)
         folders = Counter(item.folder for item in step.read.data)
         for position, item in enumerate(step.read.data):
             if folders[item.folder] > 1:
@@ -311,6 +318,17 @@ def _check_waits(step: Draft) -> Iterator[Finding]:
                 f"With `fallback: {step.read.fallback}` forecasts decide how long the step waits; remove this `wait`."
             )
             yield Finding((*step.path, "compute", position, "wait"), "wrong_value", text)
+
+
+def _check_parts(path: Path, step: StepSpec) -> Iterator[Finding]:
+    if step.completions > 1 and step.grid:
+        text = "A grid runs once for each of its combinations: remove `completions`, or make an axis of the grid of it."
+        yield Finding((*path, "completions"), "wrong_value", text)
+    if step.completions > 1 and step.replicas > 1:
+        yield Finding((*path, "completions"), "wrong_value", "A step with completions has no replicas.")
+    if step.parallelism is not None and step.parallelism > 1 and not step.is_fan:
+        text = "Parallelism needs completions: how many parts are to succeed; or a grid, whose tries it limits."
+        yield Finding((*path, "parallelism"), "wrong_value", text)
 
 
 def _check_outputs(path: Path, patterns: Sequence[str]) -> Iterator[Finding]:
@@ -366,9 +384,11 @@ def _check_condition(
         elif parents is not None and reference.step not in parents:
             text = f"'{reference.step}' is not a parent of '{step.name}'; name it under `after`."
             yield Finding(path, "bad_condition", text + suggest(reference.step, parents))
-        elif not reference.fold and reference.step in by_name and by_name[reference.step].grid:
+        elif not reference.fold and reference.step in by_name and by_name[reference.step].is_fan:
             tries = grids.count(by_name[reference.step])
-            text = f"'{reference.step}' is a grid of {tries}; write max({reference}) or min({reference})."
+            is_grid = bool(by_name[reference.step].grid)
+            what = f"is a grid of {tries}" if is_grid else f"has {tries} parts"
+            text = f"'{reference.step}' {what}; write max({reference}) or min({reference})."
             yield Finding(path, "bad_condition", text)
 
 

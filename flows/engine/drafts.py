@@ -57,6 +57,7 @@ class Needs:
     reads_steps: bool
     has_image: bool
     replicas: int = 1
+    ports: Sequence[int] = ()
     placing: Mapping[str, object] = field(default_factory=dict)
     grace_period_s: float = 0.0
     keeps_checkpoints: bool = False
@@ -100,6 +101,7 @@ def needs_of(draft: Draft) -> Needs:
         reads_steps=bool(draft.read.after),
         has_image=bool(draft.read.image),
         replicas=draft.read.replicas,
+        ports=draft.read.ports,
         placing=draft.read.placing,
         grace_period_s=draft.read.grace_period,
         keeps_checkpoints=draft.read.checkpoints,

@@ -25,7 +25,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Node:
-    """One step of the spec, whatever its grid multiplies it into."""
+    """One step of the spec, whatever its grid or its completions multiply it into.
+
+    At most `most_at_once` of its instances have begun and not ended; None: all may. One that `ends_with_a_part` begins
+    no more instances once one has failed for good: these are parts of one work, and not tries of a grid.
+    """
 
     key: str
     after: tuple[str, ...]
@@ -33,6 +37,8 @@ class Node:
     budgets: Mapping[FailureKind, int] = field(default_factory=dict)
     condition: Expression | None = None
     has_data: bool = False
+    most_at_once: int | None = None
+    ends_with_a_part: bool = False
     fallback: Fallback = "order"
 
     @property
@@ -101,6 +107,8 @@ def _node(step: StepSpec, default_template: str) -> Node:
         budgets={kind: step.retries.budget_of(kind) for kind in FailureKind},
         condition=expressions.parse(step.when) if step.when else None,
         has_data=bool(step.data),
+        most_at_once=step.most_at_once,
+        ends_with_a_part=step.completions > 1,
         fallback=step.fallback,
     )
 

@@ -19,7 +19,7 @@ MAX_RUN_BYTES = 64_000_000
 
 @dataclass(frozen=True)
 class Instance:
-    """One of the tries that a step's grid multiplies into (a plain step has one, with index 0)."""
+    """One of the tries of a step's grid, or of its parts (a plain step has one, with index 0)."""
 
     key: str
     index: int
@@ -80,14 +80,18 @@ def _too_long(what: str, step: str) -> InvalidParameters:
 
 
 def count(step: StepSpec) -> int:
-    """Return how many instances a step's grid multiplies into."""
-    return math.prod(axis.steps if isinstance(axis, GridRange) else len(axis) for axis in step.grid.values())
+    """Return how many instances a step's grid and completions multiply into."""
+    return step.completions * math.prod(
+        axis.steps if isinstance(axis, GridRange) else len(axis) for axis in step.grid.values()
+    )
 
 
 def _multiply(step: StepSpec, parameters: Mapping[str, Value]) -> Sequence[Mapping[str, Value]]:
     own = {key: references.fill_value(value, {"parameters": parameters}) for key, value in step.parameters.items()}
     axes = {key: points(axis) if isinstance(axis, GridRange) else axis for key, axis in step.grid.items()}
-    return [{**parameters, **own, **dict(zip(axes, point, strict=True))} for point in itertools.product(*axes.values())]
+    points_of_grid = itertools.product(*axes.values())
+    tries = [{**parameters, **own, **dict(zip(axes, point, strict=True))} for point in points_of_grid]
+    return tries * step.completions
 
 
 def points(axis: GridRange) -> tuple[Value, ...]:

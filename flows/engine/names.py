@@ -19,8 +19,13 @@ MAX_VARIABLES = 2000
 """A job with more variables than this could not be started by every kernel; those beyond are left out."""
 
 
-def step_label(key: str, parameters: Mapping[str, Value], grid: Iterable[str]) -> str:
-    """Return what people call an instance of a step: its name and its values of the grid, `train C=10`."""
+def step_label(key: str, parameters: Mapping[str, Value], grid: Iterable[str], part: int | None = None) -> str:
+    """Return what people call an instance of a step: its name and its values of the grid, `train C=10`.
+
+    One of several parts is called by its index, as a part of a job is: `train-3`.
+    """
+    if part is not None:
+        return f"{key}-{part}"
     values = ((axis, value_text(parameters[axis])) for axis in grid if axis in parameters)
     return _cut(" ".join([key, *(f"{axis}={_cut(text, _LONGEST_VALUE)}" for axis, text in values)]), LONGEST_LABEL)
 
@@ -57,14 +62,14 @@ def variable_name(text: str) -> str:
     return re.sub(r"[^A-Z0-9]+", "_", text.upper()).strip("_")
 
 
-def result_variables(key: str, tries: Mapping[int, Mapping[str, Value]], *, is_grid: bool) -> dict[str, str]:
+def result_variables(key: str, tries: Mapping[int, Mapping[str, Value]], *, is_fan: bool) -> dict[str, str]:
     """Return what a step's children learn of it: `NEARLINE_TRAIN_ACCURACY` and cnvrg's `CNVRG_TRAIN_ACCURACY`.
 
-    The tries of a grid have their index in the name: `NEARLINE_TRAIN_0_ACCURACY`.
+    The tries of a grid, and parts, have their index in the name: `NEARLINE_TRAIN_0_ACCURACY`.
     """
     variables: dict[str, str] = {}
     for index, measured in sorted(tries.items()):
-        stem = f"{variable_name(key)}_{index}" if is_grid else variable_name(key)
+        stem = f"{variable_name(key)}_{index}" if is_fan else variable_name(key)
         for name, value in sorted(measured.items()):
             for prefix in ("NEARLINE", "CNVRG"):
                 variables[f"{prefix}_{stem}_{variable_name(name)}"] = value_text(value)

@@ -5,7 +5,7 @@ between two calls, so a crash anywhere between them loses nothing: the next call
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -145,11 +145,12 @@ class StepNow:
 class Snapshot:
     """All that a plan looks at. `ended` counts, for each step of the spec, how its instances ended.
 
-    `steps` may leave out instances that have not ended and that this plan can do nothing about (see `within_reach`);
-    `idle` counts those. `to_reset` are the ended steps that a retry opens again (as if they were pending); they are in
-    `steps` too. `data` says where the datasets of a step with several templates are, by step and template; a template
-    whose jobs read no cache site is left out. `forecasts` say what jobs of a step may expect at its templates, where
-    these decide (`Node.uses_forecasts`); `forecast_fault` says why they could not be made, empty: they could.
+    `steps` may leave out instances that have not ended and that this plan can do nothing about (see `within_reach` and
+    `most_to_begin`); `idle` counts those, and `unread` those of them that have not begun. `to_reset` are the ended
+    steps that a retry opens again (as if they were pending); they are in `steps` too. `data` says where the datasets of
+    a step with several templates are, by step and template; a template whose jobs read no cache site is left out.
+    `forecasts` say what jobs of a step may expect at its templates, where these decide (`Node.uses_forecasts`);
+    `forecast_fault` says why they could not be made, empty: they could.
     """
 
     graph: Graph
@@ -165,6 +166,7 @@ class Snapshot:
     to_reset: tuple[str, ...] = ()
     is_storing: bool = False
     idle: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 def within_reach(
@@ -187,6 +189,24 @@ def within_reach(
         if moving.get(key, 0) + (pending.get(key, 0) if is_reached else 0) < live[key]:
             lasting.add(key)
     return frozenset(reached)
+
+
+def most_to_begin(
+    graph: Graph,
+    live: Mapping[str, int],
+    pending: Mapping[str, int],
+    ended: Mapping[str, Mapping[StepState, int]],
+) -> dict[str, int]:
+    """Return of which steps a plan begins so many of the pending instances at most, so that no more need be loaded.
+
+    Steps of which none has begun are left out: their condition, or their parents, decide about all instances at once.
+    """
+    return {
+        node.key: node.most_at_once
+        for node in graph.nodes
+        if node.most_at_once is not None
+        and (live.get(node.key, 0) > pending.get(node.key, 0) or any(ended.get(node.key, {}).values()))
+    }
 
 
 def goes_further(snapshot: Snapshot, transitions: Iterable[Transition]) -> bool:
@@ -407,8 +427,23 @@ class _Planner:
                 for step in steps:
                     self._settle(step, StepState.SKIPPED, f"Its condition does not hold: {verdict.why}.")
                 return
-        for step in steps:
-            self._start(node, step)
+        self._start_some(node, steps)
+
+    def _start_some(self, node: Node, steps: Sequence[StepNow]) -> None:
+        """Begin as many instances as may run at once, those of lower indexes first."""
+        waiting = deque(steps)
+        unread = self._snapshot.unread.get(node.key, 0)
+        while waiting:
+            if node.ends_with_a_part and (ends := self._count_bad(node.key)):
+                while waiting:
+                    self._settle(waiting.popleft(), StepState.SKIPPED, f"Of its parts {ends} did not succeed.")
+            elif node.most_at_once is None or self._open[node.key] - len(waiting) - unread < node.most_at_once:
+                self._start(node, waiting.popleft())
+            else:
+                return
+
+    def _count_bad(self, key: str) -> int:
+        return self._count_ended(key, StepState.FAILED) + self._count_ended(key, StepState.CANCELLED)
 
     def _start(self, node: Node, step: StepNow) -> None:
         """Begin an attempt at the first template that can work and is left to try, else where it can wait.

@@ -78,6 +78,12 @@ def _bytes(value: object) -> object:
         raise ValueError(error.message) from error
 
 
+def _idle_limit(seconds: float) -> float:
+    if fault := bounds.idle_limit_fault(seconds):
+        raise ValueError(fault)
+    return seconds
+
+
 def _text(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
@@ -88,6 +94,7 @@ _DURATION_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 
 Seconds = Annotated[
     FiniteFloat, Field(ge=0), BeforeValidator(_seconds), WithJsonSchema({**_DURATION_SCHEMA, "title": "Duration"})
 ]
+IdleLimit = Annotated[Seconds, AfterValidator(_idle_limit), WithJsonSchema(_DURATION_SCHEMA)]
 Bytes = Annotated[
     NonNegativeInt,
     BeforeValidator(_bytes),
@@ -323,6 +330,12 @@ class StepSpec(_Model):
     """How many replicas of the command run together as a gang, each as large as the template. All start, or none."""
     min_replicas: NonNegativeInt = Field(0, le=bounds.MAX_REPLICAS)
     """With so many replicas it starts; it grows while others need nothing, and gives back first. 0: all, or none."""
+    completions: PositiveInt = Field(1, le=bounds.MAX_COMPLETIONS)
+    """More than one: it runs as so many parts, each with its own `$NEARLINE_INDEX`, until all have succeeded."""
+    parallelism: Annotated[PositiveInt, Field(le=bounds.MAX_COMPLETIONS)] | None = None
+    """So many parts, or tries of a grid, run at once at most. Without it: parts one by one, the tries of a grid all."""
+    ports: tuple[bounds.Port, ...] = Field((), max_length=bounds.MAX_PORTS)
+    """On which its programs listen, for those who are to reach them."""
     gpu_memory: Bytes = 0
     """A share of one GPU by its memory, as `10GiB`, in place of the template's GPUs."""
     mig: str = ""
@@ -341,6 +354,8 @@ class StepSpec(_Model):
     """How often it is tried again: one number for every kind of failure, or one for each."""
     timeout: Seconds | None = None
     """How long one try may take: `90`, `30m`, `2h`. Without it there is no limit."""
+    idle_limit: IdleLimit | None = None
+    """How long it may be idle before it is stopped, from `1m`; without it, as its project rules. The shorter holds."""
     grace_period: Seconds = 10.0
     """How long its command may go on after SIGTERM, when it is preempted, stopped or out of time: `30s`, `2m`."""
     checkpoints: bool = False
@@ -351,6 +366,16 @@ class StepSpec(_Model):
     """Parameters with several values, or a range of them: it runs once for every combination."""
     simulated_duration: Seconds = 5.0
     """How long it takes on simulated nodes, which run nothing."""
+
+    @property
+    def is_fan(self) -> bool:
+        """Whether it runs under several indexes: as parts, or once for each combination of a grid."""
+        return bool(self.grid) or self.completions > 1
+
+    @property
+    def most_at_once(self) -> int | None:
+        """How many of its instances run at once at most; None: all of them."""
+        return (self.parallelism or 1) if self.completions > 1 else self.parallelism
 
     @property
     def placing(self) -> dict[str, object]:

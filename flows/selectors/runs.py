@@ -319,10 +319,10 @@ def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord, arriva
 def _step_view(
     step: Step, fields: Mapping[str, Any], attempts: list[AttemptView], wait: Wait | None, outlook: Outlook | None
 ) -> StepView:
-    is_grid = bool(fields.get("grid"))
+    is_fan = bool(fields.get("grid")) or fields.get("completions", 1) > 1
     return StepView(
         key=step.key,
-        index=step.index if is_grid else None,
+        index=step.index if is_fan else None,
         label=step.label,
         title=title_of(step, fields.get("title", "")),
         state=step.state,

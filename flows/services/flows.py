@@ -151,6 +151,8 @@ def _check_mounts(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Fin
             yield Finding((*needs.path, "replicas"), "no_gangs", f"{fault} Choose a template of a cluster.")
         elif fault := _placing_fault(template, needs):
             yield Finding(needs.path, "unplaceable", f"'{needs.step}' cannot run on {template.full_name}: {fault}")
+        if needs.ports and (fault := templates.describe_lack_of_ports(template.resource, needs.ports)):
+            yield Finding((*needs.path, "ports"), "no_ports", f"{fault} Choose a template of another resource.")
         if needs.keeps_checkpoints and (fault := templates.describe_checkpoint_mismatch(template)):
             yield Finding((*needs.path, "checkpoints"), "no_checkpoints", fault)
         if needs.early and (fault := templates.describe_early_mismatch(template)):

@@ -18,8 +18,9 @@ from datasets.services import selections
 from flows import permissions
 from flows.engine import grids
 from flows.engine.expressions import Value
+from flows.engine.grids import Instance
 from flows.engine.names import step_label
-from flows.engine.spec import FlowSpec
+from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, StepNotFound
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
@@ -78,14 +79,14 @@ def start_run(
             event_seq=1,
         )
         positions = {step.name: number for number, step in enumerate(spec.steps)}
-        grids_of = {step.name: step.grid for step in spec.steps}
+        steps = {step.name: step for step in spec.steps}
         Step.objects.bulk_create(
             [
                 Step(
                     run=run,
                     key=instance.key,
                     index=instance.index,
-                    label=step_label(instance.key, instance.parameters, grids_of[instance.key]),
+                    label=_label_of(steps[instance.key], instance),
                     position=positions[instance.key],
                     parameters=dict(instance.parameters),
                 )
@@ -161,6 +162,11 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     tasks.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run
+
+
+def _label_of(step: StepSpec, instance: Instance) -> str:
+    part = instance.index if step.completions > 1 else None
+    return step_label(instance.key, instance.parameters, step.grid, part)
 
 
 def _require_secrets(actor: Actor, project_id: str, spec: FlowSpec) -> list[str]:

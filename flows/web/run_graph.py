@@ -71,7 +71,7 @@ def group_steps(spec: FlowSpec, steps: Sequence[StepView]) -> Mapping[str, list[
             frozenset(children[step.name]),
             frozenset(data.dataset for data in step.data),
         )
-        is_alone = bool(step.grid) or not (step.after or children[step.name])
+        is_alone = step.is_fan or not (step.after or children[step.name])
         group_of[step.name] = step.name if is_alone else likeness.setdefault(neighbours, step.name)
     groups: dict[str, list[StepView]] = {}
     for member in steps:

@@ -4,6 +4,7 @@ The jobs of new attempts are created in the same transaction (compute keeps them
 without its job, or a job without its attempt, cannot exist: the job's row is the outbox.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -209,14 +210,20 @@ class _Writer:
         self._starts.extend(self._withdraw())
         self._begin_attempts()
         counts = self._loaded.counts.moved(self._step_moves())
-        changed = {self._loaded.steps[step_id].key for step_id in self._step_changes}
+        changed: dict[str, set[str]] = defaultdict(set)
+        reset: set[str] = set()
+        for step_id, change in self._step_changes.items():
+            key = self._loaded.steps[step_id].key
+            changed[key].add(step_id)
+            if change.get("state") == StepState.PENDING:
+                reset.add(key)
         _write_changes(_steps, self._loaded.steps, self._step_changes)
         self._write_experiments()
         self._cancel_jobs()
         self._close_attempts()
         looks_again = self._write_run(token, looks_again=looks_again)
         event_seq = self._run.event_seq + len(self._events)
-        transaction.on_commit(partial(known_steps.note, self._run, event_seq, counts, changed))
+        transaction.on_commit(partial(known_steps.note, self._run, event_seq, counts, changed, reset))
         return looks_again
 
     def _step_moves(self) -> Iterator[tuple[str, StepState, StepState]]:
@@ -430,6 +437,7 @@ class _Writer:
                 spec=self._specs.build(step, attempt, inputs.get(attempt.pk, ())),
                 priority=specs[step.key].priority,
                 is_preemptible=specs[step.key].preemptible,
+                idle_limit_s=specs[step.key].idle_limit,
                 on_behalf_of=self._run.created_by,
                 gate=Gate.CALLER if attempt.pk in gated else None,
             )

@@ -8,7 +8,7 @@ from compute.selectors import jobs as job_selectors
 from compute.selectors import outputs as output_selectors
 from compute.selectors import templates
 from compute.selectors.states import JobState
-from compute.services.jobs import HostFolder, JobSpec, Mount, Placing, Tree, source_from_json
+from compute.services.jobs import HostFolder, JobSpec, Mount, Placing, Tree, parts_variables, source_from_json
 from core import hosts
 from flows.engine import names, references
 from flows.engine.expressions import Value
@@ -66,6 +66,7 @@ class JobSpecs:
             grace_period_s=step_spec.grace_period,
             checkpoint=f"step:{step.pk}" if step_spec.checkpoints else "",
             replicas=step_spec.replicas,
+            ports=step_spec.ports,
             placing=Placing.read(step_spec.placing),
             simulated_duration_s=step_spec.simulated_duration,
             code=self._code,
@@ -85,16 +86,19 @@ class JobSpecs:
             measured = self._measured(parent)
             if len(variables) + len(measured) <= names.MAX_VARIABLES:
                 variables.update(measured)
-        return variables | {key: references.fill(text, values) for key, text in step_spec.env.items()}
+        variables |= {key: references.fill(text, values) for key, text in step_spec.env.items()}
+        if step_spec.completions > 1:
+            variables |= parts_variables(step.index, step_spec.completions)
+        return variables
 
     def _measured(self, parent: str) -> Mapping[str, str]:
         if parent not in self._variables:
-            is_grid = bool(self._specs[parent].grid)
+            is_fan = self._specs[parent].is_fan
             newest = self._newest_attempts(parent)
             tries: Mapping[int, Mapping[str, Value]] = {}
             if not all(attempt.job_id in self._silent for attempt in newest):
                 tries = measurements.of_step(self._run.pk, parent, newest)
-            self._variables[parent] = names.result_variables(parent, tries, is_grid=is_grid)
+            self._variables[parent] = names.result_variables(parent, tries, is_fan=is_fan)
         return self._variables[parent]
 
     def _newest_attempts(self, parent: str) -> Sequence[NewestAttempt]:
@@ -104,8 +108,8 @@ class JobSpecs:
         return self._newest[parent]
 
     def _find_only(self, parent: str) -> NewestAttempt | None:
-        """Return the newest attempt of a step without a grid whose job has just ended; None where it is to be read."""
-        if self._specs[parent].grid:
+        """Return the newest attempt of a lone instance whose job has just ended; None where it is to be read."""
+        if self._specs[parent].is_fan:
             return None
         for attempt in self._attempts:
             job, step = self._jobs.get(attempt.job_id or ""), attempt.step
@@ -115,11 +119,11 @@ class JobSpecs:
         return None
 
     def _inputs(self, parent: str, template: str) -> Iterator[Mount]:
-        """Yield the parent's output; of a grid that of each instance under its index."""
-        is_grid = bool(self._specs[parent].grid)
+        """Yield the parent's output; of a grid, and of parts, that of each instance under its index."""
+        is_fan = self._specs[parent].is_fan
         for index, output in self._outputs_of(parent).items():
             if source := output.source_for(self._templates[template]):
-                yield Mount(f"{parent}/{index}" if is_grid else parent, source)
+                yield Mount(f"{parent}/{index}" if is_fan else parent, source)
 
     def _outputs_of(self, parent: str) -> Mapping[int, "_Output"]:
         """Return what the newest attempts left, by index.

@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
@@ -18,6 +19,7 @@ from flows.engine.states import STEP_ENDS, StepState
 from flows.models import Run, Step
 
 _COLUMNS = tuple(field.attname for field in Step._meta.concrete_fields)
+_ID = _COLUMNS.index("id")
 _KEY = _COLUMNS.index("key")
 _AHEAD = 20
 _MOST_RUNS = 64
@@ -78,8 +80,10 @@ def count(run: Run) -> StepCounts:
     return counts
 
 
-def read_pending(run: Run, keys: Collection[str], ahead: Iterable[str]) -> list[Step]:
-    """Return the pending instances of some steps of a run whose lease the caller holds.
+def read_pending(
+    run: Run, keys: Collection[str], ahead: Iterable[str], most: Mapping[str, int] = MappingProxyType({})
+) -> list[Step]:
+    """Return the pending instances of some steps of a run whose lease the caller holds; the first ones where `most` is.
 
     Where they are to be read, the first of the steps `ahead` of them, which have one instance each, are read too: those
     of a chain are not read one by one.
@@ -91,12 +95,21 @@ def read_pending(run: Run, keys: Collection[str], ahead: Iterable[str]) -> list[
         for row in _pending(run.pk, read):
             read[row[_KEY]].append(row)
         _keep(run, _Known(run.event_seq, known.counts, rows := read))
-    return [Step.from_db(DEFAULT_DB_ALIAS, _COLUMNS, row) for key in keys for row in rows[key]]
+    return [Step.from_db(DEFAULT_DB_ALIAS, _COLUMNS, row) for key in keys for row in rows[key][: most.get(key)]]
 
 
-def note(run: Run, event_seq: int, counts: StepCounts, changed: Collection[str]) -> None:
-    """Keep what is known of a run after a plan that changed instances of some steps, with its newest event."""
-    pending = {key: rows for key, rows in _find(run).pending.items() if key not in changed}
+def note(
+    run: Run, event_seq: int, counts: StepCounts, changed: Mapping[str, Collection[str]], reset: Collection[str]
+) -> None:
+    """Keep what is known of a run after a plan, with its newest event.
+
+    It changed instances of some steps, given by id, and made some of the `reset` steps pending again.
+    """
+    pending = {
+        key: [row for row in rows if row[_ID] not in changed[key]] if key in changed else rows
+        for key, rows in _find(run).pending.items()
+        if key not in reset
+    }
     _keep(run, _Known(event_seq, counts, pending))
 
 
@@ -114,7 +127,8 @@ def _keep(run: Run, known: _Known) -> None:
 
 @prepared
 def _pending(run_id: str, keys: Collection[str]) -> QuerySet[Step, tuple[Any, ...]]:
-    return Step.objects.filter(run=run_id, state=StepState.PENDING, key__in=keys).values_list(*_COLUMNS)
+    rows = Step.objects.filter(run=run_id, state=StepState.PENDING, key__in=keys)
+    return rows.order_by("position", "index").values_list(*_COLUMNS)
 
 
 @prepared

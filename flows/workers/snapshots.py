@@ -191,6 +191,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     forecasts, forecast_fault = _forecast(run, spec, graph, steps, found_templates)
     idle = Counter(counts.live)
     idle.subtract(step.key for step in rows.values() if step.pk not in reopened)
+    unread = counts.pending - Counter(step.key for step in step_states if step.state == StepState.PENDING)
     snapshot = Snapshot(
         graph=graph,
         steps=tuple(planner.as_reset(step) if step.id in reopened else step for step in steps),
@@ -204,6 +205,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
         idle=idle,
+        unread=unread,
     )
     template_rows = {name: template for name, (template, _) in found_templates.items()}
     return Loaded(run, spec, snapshot, rows, template_rows, is_retry, job_times, news.attempts, ended, counts)
@@ -236,7 +238,8 @@ def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_furthe
     reached = planner.within_reach(graph, counts.live, moving, pending if is_further else {}) & pending.keys()
     if reached:
         alone = (node.key for node in graph.nodes if pending[node.key] == 1 and node.key not in reached)
-        changed_steps += known_steps.read_pending(run, reached, alone)
+        most = {} if is_further else planner.most_to_begin(graph, counts.live, pending, counts.ended)
+        changed_steps += known_steps.read_pending(run, reached, alone, most)
     return sorted(changed_steps, key=lambda step: (step.position, step.index))
 
 

@@ -25,6 +25,8 @@ MAX_REPLICAS: Final = 256
 """The most replicas of a gang. They all have a log, an address, and a line in each other's list."""
 MAX_COMPLETIONS: Final = 1000
 """The most parts of a job. Each is a job, and all are read again when one of them changes."""
+MAX_PORTS: Final = 100
+"""The most ports that a job names."""
 MAX_COUNT: Final = 2**31 - 2
 """The largest count that is taken: the next one fits a 32-bit integer of a database too."""
 MAX_QUANTITY: Final = 2**53 - 1
@@ -184,6 +186,7 @@ Quantity = Annotated[int, Field(ge=0, le=MAX_QUANTITY)]
 Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Finite = Annotated[float, Field(ge=-sys.float_info.max, le=sys.float_info.max)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
+Port = Annotated[int, Field(ge=1, le=65535)]
 Days = Annotated[float, Field(ge=0, le=MAX_DAYS)]
 Price = Annotated[
     Decimal,

@@ -71,6 +71,10 @@ class Flow:
         fallback: str | None = None,
         replicas: int | None = None,
         min_replicas: int | None = None,
+        completions: int | None = None,
+        parallelism: int | None = None,
+        ports: Sequence[int] = (),
+        idle_limit: str | float | None = None,
         gpu_memory: str | int | None = None,
         mig: str | None = None,
         gpu_limit: float | None = None,
@@ -83,6 +87,8 @@ class Flow:
         `fallback` says how it chooses among the templates in `compute`: `order`, `soonest` or `cheapest`.
         `gpu_memory` or `mig` asks for a part of one GPU in place of the template's, `gpu_limit` for more of it while
         nobody else uses it. `min_replicas` makes it elastic; `topology` has `required` and `preferred`.
+        With `completions` it runs as so many parts, at most `parallelism` at once, each with its `$NEARLINE_INDEX`.
+        `ports` are those on which its programs listen; `idle_limit` is how long it may be idle.
         `priority` is a number or a name, such as `build`. What is not preemptible starts only within the quota.
         """
         if name in self._steps:
@@ -120,6 +126,10 @@ class Flow:
             fallback=fallback,
             replicas=replicas,
             min_replicas=min_replicas,
+            completions=completions,
+            parallelism=parallelism,
+            ports=list(ports),
+            idle_limit=idle_limit,
             gpu_memory=gpu_memory,
             mig=mig,
             gpu_limit=gpu_limit,

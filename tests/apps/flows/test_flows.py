@@ -9,7 +9,7 @@ from flows.errors import InvalidFlow, InvalidParameters, NothingToRetry, RunHasE
 from flows.models import Flow, FlowVersion, Run
 from flows.services import flows, runs
 from tests.factories.datasets import commit_files, make_dataset, make_store
-from tests.factories.flows import World, state_of
+from tests.factories.flows import World, state_of, states
 
 FLOW = """\
 flow: digits
@@ -170,6 +170,46 @@ steps:
     assert [(each.line, each.code, each.message) for each in found.problems if not each.is_note] == [
         (5, "no_checkpoints", message)
     ]
+
+
+def test_ports_on_a_resource_where_none_can_be_reached_are_told(world: World, member, project):
+    world.add_resource("box", world.drivers["lab"].root, kind="docker")
+    text = "flow: f\nsteps:\n  - name: a\n    command: c\n    ports: [8080, 9090]\n    compute: [box.small]"
+
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    message = "Ports of jobs on box cannot be reached; this one has 8080, 9090. Choose a template of another resource."
+    assert [(each.line, each.code, each.message) for each in found.problems] == [(5, "no_ports", message)]
+
+
+def test_the_jobs_of_a_step_have_its_ports_and_its_idle_limit(world: World, member, project):
+    world.start(member, project, "flow: f\nsteps: [{name: a, command: c, ports: [8080], idle_limit: 30m}]")
+
+    world.turn()
+
+    job = Job.objects.get()
+    assert (job.idle_limit_s, job.spec["ports"]) == (1800, [8080])
+
+
+def test_a_step_runs_as_parts_one_by_one_and_the_next_step_reads_all_of_them(world: World, member, project):
+    run = world.start(
+        member,
+        project,
+        "flow: f\nsteps: [{name: search, command: c, completions: 3}, {name: best, command: c, after: [search]}]",
+    )
+
+    world.turn()
+    world.turn()
+    assert states(run) == {"search": "running", "search[1]": "pending", "search[2]": "pending", "best": "pending"}
+    world.finish_all(run)
+
+    jobs = Job.objects.order_by("created_at")
+    parts = [
+        (job.title, job.spec["env"]["NEARLINE_INDEX"], job.spec["env"]["NEARLINE_COMPLETIONS"]) for job in jobs[:3]
+    ]
+    assert parts == [(f"f #1 · search-{index}", str(index), "3") for index in range(3)]
+    assert state_of(run) == "succeeded"
+    assert [mount["name"] for mount in jobs[3].spec["inputs"]] == ["search/0", "search/1", "search/2"]
 
 
 def test_one_look_tells_the_mistakes_of_the_file_and_those_that_only_the_platform_sees(world: World, member, project):

@@ -110,8 +110,13 @@ class World:
         live = Counter(step.key for step in snapshot.steps)
         ending = Counter(step.key for step in pending) if is_further else {}
         reached = planner.within_reach(self.graph, live, Counter(step.key for step in moving), ending)
-        steps = [step for step in snapshot.steps if step in moving or (step in pending and step.key in reached)]
-        return replace(snapshot, steps=tuple(steps), idle=live - Counter(step.key for step in steps))
+        begins = Counter(step.key for step in pending)
+        most = {} if is_further else planner.most_to_begin(self.graph, live, begins, snapshot.ended)
+        read = [step for key in reached for step in [each for each in pending if each.key == key][: most.get(key)]]
+        steps = [step for step in snapshot.steps if step in moving or step in read]
+        unread = begins - Counter(step.key for step in read)
+        idle = live - Counter(step.key for step in steps)
+        return replace(snapshot, steps=tuple(steps), idle=idle, unread=unread)
 
     def _moves(self, step: StepNow) -> bool:
         if step.state is StepState.BACKOFF:

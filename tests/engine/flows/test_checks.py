@@ -264,3 +264,60 @@ def test_a_title_that_would_be_cut_is_refused_with_its_line():
         (2, "title", "A title has at most 200 characters; this one has 201."),
         (5, "steps[0].title", "A title has at most 200 characters; this one has 300."),
     ]
+
+
+def test_parts_are_checked_as_those_of_a_job():
+    text = """flow: a
+steps:
+  - name: b
+    command: c
+    completions: 4
+    replicas: 2
+  - name: d
+    command: c
+    parallelism: 3
+  - name: e
+    command: c
+    completions: 2
+    grid: {x: [1, 2]}
+  - name: f
+    command: c
+    completions: 1001
+  - name: g
+    command: c
+    after: [b]
+    when: b.loss < 1
+"""
+
+    assert problems_of(text) == [
+        (5, "steps[0].completions", "A step with completions has no replicas."),
+        (
+            9,
+            "steps[1].parallelism",
+            "Parallelism needs completions: how many parts are to succeed; or a grid, whose tries it limits.",
+        ),
+        (
+            12,
+            "steps[2].completions",
+            "A grid runs once for each of its combinations: remove `completions`, or make an axis of the grid of it.",
+        ),
+        (16, "steps[3].completions", "'completions' must be at most 1000."),
+        (20, "steps[4].when", "'b' has 4 parts; write max(b.loss) or min(b.loss)."),
+    ]
+
+
+def test_idle_limits_and_ports_are_checked_as_those_of_a_job():
+    text = "flow: a\nsteps:\n  - {name: b, command: c, idle_limit: 59}\n  - {name: d, command: c, ports: [80, 70000]}\n"
+
+    assert problems_of(text) == [
+        (3, "steps[0].idle_limit", "An idle limit has at least 60 seconds, and at most 100 years."),
+        (4, "steps[1].ports[1]", "This entry must be at most 65535."),
+    ]
+
+
+def test_the_pools_of_a_job_are_the_templates_of_a_step():
+    ((line, path, message),) = problems_of("flow: a\nsteps:\n  - {name: b, command: c, pools: [fast, slow]}\n")
+
+    assert (line, path) == (3, "steps[0].pools")
+    assert message.startswith("A step has no key 'pools'")
+    assert "List under `compute` a template of each pool" in message

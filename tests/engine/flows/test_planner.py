@@ -1,3 +1,5 @@
+from collections import Counter
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -343,3 +345,72 @@ def test_when_the_budget_is_over_and_no_other_template_works_the_next_look_is_tw
         moments.append((reminder.at - world.now).total_seconds())
 
     assert moments == [1.0, 2.0, 2.0]
+
+
+def counts(world: World) -> dict[str, int]:
+    return dict(Counter(str(step.state) for step in world.steps.values()))
+
+
+def test_parts_run_one_by_one_unless_more_are_allowed():
+    world = world_of({"name": "a", "completions": 3}, {"name": "b", "after": ["a"]})
+    world.settle()
+    assert states(world) == {"a": "queued", "a[1]": "pending", "a[2]": "pending", "b": "pending"}
+
+    world.end("a[0]/1")
+    world.settle()
+
+    assert states(world) == {"a": "succeeded", "a[1]": "queued", "a[2]": "pending", "b": "pending"}
+
+
+def test_a_step_with_parts_succeeds_once_all_of_them_have():
+    world = world_of({"name": "a", "completions": 5, "parallelism": 2}, {"name": "b", "after": ["a"]})
+    most = 0
+    for index in range(5):
+        world.settle()
+        most = max(most, counts(world).get("queued", 0))
+        world.end(f"a[{index}]/1")
+    world.settle()
+
+    assert most == 2
+    assert states(world)["b"] == "queued"
+
+
+def test_a_part_that_is_tried_again_keeps_its_place_among_those_that_run():
+    world = world_of({"name": "a", "completions": 3, "retries": 1})
+    world.settle()
+    world.end("a[0]/1", FailureKind.USER_ERROR)
+    world.settle()
+
+    assert states(world) == {"a": "backoff", "a[1]": "pending", "a[2]": "pending"}
+
+
+def test_no_part_begins_after_one_has_failed_for_good():
+    world = world_of({"name": "a", "completions": 5, "parallelism": 2}, {"name": "b", "after": ["a"]})
+    world.settle()
+    world.end("a[0]/1", FailureKind.USER_ERROR)
+    world.settle()
+
+    assert [str(world.steps[f"a[{index}]"].state) for index in range(5)] == ["failed", "queued", *["skipped"] * 3]
+    assert world.reasons["a[4]"] == "Of its parts 1 did not succeed."
+    world.end("a[1]/1")
+    world.settle()
+    assert (str(world.state), states(world)["b"]) == ("failed", "skipped")
+
+
+def test_the_tries_of_a_grid_go_on_after_a_failure_so_many_at_once():
+    world = world_of({"name": "a", "grid": {"x": [1, 2, 3, 4]}, "parallelism": 2})
+    world.settle()
+    assert counts(world) == {"queued": 2, "pending": 2}
+
+    world.end("a[0]/1", FailureKind.USER_ERROR)
+    world.settle()
+
+    assert counts(world) == {"failed": 1, "queued": 2, "pending": 1}
+
+
+def test_parts_that_no_template_can_run_all_end():
+    world = world_of({"name": "a", "completions": 3}, **{"here.small": TemplateNow("is gone", is_unknown=True)})
+    world.settle()
+
+    assert counts(world) == {"failed": 1, "skipped": 2}
+    assert world.state is RunState.FAILED

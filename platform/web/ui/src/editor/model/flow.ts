@@ -29,6 +29,9 @@ export type Step = Filled<
     grace_period: string;
     replicas: number;
     min_replicas: number;
+    completions: number;
+    parallelism: number;
+    idle_limit: string;
     gpu_memory: string;
     gpu_limit: string;
     topology: { required: string; preferred: string };
@@ -87,6 +90,10 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     grace_period: text(step["grace_period"]),
     replicas: typeof step["replicas"] === "number" ? step["replicas"] : 1,
     min_replicas: typeof step["min_replicas"] === "number" ? step["min_replicas"] : 0,
+    completions: typeof step["completions"] === "number" ? step["completions"] : 1,
+    parallelism: typeof step["parallelism"] === "number" ? step["parallelism"] : 0,
+    ports: list(step["ports"]).filter((port) => typeof port === "number"),
+    idle_limit: text(step["idle_limit"]),
     gpu_memory: text(step["gpu_memory"]),
     mig: text(step["mig"]),
     gpu_limit: text(step["gpu_limit"]),

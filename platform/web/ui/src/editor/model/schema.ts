@@ -130,6 +130,20 @@ export interface StepSpec {
    */
   min_replicas?: number;
   /**
+   * More than one: it runs as so many parts, each with its own `$NEARLINE_INDEX`, until all have succeeded.
+   */
+  completions?: number;
+  /**
+   * So many parts, or tries of a grid, run at once at most. Without it: parts one by one, the tries of a grid all.
+   */
+  parallelism?: number | null;
+  /**
+   * On which its programs listen, for those who are to reach them.
+   *
+   * @maxItems 100
+   */
+  ports?: number[];
+  /**
    * A share of one GPU by its memory, as `10GiB`, in place of the template's GPUs.
    */
   gpu_memory?: string | number;
@@ -177,6 +191,10 @@ export interface StepSpec {
    * How long one try may take: `90`, `30m`, `2h`. Without it there is no limit.
    */
   timeout?: Duration | null;
+  /**
+   * How long it may be idle before it is stopped, from `1m`; without it, as its project rules. The shorter holds.
+   */
+  idle_limit?: (string | number) | null;
   /**
    * How long its command may go on after SIGTERM, when it is preempted, stopped or out of time: `30s`, `2m`.
    */

@@ -184,6 +184,14 @@ function Conditions({ step, set }: PartProps) {
         onChange={(text) => set(["timeout"], durationOf(text))}
       />
       <TextField
+        label="Idle limit"
+        value={step.idle_limit}
+        isCode
+        placeholder="as the project rules"
+        help="How long it may be idle before it is stopped: 30m, 2h. The shorter of this and the project's holds."
+        onChange={(text) => set(["idle_limit"], durationOf(text))}
+      />
+      <TextField
         label="Grace period"
         value={step.grace_period}
         isCode
@@ -264,6 +272,30 @@ function Advanced({ step, set }: PartProps) {
           />
         </>
       )}
+      <TextField
+        label="Completions"
+        value={step.completions === 1 ? "" : String(step.completions)}
+        isCode
+        placeholder="1"
+        help="It runs as so many parts, each with its own $NEARLINE_INDEX, until all have succeeded."
+        onChange={(text) => set(["completions"], valueOf(text) || undefined)}
+      />
+      <TextField
+        label="Parallelism"
+        value={step.parallelism ? String(step.parallelism) : ""}
+        isCode
+        placeholder={step.completions > 1 ? "1" : "all"}
+        help="So many of its parts, or of the tries of its grid, run at once at most."
+        onChange={(text) => set(["parallelism"], valueOf(text) || undefined)}
+      />
+      <TextList
+        label="Ports"
+        values={step.ports.map(String)}
+        suggestions={[]}
+        placeholder="8080"
+        help="On which its programs listen, for those who are to reach them."
+        onChange={(values) => set(["ports"], values.map(valueOf))}
+      />
       <TextField
         label="Memory of a GPU"
         value={step.gpu_memory}
