@@ -74,7 +74,7 @@ class Product:
         """Start every process and wait until the product is ready to serve."""
         python = str(BIN / "python")
         if is_full():
-            if self.joins is None:
+            if self.joins is None and not (self.home / "admin.token").exists():
                 self.manage("setup")
             self.spawn(
                 "web",

@@ -205,6 +205,7 @@ class Http:
                 additional_headers={"Authorization": f"Bearer {ticket}"},
                 user_agent_header=_VERSION_HEADER,
                 compression=None,
+                open_timeout=_TIMEOUT.read,  # a busy server may be as slow here as with any other answer
                 proxy=None if _read_address(self.url).hostname in _LOOPBACK else True,
                 # What a job is slow to take, the server is slow to read; its answers to pings come behind that.
                 ping_timeout=None,
