@@ -57,9 +57,18 @@ class Renderer(JSONRenderer):
 class Api(NinjaAPI):
     """An API whose description also says what all routes share."""
 
-    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
-        """Return the description."""
-        return api_document.complete(super().get_openapi_schema(**options))
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._descriptions: dict[str, OpenAPISchema] = {}
+
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        """Return the description, which nobody may change: it takes a second to make, and is made once."""
+        prefix = self.get_root_path(path_params or {}) if path_prefix is None else path_prefix
+        if prefix not in self._descriptions:
+            self._descriptions[prefix] = api_document.complete(super().get_openapi_schema(path_prefix=prefix))
+        return self._descriptions[prefix]
 
 
 api = Api(

@@ -47,6 +47,10 @@ def test_every_route_has_a_name_of_its_own_and_says_what_it_does(route):
     assert names.count(operation["operationId"]) == 1
 
 
+def test_the_description_is_made_once():
+    assert api.get_openapi_schema() is api.get_openapi_schema(path_prefix="/api/v1/")
+
+
 def test_the_description_is_valid():
     OpenAPIV31SpecValidator(SNAPSHOT).validate()
 
