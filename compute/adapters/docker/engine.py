@@ -267,7 +267,8 @@ class Engine:
     def _read_transport(self) -> tuple[str, Json]:
         """Return the base of URLs, and by what a transport reaches the daemon."""
         if self._address.socket:
-            return "http://docker", {"uds": self._address.socket}
+            # Reading the certificates that are trusted takes a while; a socket has no TLS.
+            return "http://docker", {"uds": self._address.socket, "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
         return self._address.url, {"verify": open_context(self._address)}
 
 
