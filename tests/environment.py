@@ -1,10 +1,12 @@
 """Loaded before Django: gives the whole test run a home folder of its own and keys that need no file."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -30,3 +32,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Property tests are about what is right, not how fast: a busy machine must not fail them.
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage while thousands of tests are collected, nor among what stays until the run ends."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

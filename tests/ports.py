@@ -5,9 +5,8 @@ itself, neither to a connection nor to who asks for any; a server that names it,
 may listen there all the same, since nothing listens yet.
 """
 
+import atexit
 import socket
-
-_held: list[socket.socket] = []
 
 
 def reserve_port() -> int:
@@ -15,5 +14,5 @@ def reserve_port() -> int:
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
-    _held.append(holder)
+    atexit.register(holder.close)
     return holder.getsockname()[1]
