@@ -56,22 +56,24 @@ class Place:
     def settle(self) -> None:
         """Return when no process works on a copy, but for those that serve one."""
         deadline = real_time.monotonic() + _SETTLE_S
-        while set(self.list_pids()) - set(self.list_pids(b"serve")):
+        while any(b"serve" not in words for words in self._list_commands().values()):
             assert real_time.monotonic() < deadline
             real_time.sleep(0.02)
 
     def list_pids(self, duty: bytes = b"") -> list[int]:
         """Return the processes that work on copies in a folder of this host, or those with one duty."""
-        found = []
-        for entry in Path("/proc").iterdir():
+        return [pid for pid, words in self._list_commands().items() if not duty or duty in words]
+
+    def _list_commands(self) -> dict[int, list[bytes]]:
+        commands = {}
+        for folder in Path("/proc").glob("[0-9]*"):
             try:
-                words = (entry / "cmdline").read_bytes()
+                line = (folder / "cmdline").read_bytes()
             except OSError:
                 continue
-            is_ours = b"nearline.pod.copies" in words and os.fsencode(self.sshd.folder) in words
-            if entry.name.isdecimal() and is_ours and (not duty or duty in words.split(b"\0")):
-                found.append(int(entry.name))
-        return found
+            if b"nearline.pod.copies" in line and os.fsencode(self.sshd.folder) in line:
+                commands[int(folder.name)] = line.split(b"\0")
+        return commands
 
 
 @pytest.fixture

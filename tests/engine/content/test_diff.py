@@ -1,5 +1,7 @@
 """Differences and merges read only what differs, and never lose either side's work."""
 
+from functools import cache
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,6 +68,12 @@ def file_tree(contents):
 
 MANY = [file_entry(b"%06d" % number) for number in range(12_000)]
 
+
+@cache
+def build_many() -> manifest.Tree:
+    return manifest.build_tree(MANY)
+
+
 # Trees over few names and contents, so that both sides often touch the same path.
 SMALL = st.dictionaries(
     st.sampled_from([b"a", b"b", b"c", b"d", b"e/f", b"e/g"]), st.sampled_from([b"1", b"2", b"3"])
@@ -110,7 +118,7 @@ def test_a_diff_of_trees_with_many_ranges_lists_exactly_what_differs(removed, ed
         for number, entry in enumerate(MANY[: min(cut_off, default=12_000)])
         if number not in removed
     ]
-    first, second = manifest.build_tree(MANY), manifest.build_tree(other)
+    first, second = build_many(), manifest.build_tree(other)
 
     changes = list(diff.diff_roots(first.ranges, second.ranges, Ranges(first, second).load))
 
@@ -183,7 +191,7 @@ def test_a_patched_tree_is_the_tree_that_is_built_anew(base, other):
 @settings(max_examples=25)
 @given(st.sets(st.integers(0, 12_000), max_size=6), st.sets(st.integers(0, 12_000), max_size=3), st.integers(0, 3000))
 def test_a_patched_tree_of_many_ranges_is_the_tree_that_is_built_anew(added, removed, cut_off):
-    tree = manifest.build_tree(MANY)
+    tree = build_many()
     changes = sorted(
         [Change(path, None, file_entry(path)) for path in (b"%06dx" % number for number in added)]
         + [Change(entry.path, entry, None) for entry in MANY if int(entry.path) in removed or int(entry.path) < cut_off]
@@ -219,7 +227,7 @@ def test_more_changes_than_a_range_has_files_may_come_one_by_one(name):
     st.sets(st.integers(0, 12_000), max_size=2),
 )
 def test_a_tree_with_edited_files_is_the_tree_that_is_built_anew(edits, added):
-    tree = manifest.build_tree(MANY)
+    tree = build_many()
     changes = [
         Change(MANY[index].path, MANY[index], edited_in_many(MANY[index], edit)) for index, edit in edits.items()
     ]
@@ -235,7 +243,7 @@ def test_a_tree_with_edited_files_is_the_tree_that_is_built_anew(edits, added):
 
 
 def test_a_file_that_no_range_may_list_is_refused_among_plain_files():
-    tree = manifest.build_tree(MANY)
+    tree = build_many()
     unsound = MANY[7]._replace(size=11)
 
     with pytest.raises(BadManifest):
