@@ -40,6 +40,7 @@ _HUES = 7
 _PAST, _POINTS = timedelta(hours=2), 121
 _GPUS = "gpus:"
 """Begins the names of the fields that change several quotas at once; the id of the queue follows."""
+_TOKEN = "csrfmiddlewaretoken"
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,17 @@ def quotas_page(request: PageRequest) -> HttpResponse:
 
 
 @require_POST
+def try_change(request: PageRequest) -> HttpResponse:
+    """Lead to the page that shows what the change in the fields would do.
+
+    The forms hold a token against forgery, which an address would leave in histories, logs and bookmarks.
+    """
+    fields = request.POST.copy()
+    fields.pop(_TOKEN, None)
+    return redirect(f"{reverse('scheduler:quotas')}?{fields.urlencode()}")
+
+
+@require_POST
 def set_quota(request: PageRequest, project: str) -> HttpResponse:
     """Change what a project is guaranteed in a pool, and the rules for its work."""
     pool = request.POST.get("pool") or pools.DEFAULT
@@ -337,7 +349,7 @@ def _saving_of(query: QueryDict, changes: Sequence[tuple[Queue, QueueSettings]],
         (queue, _), *_ = changes
         name = "scheduler:set_department" if queue.project_id is None else "scheduler:set_quota"
         address = reverse(name, args=[queue.label])
-    return Saving(address, [(field, str(value)) for field, value in query.items() if field != "csrfmiddlewaretoken"])
+    return Saving(address, [(field, str(value)) for field, value in query.items() if field != _TOKEN])
 
 
 def _tree(

@@ -8,6 +8,7 @@ app_name = "scheduler"
 urlpatterns = [
     path("forecasts/", forecasts.forecasts_page, name="forecasts"),
     path("quotas/", quotas.quotas_page, name="quotas"),
+    path("quotas/changes/try/", quotas.try_change, name="try_change"),
     path("quotas/changes/save/", quotas.set_quotas, name="set_quotas"),
     path("quotas/departments/new/", quotas.create_department, name="create_department"),
     path("quotas/departments/<str:department>/save/", quotas.set_department, name="set_department"),

@@ -355,6 +355,7 @@ GET    /analytics/                                          login      200    20
 GET    /analytics/consumption.csv                           login      200    200    200   200  200
 GET    /forecasts/                                          login      200    200    200   200  200
 GET    /quotas/                                             login      200    200    200   200  200
+POST   /quotas/changes/try/                                 login      302    302    302   302  302
 POST   /quotas/changes/save/                                login      403    403    403   403  302
 POST   /quotas/departments/new/                             login      403    403    403   403  302
 POST   /quotas/pools/move/                                  login      403    403    403   403  302

@@ -71,6 +71,18 @@ def test_what_is_tried_stays_in_the_form_and_is_saved_from_there(browser, two_pr
     assert (queue.gpu_quota_milli, queue.over_quota_weight, queue.claim_delay_s) == (3000, 2.5, 420)
 
 
+def test_an_address_of_a_tried_change_has_no_token_of_the_form(browser, two_projects):
+    fields = {"pool": "default", "try": "team-b", "gpus": "3"}
+
+    answer = browser.post("/quotas/changes/try/", {"csrfmiddlewaretoken": "secret", **fields})
+
+    assert answer.url == "/quotas/?pool=default&try=team-b&gpus=3"
+    assert rows_of(browser, answer.url)["team-b"] == (2000, 3000)
+    page = browser.get("/quotas/?edit=1").content.decode()
+    assert 'formaction="/quotas/changes/try/"' in page
+    assert 'formmethod="get"' not in page
+
+
 def test_what_is_tried_of_several_quotas_a_department_and_the_rules_is_saved(browser, two_projects):
     browser.post("/quotas/departments/new/", {"name": "research"})
     for fields, address in (
