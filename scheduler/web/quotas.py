@@ -40,7 +40,7 @@ _HUES = 7
 _PAST, _POINTS = timedelta(hours=2), 121
 _GPUS = "gpus:"
 """Begins the names of the fields that change several quotas at once; the id of the queue follows."""
-_TOKEN = "csrfmiddlewaretoken"
+_PROTECTION = "csrfmiddlewaretoken"
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def try_change(request: PageRequest) -> HttpResponse:
     The forms hold a token against forgery, which an address would leave in histories, logs and bookmarks.
     """
     fields = request.POST.copy()
-    fields.pop(_TOKEN, None)
+    fields.pop(_PROTECTION, None)
     return redirect(f"{reverse('scheduler:quotas')}?{fields.urlencode()}")
 
 
@@ -349,7 +349,7 @@ def _saving_of(query: QueryDict, changes: Sequence[tuple[Queue, QueueSettings]],
         (queue, _), *_ = changes
         name = "scheduler:set_department" if queue.project_id is None else "scheduler:set_quota"
         address = reverse(name, args=[queue.label])
-    return Saving(address, [(field, str(value)) for field, value in query.items() if field != _TOKEN])
+    return Saving(address, [(field, str(value)) for field, value in query.items() if field != _PROTECTION])
 
 
 def _tree(

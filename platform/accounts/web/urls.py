@@ -1,12 +1,14 @@
 """Addresses of sign-in and of the settings pages."""
 
 from django.urls import path
+from django.views.generic import RedirectView
 
 from accounts.web import audit_log, deletions, members, people, profile, secrets, sign_in, tokens
 
 app_name = "accounts"
 urlpatterns = [
     path("sign-in/<str:secret>/", sign_in.sign_in_by_link, name="sign_in_link"),
+    path("settings/", RedirectView.as_view(pattern_name="accounts:profile"), name="settings"),
     path("settings/profile/", profile.profile_page, name="profile"),
     path("settings/tokens/", tokens.tokens_page, name="tokens"),
     path("settings/tokens/<str:token_id>/revoke/", tokens.revoke, name="revoke_token"),

@@ -18,6 +18,10 @@ pytestmark = pytest.mark.django_db
 NEW = "a new and long password"
 
 
+def test_the_address_above_the_settings_leads_to_the_first_of_them(member):
+    assert browser_of(member).get("/settings/", follow=True).redirect_chain == [("/settings/profile/", 302)]
+
+
 def test_a_person_changes_what_they_are_called(member):
     browser = browser_of(member)
 
