@@ -28,6 +28,13 @@ def save_view(request: ApiRequest, body: schemas.ViewIn) -> Status[SavedView]:
     return Status(201, saved_views.save_view(actor=request.actor, project=project, name=body.name, query=body.query))
 
 
+@router.patch("/experiment-views/{view_id}", response=schemas.ViewOut, operation_id="experiments_rename_view")
+def rename_view(request: ApiRequest, view_id: str, body: schemas.ViewChangeIn) -> SavedView:
+    """Give a view another name: your own, or as an admin of its project any."""
+    view = selectors.get_view(actor=request.actor, view_id=view_id)
+    return saved_views.rename_view(actor=request.actor, view=view, name=body.name)
+
+
 @router.delete("/experiment-views/{view_id}", response={204: None}, operation_id="experiments_delete_view")
 def delete_view(request: ApiRequest, view_id: str) -> Status[None]:
     """Delete a view: your own, or as an admin of its project any."""

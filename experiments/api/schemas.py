@@ -213,6 +213,12 @@ class ViewIn(BodySchema):
     query: bounds.Text
 
 
+class ViewChangeIn(BodySchema):
+    """The new name of a saved view."""
+
+    name: bounds.Name
+
+
 class ViewOut(Schema):
     """A saved view, and who keeps it."""
 

@@ -1,4 +1,4 @@
-"""Saving a view of the experiments' table under a name, and deleting one."""
+"""Saving a view of the experiments' table under a name, renaming and deleting one."""
 
 from urllib.parse import urlencode
 
@@ -22,6 +22,16 @@ def save(request: PageRequest) -> HttpResponse:
     name, query = request.POST.get("name", ""), request.POST.get("query", "")
     view = saved_views.save_view(actor=request.actor, project=project, name=name, query=query)
     messages.success(request, f"The view '{view.name}' is saved for everybody in {project.name}.")
+    return redirect(address_of(view))
+
+
+@require_POST
+def rename(request: PageRequest, view_id: str) -> HttpResponse:
+    """Give a view another name."""
+    view = selectors.get_view(actor=request.actor, view_id=view_id)
+    before = view.name
+    saved_views.rename_view(actor=request.actor, view=view, name=request.POST.get("name", ""))
+    messages.success(request, f"The view '{before}' is called '{view.name}' now.")
     return redirect(address_of(view))
 
 

@@ -13,6 +13,7 @@ urlpatterns = [
     path("experiments/points/", curves.read_points, name="points"),
     path("experiments/numbers/", curves.numbers_page, name="numbers"),
     path("experiments/views/", saved_views.save, name="save_view"),
+    path("experiments/views/<str:view_id>/rename/", saved_views.rename, name="rename_view"),
     path("experiments/views/<str:view_id>/delete/", saved_views.delete, name="delete_view"),
     path(_ONE, experiments.experiment_page, name="experiment"),
     path(f"{_ONE}note/", experiments.write_note, name="note"),

@@ -47,6 +47,7 @@ GET    /datasets                                              401      200    20
 POST   /datasets                                              401      404    403    201   201  201
 GET    /datasets/{project}/{name}                             401      404    200    200   200  200
 PATCH  /datasets/{project}/{name}                             401      404    403    200   200  200
+GET    /datasets/{project}/{name}/deletion                   401      404    403    403   200  200
 DELETE /datasets/{project}/{name}                             401      404    403    403   200  200
 GET    /deleted-datasets                                      401      200    200    200   200  200
 POST   /deleted-datasets/{dataset_id}/restore                 401      404    403    403   200  200
@@ -214,6 +215,7 @@ PUT    /experiments/{experiment_id}/tags/{key}                401      404    40
 DELETE /experiments/{experiment_id}/tags/{key}                401      404    403    200   200  200
 GET    /experiment-views                                      401      200    200    200   200  200
 POST   /experiment-views                                      401      404    403    201   201  201
+PATCH  /experiment-views/{view_id}                            401      404    403    200   200  200
 DELETE /experiment-views/{view_id}                            401      404    403    204   204  204
 
 GET    /openapi.json                                          200      200    200    200   200  200
@@ -236,6 +238,7 @@ POST   /sign-in/{secret}/                                     401      401    40
 GET    /accounts/password/change/                           login      302    302    302   302  302
 GET    /accounts/password/set/                              login      200    200    200   200  200
 POST   /accounts/password/set/                              login      302    302    302   302  302
+GET    /settings/                                           login      302    302    302   302  302
 GET    /settings/profile/                                   login      200    200    200   200  200
 POST   /settings/profile/                                   login      302    302    302   302  302
 GET    /settings/people/                                    login      403    403    403   403  200
@@ -383,6 +386,7 @@ GET    /experiments/compare/                                login      404    20
 GET    /experiments/points/                                 login      404    200    200   200  200
 GET    /experiments/numbers/                                login      404    200    200   200  200
 POST   /experiments/views/                                  login      404    403    302   302  302
+POST   /experiments/views/{view_id}/rename/                 login      404    403    302   302  302
 POST   /experiments/views/{view_id}/delete/                 login      404    403    302   302  302
 GET    /experiments/{experiment_id}/                        login      404    200    200   200  200
 POST   /experiments/{experiment_id}/note/                   login      404    403    302   302  302
@@ -587,6 +591,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "PUT /experiments/{experiment_id}/note": {"note": "Look again."},
         "PUT /experiments/{experiment_id}/tags/{key}": {"value": "yes"},
         "POST /experiment-views": {"project": "team-a", "name": "mine", "query": "q=tags.best"},
+        "PATCH /experiment-views/{view_id}": {"name": "another"},
+        "POST /experiments/views/{view_id}/rename/": {"name": "another"},
         "POST /experiments/views/": {"project": "team-a", "name": "mine", "query": "q=tags.best"},
         "POST /experiments/{experiment_id}/note/": {"note": "Look again."},
         "POST /experiments/{experiment_id}/tags/": {"tag": "split=patient"},

@@ -92,6 +92,25 @@ def test_a_view_is_shared_and_its_owner_replaces_and_deletes_it(project, member,
     assert not SavedView.objects.exists()
 
 
+def test_a_view_is_renamed_by_its_owner_or_an_admin_but_not_to_a_name_that_is_there(project, member, make_actor):
+    view = view_services.save_view(actor=member, project=project, name="mine", query="q=tags.best")
+    view_services.save_view(actor=member, project=project, name="ours", query="")
+    other, admin = make_actor(Role.MEMBER, name="other"), make_actor(Role.ADMIN)
+
+    with pytest.raises(PermissionDenied):
+        view_services.rename_view(actor=other, view=view, name="theirs")
+    with pytest.raises(ViewExists, match="a view called 'ours' in team-a already"):
+        view_services.rename_view(actor=member, view=view, name="ours")
+    with pytest.raises(InvalidInput):
+        view_services.rename_view(actor=member, view=view, name=" ")
+    assert SavedView.objects.get(pk=view.pk).name == "mine"
+
+    view_services.rename_view(actor=member, view=view, name=" the  best ")
+    assert SavedView.objects.get(pk=view.pk).name == "the best"
+    view_services.rename_view(actor=admin, view=view, name="best of all")
+    assert SavedView.objects.get(pk=view.pk).name == "best of all"
+
+
 def test_the_view_of_another_is_neither_replaced_nor_deleted_but_by_an_admin(project, member, make_actor):
     view = view_services.save_view(actor=member, project=project, name="mine", query="q=tags.best")
     other = make_actor(Role.MEMBER, name="other")

@@ -138,7 +138,7 @@ def test_the_csv_holds_every_row_of_the_filter_and_no_formula(client, project):
     assert {"state", "flow", "run", "took", "params.lr"} <= set(lines[0])
 
 
-def test_a_view_is_saved_opened_and_deleted(client, project):
+def test_a_view_is_saved_opened_renamed_and_deleted(client, project):
     answer = client.post(
         "/experiments/views/", {"project": "team-a", "name": "best", "query": "q=tags.best&c=params.lr"}
     )
@@ -149,6 +149,9 @@ def test_a_view_is_saved_opened_and_deleted(client, project):
     view = SavedView.objects.get()
     assert f'data-opens="delete-view-{view.pk}"' in page
     assert "<b>best</b> is deleted for everybody in team-a." in page
+    assert f'data-opens="rename-view-{view.pk}"' in page
+    renamed = client.post(f"/experiments/views/{view.pk}/rename/", {"name": "the best"}, follow=True)
+    assert "The view &#x27;best&#x27; is called &#x27;the best&#x27; now." in renamed.content.decode()
     client.post(f"/experiments/views/{SavedView.objects.get().pk}/delete/")
     assert not SavedView.objects.exists()
 
