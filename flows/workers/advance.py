@@ -62,20 +62,21 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
         leases.release(Run.objects.filter(pk=run.pk), token)
         return None
     rows = Run.objects.filter(pk=run.pk)
+    keep_lease = partial(leases.renew, rows, token, for_s=_LONG_LEASE_S)
     has_data = specs.graph_of(run.version_id).has_data
     if has_data:
-        staging.reconcile_inputs(run.pk, partial(leases.renew, rows, token, for_s=_LONG_LEASE_S))
+        staging.reconcile_inputs(run.pk, keep_lease)
     now = clock.now()
     news = snapshots.read_news(run, now, after=after)
     if snapshots.may_forecast(run) or len(news.ended_jobs) > _MANY_LOGS:
-        leases.renew(rows, token, for_s=_LONG_LEASE_S)
+        keep_lease()
     ended = _settle(run, news)
     loaded = snapshots.load(run, now, news, ended)
     transitions = planner.plan(loaded.snapshot, now)
     if planner.goes_further(loaded.snapshot, transitions):
         loaded = snapshots.load(run, now, news, ended, is_further=True)
         transitions = planner.plan(loaded.snapshot, now)
-    if refused := staging.bring_ahead(run, loaded, transitions):
+    if refused := staging.bring_ahead(run, loaded, transitions, keep_lease):
         loaded = snapshots.with_refusals(loaded, refused)
         transitions = planner.plan(loaded.snapshot, now)
     if any(isinstance(transition, Finish) for transition in transitions):

@@ -61,14 +61,18 @@ def reconcile_inputs(run_id: str, keep_lease: Callable[[], object]) -> None:
     isolation.for_each(failures.BRING_INPUT, rows, _look, on_failure=_give_up)
 
 
-def bring_ahead(run: Run, loaded: Loaded, transitions: Sequence[Transition]) -> dict[tuple[str, str], str]:
+def bring_ahead(
+    run: Run, loaded: Loaded, transitions: Sequence[Transition], keep_lease: Callable[[], object]
+) -> dict[tuple[str, str], str]:
     """Ask for the datasets of attempts that wait where their next templates read them, and hold them there.
 
-    Return why some cannot be brought, by step and template.
+    Return why some cannot be brought, by step and template. While the store is away nothing is refused: the next plan
+    asks again. Before something is asked for, `keep_lease` is called.
     """
     refused = {}
     for bring in transitions:
         if isinstance(bring, Bring):
+            keep_lease()
             step = loaded.steps[bring.step_id]
             sites = [
                 cache_selectors.get_site(actor=_SYSTEM, name=name)
@@ -85,6 +89,8 @@ def bring_ahead(run: Run, loaded: Loaded, transitions: Sequence[Transition]) -> 
                             holder=AHEAD + bring.attempt_id,
                             why=f"read next by {label}",
                         )
+            except StoreUnreachable as error:
+                log.warning("input.not_brought_ahead", attempt=bring.attempt_id, code=error.code)
             except PlatformError as error:
                 log.info("input.not_brought_ahead", attempt=bring.attempt_id, code=error.code)
                 refused[step.key, bring.template] = error.message

@@ -1,5 +1,6 @@
 """Two simulated resources with a site each: steps start where their data is, and move to the other after the data."""
 
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,10 @@ from django.test.utils import CaptureQueriesContext
 from compute.models import Template
 from compute.services import jobs, resources
 from core import clock, tasks
+from datasets.adapters.folder import FolderStore
+from datasets.errors import StoreUnreachable
 from datasets.models import CachedCommit, CacheHold, CacheSite
+from datasets.selectors import trees
 from datasets.services import cache_sites, caches
 from flows.models import Attempt, RunEvent, Step
 from flows.selectors import runs as run_selectors
@@ -197,6 +201,50 @@ def test_a_place_that_gets_free_while_the_data_moves_is_taken_and_the_other_copy
     assert (step_of(run).template, states(run)) == ("lab.small", {"train": "running"})
     assert Attempt.objects.filter(run=run).count() == 1
     assert not CacheHold.objects.filter(cached_commit__site__name="cloud-cache").exists()
+
+
+@pytest.fixture
+def away(monkeypatch):
+    """Let the store be away while this is entered; no tree is at hand."""
+
+    @contextmanager
+    def away():
+        def answer(store: FolderStore, key: str) -> bytes:
+            raise StoreUnreachable("The store does not answer.")
+
+        with monkeypatch.context() as changes:
+            for kept in (trees._roots, trees._ranges):
+                changes.setattr(kept, "get", lambda key: None)
+            changes.setattr(FolderStore, "get", answer)
+            yield
+
+    return away
+
+
+@pytest.fixture
+def taken(world: World, member, project, commit, at) -> None:
+    """The commit is cached on one site, and all of both resources is taken."""
+    cache(member, commit, "lab-cache")
+    at(0)
+    at(30)
+    fill(world, project, member, "lab")
+    fill(world, project, member, "cloud")
+
+
+@pytest.mark.usefixtures("taken")
+def test_a_store_that_is_away_refuses_no_place_and_is_asked_again(world, member, project, at, away):
+    CacheSite.objects.filter(name="cloud-cache").update(capacity_bytes=1)
+    run = world.start(member, project, FLOW)
+    at(31)
+    with away():
+        at(332)
+    assert not CachedCommit.objects.filter(site__name="cloud-cache").exists()
+
+    CacheSite.objects.filter(name="cloud-cache").update(capacity_bytes=10**6)
+    at(340)
+
+    assert CachedCommit.objects.get(site__name="cloud-cache").state == "hydrating"
+    assert states(run) == {"train": "queued"}
 
 
 def test_a_site_that_is_full_is_left_out_and_the_step_keeps_its_place(world: World, member, project, commit, at):
