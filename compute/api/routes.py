@@ -132,7 +132,7 @@ def list_jobs(
     jobs = job_selectors.list_jobs(actor=request.actor, **filters.model_dump())
     page = paginate(jobs, cursor=cursor, limit=limit)
     rows = job_rows.read_rows(actor=request.actor, jobs=page.items)
-    return Page([_row_out(row) for row in rows], page.next_cursor)
+    return Page([_row_out(request, row) for row in rows], page.next_cursor)
 
 
 @router.post("/compute/jobs", response={201: schemas.JobOut}, operation_id="compute_submit_job")
@@ -160,8 +160,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     advice = proof.advice if proof is not None else ""
     row = job_rows.read_row(actor=request.actor, job=job)
     outlook = outlooks.find_outlook(actor=request.actor, job=job) if job.has_parts else row.outlook
-    hosts = connections.list_port_hosts(actor=request.actor, job=job)
-    return _row_out(row) | {
+    return _row_out(request, row) | {
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": outlook,
@@ -172,7 +171,6 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "parts": [_part_out(part) for part in job_rows.read_parts(actor=request.actor, job=job)],
         "part_of": job.part_of.name if job.part_of is not None else "",
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
-        "port_urls": {port: host.path for port, host in hosts.items()},
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }
@@ -341,11 +339,12 @@ def _part_out(row: JobRow) -> dict[str, Any]:
 
 
 def _job_out(request: ApiRequest, job: Job) -> dict[str, Any]:
-    return _row_out(job_rows.read_row(actor=request.actor, job=job))
+    return _row_out(request, job_rows.read_row(actor=request.actor, job=job))
 
 
-def _row_out(row: JobRow) -> dict[str, Any]:
+def _row_out(request: ApiRequest, row: JobRow) -> dict[str, Any]:
     job = row.job
+    hosts = connections.list_port_hosts(actor=request.actor, job=job)
     spec = job_selectors.get_spec(job)
     waits = job.workload.why if job.state == "pending" and job.workload is not None else ""
     reason = job.reason_shown if job.is_unknown else job.reason or waits
@@ -384,6 +383,7 @@ def _row_out(row: JobRow) -> dict[str, Any]:
         "env": spec.env,
         "secrets": spec.secret_names,
         "ports": spec.ports,
+        "port_urls": {port: host.path for port, host in hosts.items()},
         "volumes": spec.volumes,
         "pools": spec.pools,
         "timeout_s": spec.timeout_s,

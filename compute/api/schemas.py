@@ -307,6 +307,9 @@ class JobOut(Schema):
     env: dict[str, str] = Field(description="Its own variables.")
     secrets: list[str] = Field(description="The secrets of the project that it gets as variables.")
     ports: list[int] = Field(description="On which its programs listen. Simulated nodes open none.")
+    port_urls: dict[int, str] = Field(
+        description="Where a browser opens its ports, below the platform's address: those that the reader may open."
+    )
     volumes: list[str] = Field(description="What simulated nodes took, and did not mount.")
     pools: list[str] = Field(description="Where a place is found for it, the best first; empty: it named its place.")
     timeout_s: float | None = Field(description="How long a run of it may take, in seconds; null: no limit.")
@@ -392,9 +395,6 @@ class JobDetailOut(JobOut):
     jupyter_token: str = Field(
         description="The token of its Jupyter, for those who may run commands in it; empty: it has none for the reader."
     )
-    port_urls: dict[int, str] = Field(
-        description="Where a browser opens its ports, below the platform's address: those that the reader may open."
-    )
     checkpoint: CheckpointOut | None = Field(description="What is known of its checkpoints; null: it keeps none.")
     events: list[JobEventOut]
 
@@ -415,6 +415,7 @@ class TrialOut(Schema):
     """What would become of a job if it was submitted now. `starts_now`: nothing ends or is stopped before."""
 
     starts_now: bool
+    is_simulated: bool = Field(description="Whether it would be placed where no command runs.")
     outlook: Outlook
 
 

@@ -15,9 +15,13 @@ from scheduler.selectors.forecasts import StoredForecast
 
 @dataclass(frozen=True)
 class Trial:
-    """What would become of a job if it was submitted now. `starts_now`: nothing has to end or to be stopped before."""
+    """What would become of a job if it was submitted now. `starts_now`: nothing has to end or to be stopped before.
+
+    `is_simulated`: it would be placed where no command runs.
+    """
 
     starts_now: bool
+    is_simulated: bool
     outlook: Outlook
 
 
@@ -51,4 +55,5 @@ def try_job(*, actor: Actor, project: Project, submission: Submission) -> Trial:
         "", forecaster.now, forecaster.moment(forecast.likely_s), forecaster.moment(forecast.late_s), forecast.facts
     )
     outlook = in_words_of_trial(outlooks.read(actor, made), now=forecaster.now)
-    return Trial(outlook.likely_at == forecaster.now and not outlook.stops, outlook)
+    starts_now = outlook.likely_at == forecaster.now and not outlook.stops
+    return Trial(starts_now, template.resource.is_simulated, outlook)

@@ -113,6 +113,7 @@ def runai(cli, server, monkeypatch):
 @pytest.mark.parametrize(("line", "asked"), SUBMISSIONS, ids=[line.split()[1] for line, _ in SUBMISSIONS])
 def test_a_submission_of_the_paper_asks_for_what_it_says(runai, server, line, asked):
     server.on("POST", "/compute/jobs", job())
+    server.on("POST", "/compute/jobs/try", {"is_simulated": True})
 
     done = runai(line)
 
@@ -580,16 +581,15 @@ def test_the_first_worker_of_mpi_launches_and_the_others_serve_it(runai, server)
     ]
 
 
-def test_mpi_without_a_command_is_refused_where_each_worker_would_launch(runai, server):
-    server.on("POST", "/compute/jobs", job("dist1", is_simulated=False))
-    server.on("DELETE", "/compute/jobs/dist1", None, status=204)
+def test_mpi_without_a_command_is_refused_before_it_is_submitted_where_each_worker_would_launch(runai, server):
+    server.on("POST", "/compute/jobs/try", {"is_simulated": False})
 
     done = runai(f"submit-dist mpi dist1 --workers=2 -g 1 -i {DISTRIBUTED} --json")
 
     problem = json.loads(done.stderr)
     assert (done.exit_code, done.stdout, problem["code"]) == (2, "", "client.flag_refused")
     assert "mpirun" in problem["hint"]
-    assert paths(server) == ["POST /compute/jobs", "DELETE /compute/jobs/dist1"]
+    assert paths(server) == ["POST /compute/jobs/try"]
 
 
 @pytest.mark.parametrize(("framework", "words"), [("tf", "No $TF_CONFIG is set."), ("xgboost", "No tracker")])
@@ -614,10 +614,10 @@ def test_the_type_of_a_job_tells_interactive_work_that_may_be_preempted(runai, s
 
 
 def test_the_urls_of_ports_are_listed_and_shown(runai, server):
-    notebook = job("nb", ports=[8888], is_simulated=False)
+    notebook = job("nb", ports=[8888], is_simulated=False, port_urls={"8888": "/ports/8888-0-x/"})
     items = [notebook, job("waits", ports=[8888], is_simulated=False, state="pending"), job("plain")]
     server.on("GET", "/compute/jobs", {"items": items, "next_cursor": None})
-    server.on("GET", "/compute/jobs/nb", notebook | {"port_urls": {"8888": "/ports/8888-0-x/"}})
+    server.on("GET", "/compute/jobs/nb", notebook)
 
     listed = [line.split() for line in runai("list").stdout.splitlines()[1:]]
     shown = runai("describe job nb").stdout
@@ -627,7 +627,7 @@ def test_the_urls_of_ports_are_listed_and_shown(runai, server):
     assert url.endswith("/ports/8888-0-x/")
     assert {line[0]: line[-1] for line in listed if line[0] != "nb"} == {"waits": "-", "plain": "-"}
     assert ["SERVICE", "URL(S):", url] in [line.split() for line in shown.splitlines()]
-    assert paths(server) == ["GET /compute/jobs", *["GET /compute/jobs/nb"] * 2]
+    assert paths(server) == ["GET /compute/jobs", "GET /compute/jobs/nb"]
 
 
 def test_who_submits_a_job_with_ports_is_told_where_their_urls_are(runai, server):

@@ -23,6 +23,7 @@ from compute.errors import JobNotFound, PortRefused
 from compute.models import Job, Resource
 from compute.services import connections
 from compute.web.port_pages_asgi import with_port_pages
+from tests.factories.api import call
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -414,6 +415,15 @@ def test_an_address_is_given_to_those_who_may_open_ports(running, member, viewer
     with pytest.raises(JobNotFound):
         connections.offer_page(actor=make_actor(None), host=host)
     assert connections.list_port_hosts(actor=viewer, job=running) == {}
+
+
+def test_a_list_of_jobs_tells_the_addresses_of_ports_to_those_who_may_open_them(running, member, viewer):
+    Job.objects.filter(pk=running.pk).update(spec={**running.spec, "ports": [8888]})
+
+    listed = {actor.name: call(actor, "GET", "/compute/jobs")[1]["items"] for actor in (member, viewer)}
+
+    urls = {name: [job["port_urls"] for job in jobs] for name, jobs in listed.items()}
+    assert urls == {"member": [{"8888": PortHost(running.pk, 0, 8888).path}], "viewer": [{}]}
 
 
 def test_what_reaches_a_port_is_copied_from_the_page_of_its_job(running, member, viewer, host, client):

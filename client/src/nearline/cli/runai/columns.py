@@ -70,7 +70,7 @@ def type_of(job: Job) -> str:
 
 
 def urls_of(job: Job, server: str) -> list[str]:
-    """Return where a browser opens the ports of a job that was asked for by its name, a list does not tell them."""
+    """Return where a browser opens the ports of a job."""
     return [f"{server}{path}" for path in job.raw.get("port_urls", {}).values()]
 
 

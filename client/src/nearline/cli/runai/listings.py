@@ -13,7 +13,7 @@ from nearline.cli.group import CommandGroup
 from nearline.cli.runai.columns import COLUMNS, is_deleted, row_of, urls_of
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
-from nearline.models import Job, Node
+from nearline.models import Node
 
 app = CommandGroup(help="Run:AI's lists.")
 
@@ -107,18 +107,8 @@ def _list_jobs(session: Session, project: str | None) -> None:
     newest = session.client().jobs.list(project=project, limit=_NEWEST)
     jobs = sorted((job for job in newest if not is_deleted(job)), key=lambda job: (job.project or "", job.name))
     session.out.note("Showing jobs for all projects" if project is None else f"Showing jobs for project {project}")
-    rows = (row_of(job, _find_urls(session, job)) for job in jobs)
+    rows = (row_of(job, urls_of(job, session.settings().url)) for job in jobs)
     session.out.table(jobs, COLUMNS, rows, empty="There is no job.")
-
-
-def _find_urls(session: Session, job: Job) -> list[str]:
-    """Return the URLs of a job that may have any. Few have, so they are asked for one by one."""
-    if not job.ports or job.is_simulated or job.state != "running":
-        return []
-    try:
-        return urls_of(session.client().jobs.get(job.name), session.settings().url)
-    except NotFound:  # It has been deleted since.
-        return []
 
 
 def _list_projects(session: Session, default: str | None) -> None:

@@ -275,7 +275,7 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
         _launch_from_first(line) if is_mpi and line else line,
         options,
         is_dry=dry_run,
-        refuse=_refuse_without_launcher if is_mpi and not line else None,
+        needs_command=is_mpi and not line,
     )
     if job is not None and framework in _UNTOLD and not job.is_simulated:
         session.out.warn(f"{_UNTOLD[framework]} The workers find each other by $NEARLINE_HOSTFILE and $RANK.")
@@ -332,24 +332,27 @@ def _send(
     options: "JobOptions",
     *,
     is_dry: bool,
-    refuse: "Callable[[Job], None] | None" = None,
+    needs_command: bool = False,
 ) -> "Job | None":
-    """Submit a job and return it; None where it was only tried. What `refuse` raises for, is not kept."""
+    """Submit a job and return it; None where it was only tried. Raises InvalidRequest.
+
+    One that `needs_command` and has none is submitted where no command runs alone.
+    """
     jobs, named = session.client().jobs, _project_of(session, project)
+    trial = jobs.try_out(project=named, command=command, **options) if is_dry or needs_command else {}
+    if needs_command and not trial["is_simulated"]:
+        raise InvalidRequest(
+            "submit-dist mpi needs the launcher's command here: without it each worker would run the image's own.",
+            code="client.flag_refused",
+            hint="Name it: --command -- mpirun ./train. The image has to bring sshd and keys.",
+        )
     if is_dry:
-        trial = jobs.try_out(project=named, command=command, **options)
         if session.out.is_json:
             session.out.json(trial)
         else:
             show_outlook(session.out, trial["outlook"])
         return None
     job = jobs.submit(project=named, command=command, **options)
-    if refuse is not None:
-        try:
-            refuse(job)
-        except InvalidRequest:
-            jobs.delete(job.name)
-            raise
     if session.out.is_json or session.out.is_quiet:
         session.out.record(job, [("job", job.name)])
         return job
@@ -404,16 +407,6 @@ def _begin_in(folder: str, command: str) -> str:
 def _launch_from_first(command: str) -> str:
     """Return what each worker of MPI runs: the first one the command, which starts processes in all by their sshd."""
     return f'if [ "$RANK" = 0 ]; then {command}; else exec {_SSHD}; fi'
-
-
-def _refuse_without_launcher(job: "Job") -> None:
-    """Refuse a job of MPI whose command is that of its image, where it is to run: each worker would launch it."""
-    if not job.is_simulated:
-        raise InvalidRequest(
-            "submit-dist mpi needs the launcher's command here: without it each worker would run the image's own.",
-            code="client.flag_refused",
-            hint="Name it: --command -- mpirun ./train. The image has to bring sshd and keys.",
-        )
 
 
 def _limited(memory: str, limit: str) -> str:
