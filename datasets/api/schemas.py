@@ -176,6 +176,12 @@ class DatasetsOut(Schema):
     next_cursor: str | None
 
 
+class DeletionForecastOut(Schema):
+    """What the deletion of a dataset would mean."""
+
+    restore_days: int = Field(description="Days that it can be restored; 0: it cannot.")
+
+
 class DeletedOut(Schema):
     """A deleted dataset. `restore_ends_at` is null for one that was deleted for good."""
 

@@ -82,15 +82,19 @@ def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]
     return dataset
 
 
+def foresee_deletion(*, actor: Actor, dataset: Dataset) -> int:
+    """Return for how many days a dataset can be restored once it is deleted. Raises what deleting it raises."""
+    _require_deletion(actor, dataset)
+    return settings.NEARLINE.restore_days
+
+
 @transaction.atomic
 def delete_dataset(*, actor: Actor, dataset: Dataset, for_good: bool = False) -> Dataset:
     """Hide a dataset, free its name, and have its cached copies evicted. Return it as it is then.
 
     It can be restored until its `restore_ends_at`. Where that is None its bytes leave the store soon after.
     """
-    require(actor, permissions.DELETE, dataset.project_id)
-    if dataset.is_internal:
-        raise InvalidInput("The dataset of a project's outputs and code cannot be deleted.")
+    _require_deletion(actor, dataset)
     now = clock.now()
     days = 0 if for_good else settings.NEARLINE.restore_days
     until = now + timedelta(days=days) if days else None
@@ -134,6 +138,12 @@ def delete_for_good(*, actor: Actor, dataset: Dataset) -> None:
         records.note_change(dataset.pk)
         audit.record(actor, "datasets.delete_for_good", dataset)
         tasks.enqueue_on_commit("datasets.purge_deleted")
+
+
+def _require_deletion(actor: Actor, dataset: Dataset) -> None:
+    require(actor, permissions.DELETE, dataset.project_id)
+    if dataset.is_internal:
+        raise InvalidInput("The dataset of a project's outputs and code cannot be deleted.")
 
 
 def _name_taken(project: str, name: str) -> DatasetExists:

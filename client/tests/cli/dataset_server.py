@@ -28,6 +28,7 @@ class DatasetServer:
         self.store = FakeServer(folder)
         self.tags: dict[str, str] = {}
         self.exists = True
+        self.may_delete = True
         self.deleted: list[str] = []
         self.projects = ["team"]
         self.selected: list[tuple[str, str]] = []
@@ -53,6 +54,7 @@ class DatasetServer:
         return [
             ("POST", "/datasets", self._create),
             ("GET", _DATASET, self._get),
+            ("GET", f"{_DATASET}/deletion", self._foresee_deletion),
             ("DELETE", _DATASET, self._delete),
             ("GET", "/deleted-datasets", self._list_deleted),
             ("POST", "/deleted-datasets/([^/]+)/restore", self._restore),
@@ -91,6 +93,11 @@ class DatasetServer:
         assert (body["project"], body["name"]) == ("team", "digits")
         self.exists = True
         return self._dataset()
+
+    def _foresee_deletion(self, _query, _body):
+        if not self.may_delete:
+            raise errors.Denied("Only an admin may delete datasets.", code="accounts.permission_denied")
+        return {"restore_days": 7}
 
     def _delete(self, query, _body):
         self.exists = False

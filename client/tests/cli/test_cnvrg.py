@@ -212,7 +212,7 @@ def test_delete_says_what_is_lost_and_needs_a_yes(cnvrg, dataset, linked):
     assert (asked.exit_code, is_left) == (2, True)
     assert asked.stderr.splitlines()[0] == (
         "! team/digits will be deleted: 1 commit on main, 3 files (1.5 kB) in the newest; branches main; "
-        "cached on local; in use now: read by train."
+        "cached on local; in use now: read by train. It can be restored for 7 days."
     )
     assert (done.exit_code, done.stdout, dataset.exists) == (0, DELETED, False)
 

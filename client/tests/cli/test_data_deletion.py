@@ -29,7 +29,17 @@ def test_delete_says_until_when_the_dataset_can_be_restored_and_how(server, cli)
 def test_delete_tells_first_what_reads_a_copy_of_it_now(cli):
     told = cli("data", "delete", "team/digits").stderr.splitlines()[0]
 
-    assert told.endswith("cached on local; in use now: read by train.")
+    assert told.endswith("cached on local; in use now: read by train. It can be restored for 7 days.")
+
+
+def test_who_may_not_delete_is_refused_before_anything_is_asked(server, cli):
+    server.may_delete = False
+
+    done = cli("data", "delete", "team/digits")
+
+    assert (done.exit_code, server.exists) == (4, True)
+    assert done.stderr.splitlines()[0] == "✗ Only an admin may delete datasets."
+    assert "--yes" not in done.stderr
 
 
 def test_delete_for_good_says_that_nothing_comes_back(cli):

@@ -44,6 +44,14 @@ class Datasets:
         """Return a dataset. Raises NotFound."""
         return Dataset.read(self._http.get(self._path(reference)))
 
+    def foresee_deletion(self, reference: str | Reference) -> int:
+        """Return for how many days the dataset can be restored once it is deleted; 0: it cannot. Nothing changes.
+
+        Raises NotFound, and PermissionDenied for those who may not delete it.
+        """
+        days: int = self._http.get(self._path(reference) + "/deletion")["restore_days"]
+        return days
+
     def delete(self, reference: str | Reference, *, for_good: bool = False) -> DeletedDataset:
         """Remove a dataset with its whole history; the answer says until when it can be restored.
 
