@@ -237,16 +237,22 @@ def set_sites(*, actor: Actor, resource: Resource, sites: Sequence[str]) -> Reso
 def replace_credentials(*, actor: Actor, resource: Resource, credentials: Credentials) -> None:
     """Store other credentials for a resource once it has answered with them. Jobs that run go on.
 
+    What a cluster tells of itself is read anew with them: the account may do more, or less, than the one before.
+
     Raises InvalidResource, ResourceUnreachable and, for one that was detached meanwhile, ResourceNotFound; then the
     old ones stay.
     """
     require_site_admin(actor, "replace the credentials of compute resources")
     drivers.get_kind(resource.kind).check(resource.config, credentials)
-    drivers.open_driver(resource, credentials).probe()
+    driver = drivers.open_driver(resource, credentials)
+    driver.probe()
+    cluster = driver.describe() if isinstance(driver, DescribesCluster) else None
     with transaction.atomic():
         resource = _lock(resource)
         resource.credentials = drivers.encrypt(credentials)
         resource.save(update_fields=["credentials"])
+        if cluster is not None:
+            node_reports.write_facts(resource, cluster)
         audit.record(actor, "compute.replace_credentials", resource)
 
 

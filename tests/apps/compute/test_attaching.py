@@ -13,9 +13,10 @@ from compute.adapters import drivers
 from compute.adapters.form_fields import SecretField
 from compute.adapters.kinds import ConfigForm, ResourceKind
 from compute.adapters.scripted import ScriptedDriver
-from compute.engine.ports import NodeFacts
+from compute.engine.ports import ClusterFacts, NodeFacts
 from compute.errors import InvalidResource, ResourceNotFound
 from compute.models import Resource, ResourceSite
+from compute.selectors import cluster_facts
 from compute.services import resources
 from datasets.services import cache_sites
 from tests.factories.api import call
@@ -36,6 +37,16 @@ class Vault:
 
     keys: set[str]
     meanwhile: Callable[[], object] = list
+    lacks: tuple[str, ...] = ()
+
+
+class VaultDriver(ScriptedDriver):
+    """A driver that tells of its resource what is told of a cluster."""
+
+    lacks: tuple[str, ...] = ()
+
+    def describe(self):
+        return ClusterFacts("v1", lacks=self.lacks)
 
 
 class VaultForm(ConfigForm):
@@ -57,8 +68,9 @@ def vault(monkeypatch, home):
 
     def open_driver(resource, home, credentials):
         vault.meanwhile()
-        driver = ScriptedDriver(home / "vault", [NodeFacts("v-1", 1000, 2**30, (), {})])
+        driver = VaultDriver(home / "vault", [NodeFacts("v-1", 1000, 2**30, (), {})])
         driver.is_away = credentials["key"] not in vault.keys
+        driver.lacks = vault.lacks
         return driver
 
     kind = ResourceKind("vault", "vault: has a key", check=check, open=open_driver, form=VaultForm)
@@ -168,6 +180,17 @@ def test_credentials_are_replaced_by_those_with_which_the_resource_answers(brows
     assert key_of("vault-1") == {"key": "key-2"}
     assert len(drivers.driver_of(Resource.objects.get(pk=row.pk)).probe()) == 1
     assert AuditEntry.objects.filter(action="compute.replace_credentials").count() == 1
+
+
+def test_what_the_account_may_not_do_is_told_as_soon_as_its_credentials_are_replaced(browser, vault):
+    vault.lacks = ("It may not list quotas.",)
+    browser.post("/compute/attach/", VAULT)
+    assert cluster_facts.list_warnings(Resource.objects.get(name="vault-1")) == ["It may not list quotas."]
+    vault.lacks = ()
+
+    browser.post("/compute/vault-1/credentials/", {"key": "key-1"})
+
+    assert cluster_facts.list_warnings(Resource.objects.get(name="vault-1")) == []
 
 
 def test_credentials_are_replaced_over_the_api_by_the_names_of_the_form(browser, vault, site_admin):
