@@ -4,7 +4,7 @@ All comes from one run of the engine forward over what is known of run times, an
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -21,7 +21,7 @@ from compute.selectors.run_times import RunHistory
 from core import clock
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival, Locality
-from scheduler.selectors import workloads
+from scheduler.selectors import pools, workloads
 from scheduler.selectors.forecasts import (
     PASSES,
     Corrections,
@@ -240,8 +240,8 @@ class Forecaster:
     # --- places
 
     def list_other_places(self, job: JobFacts) -> list[Template]:
-        """Return the templates of other places where a job could run."""
-        return [template for template, _ in self._other_places(job)]
+        """Return the templates of other places where a job could run, also of pools that it did not name."""
+        return [template for template, _ in self._other_places(job, is_anywhere=True)]
 
     def list_smaller_templates(self, job: JobFacts) -> list[Template]:
         """Return the largest and the smallest template on the resource of a job that has less than it."""
@@ -289,8 +289,10 @@ class Forecaster:
             start = self._correct(there["resource_id"], self._at_place(job, there, arrival))
             yield self._place(job, there, start, arrival, is_chosen=False)
 
-    def _other_places(self, job: JobFacts) -> Iterator[tuple[Template, DataArrival | None]]:
-        for template in self._places.others(job):
+    def _other_places(
+        self, job: JobFacts, *, is_anywhere: bool = False
+    ) -> Iterator[tuple[Template, DataArrival | None]]:
+        for template in self._places.others(job, is_anywhere=is_anywhere):
             arrival = self._places.arrival(job, template.resource_id)
             # Simulated steps run without their data where there is no site; nothing else can be submitted there.
             is_named = template.full_name in (job["spec__fallbacks"] or ())
@@ -380,11 +382,12 @@ class _Places:
         commits, sites = job["spec__commits"], self._sites.get(resource_id)
         return self._locality.arrival(commits, sites) if self._locality is not None and commits and sites else None
 
-    def others(self, job: JobFacts) -> list[Template]:
+    def others(self, job: JobFacts, *, is_anywhere: bool = False) -> list[Template]:
         """Return the templates that its step names besides, then of each other resource the smallest that holds it.
 
-        A job that named no template is as large as it is where a resource has none for it. Nodes that do not exist are
-        no place for work on those that do, nor the other way round.
+        A job with pools is as large as it is where a resource has no template for it, and goes nowhere else: places of
+        other pools count where it may be submitted anew (`is_anywhere`). Nodes that do not exist are no place for work
+        on those that do, nor the other way round.
         """
         named = [self._templates[name] for name in job["spec__fallbacks"] or () if name in self._templates]
         others = {row.full_name: row for row in named if row.full_name != job["template_name"]}
@@ -392,10 +395,20 @@ class _Places:
         has_own_size = job["spec__pools"] or job["template_id"] is None
         own_sizes = [_own_size(job, resource) for resource in (self._resources if has_own_size else ())]
         for row in (*self._templates.values(), *own_sizes):
-            if row.resource_id not in seen and _may_run_on(job, row):
+            if row.resource_id in seen or not (is_anywhere or self._is_in_pools(job, row)):
+                continue
+            if _may_run_on(job, row):
                 seen.add(row.resource_id)
                 others[row.full_name] = row
         return list(others.values())[:_MOST_PLACES]
+
+    def _is_in_pools(self, job: JobFacts, row: Template) -> bool:
+        names = job["spec__pools"]
+        return not names or any(row.resource_id in self._resources_by_pool.get(name, ()) for name in names)
+
+    @cached_property
+    def _resources_by_pool(self) -> Mapping[str, Collection[str]]:
+        return pools.resource_ids_by_pool()
 
     def smaller(self, job: JobFacts) -> list[Template]:
         """Return the largest and the smallest template on the resource of a job that has less than it."""

@@ -1,6 +1,6 @@
 """Reads about pools and the resources in them. Every signed-in person may see them, as they may the nodes."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Count, Q, QuerySet
@@ -67,6 +67,14 @@ def view_pools(pools: Collection[Pool]) -> list[PoolView]:
         )
         for pool in pools
     ]
+
+
+def resource_ids_by_pool() -> Mapping[str, Collection[str]]:
+    """Return the ids of the resources that have reported nodes, by the name of their pool. For the platform itself."""
+    ids: dict[str, set[str]] = {}
+    for pool, resource_id in Node.objects.order_by().values_list("pool__name", "resource_id").distinct():
+        ids.setdefault(pool, set()).add(resource_id)
+    return ids
 
 
 def find_resource_ids(*, actor: Actor, names: Collection[str]) -> list[str]:  # noqa: ARG001 (every actor sees nodes)

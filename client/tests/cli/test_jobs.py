@@ -52,6 +52,7 @@ def test_a_followed_log_is_read_until_the_job_has_ended(cli, server):
     assert json.loads(done.stdout) == {"text": "one\ntwo\n"}
 
 
+NO_CHANGES = {"made_at": "2026-11-21T12:00:00Z", "changes": [], "is_complete": True}
 OUTLOOK = {
     "text": "This job waits for 2 GPUs that team-d holds by right until about 14:20 UTC; it starts about 14:20 UTC.",
     "places": [
@@ -70,6 +71,7 @@ OUTLOOK = {
 
 def test_why_a_job_waits_is_one_sentence_and_a_table_of_places(cli, server):
     server.on("GET", "/compute/jobs/train", job(state="pending", outlook=OUTLOOK))
+    server.on("GET", "/compute/jobs/train/changes", NO_CHANGES)
 
     sentence, _, heads, row = cli("job", "why", "train").stdout.splitlines()
 
@@ -90,6 +92,7 @@ def test_where_any_place_has_a_price_the_costs_are_told(cli, server):
     elsewhere = OUTLOOK["places"][0] | {"template": "cloud.gpu-2", "is_chosen": False, "cost": 6.12}
     outlook = OUTLOOK | {"places": [*OUTLOOK["places"], elsewhere]}
     server.on("GET", "/compute/jobs/train", job(state="pending", outlook=outlook))
+    server.on("GET", "/compute/jobs/train/changes", NO_CHANGES)
 
     *_, heads, first, second = cli("job", "why", "train").stdout.splitlines()
 
@@ -113,12 +116,27 @@ def test_what_would_help_is_a_table_below_with_whom_it_stops(cli, server):
         ["Let it be preempted", "no sooner", "-", "-"],
     ]
     assert "Not all changes were tried: it would take too long now." in done.stderr
+    told = cli("job", "why", "train").stdout.splitlines()
+    assert told[-3] == "What would help, and what it does to others:"
+    assert told[-1].startswith("Raise the quota of team from 4 to 6 GPUs (by a site admin)")
     assert json.loads(cli("job", "why", "train", "--changes", "--json").stdout) == tried
+
+
+def test_what_would_help_a_job_without_a_start_is_told_also_to_who_may_not_try_changes(cli, server):
+    advice = "raise the limit of team"
+    server.on("GET", "/compute/jobs/train", job(state="pending", outlook={**OUTLOOK, "likely_at": None}, advice=advice))
+    server.refuse("GET", "/compute/jobs/train/changes", 403, title="Your role in team is viewer.")
+
+    done = cli("job", "why", "train")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "What would help: raise the limit of team."
 
 
 def test_places_that_do_not_count_now_are_told_with_the_job(cli, server):
     closed = "lab (pool quick) does not count now: it does not answer."
     server.on("GET", "/compute/jobs/train", job(state="pending", outlook=OUTLOOK, closed_places=closed))
+    server.on("GET", "/compute/jobs/train/changes", NO_CHANGES)
 
     assert cli("job", "why", "train").stdout.splitlines()[-1] == closed
     assert closed in cli("job", "show", "train").stdout
@@ -126,6 +144,7 @@ def test_places_that_do_not_count_now_are_told_with_the_job(cli, server):
 
 def test_why_of_a_job_without_a_forecast_is_its_reason(cli, server):
     server.on("GET", "/compute/jobs/train", job(state="pending", reason="needs 2 GPU", outlook=None))
+    server.on("GET", "/compute/jobs/train/changes", NO_CHANGES)
 
     assert cli("job", "why", "train").stdout == "needs 2 GPU. There is no forecast of it yet.\n"
 

@@ -178,6 +178,24 @@ def test_the_other_resource_where_it_would_be_done_sooner_is_told(member, projec
     assert not Workload.objects.filter(resource_id=free.pk).exists()
 
 
+@pytest.mark.usefixtures("move")
+def test_resources_of_other_pools_are_no_place_for_a_job_that_goes_to_its_pools(member, project, whole, home):
+    other, _ = make.make_resource("cloud", root=home / "cloud")
+    big = make.make_template(other, "big", cpu_millicores=8000)
+    make.submit(project, big, "far")
+    hold_and_wait(project, whole)
+    job = Job.objects.get(name="waits")
+    Job.objects.filter(pk=job.pk).update(spec={**job.spec, "pools": ["default"]})
+
+    def places() -> list[str]:
+        forecasts.forecast_all()
+        return [place.template for place in outlook_of(member, "waits").places]
+
+    assert places() == ["scripted.whole", "cloud.big"]
+    pool_members.move(Pool.objects.create(name="quick"), [other.pk])
+    assert places() == ["scripted.whole"]
+
+
 def hydrate() -> None:
     """Let the sites fill as far as the clock says."""
     for row in CachedCommit.objects.order_by("pk"):

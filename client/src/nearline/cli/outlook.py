@@ -23,10 +23,11 @@ def show_outlook(out: Output, outlook: Mapping[str, Any]) -> None:
         out.line("\n".join(align(rows)))
 
 
-def show_changes(out: Output, tried: Mapping[str, Any]) -> None:
-    """Print what would let a job start sooner, as the API answers it."""
-    if rows := [_change_row(change, tried["made_at"]) for change in tried["changes"]]:
-        out.line("")
+def show_changes(out: Output, tried: Mapping[str, Any], *, only_helping: bool = False) -> None:
+    """Print what would let a job start sooner, as the API answers it; `only_helping`: not what was tried in vain."""
+    changes = [change for change in tried["changes"] if change["helps"] or not only_helping]
+    if rows := [_change_row(change, tried["made_at"]) for change in changes]:
+        out.line("\nWhat would help, and what it does to others:")
         out.line("\n".join(align([[*_CHANGE_COLUMNS], *rows])))
     if not tried["is_complete"]:
         out.note("Not all changes were tried: it would take too long now.")

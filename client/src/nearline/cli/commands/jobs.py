@@ -515,18 +515,18 @@ def why(
     name: Name,
     *,
     changes: Annotated[
-        bool, typer.Option("--changes", help="Try what would let it start sooner, and say whom that stops.")
+        bool, typer.Option("--changes", help="Tell all changes that are tried, also those that do not help.")
     ] = False,
 ) -> None:
-    """Say why a job waits, when it starts, and where else it could."""
+    """Say why a job waits, when it starts, where else it could, what would help, and whom that stops."""
     session = session_of(context)
     jobs = session.client().jobs
     job = jobs.get(name)
     outlook = job.raw.get("outlook")
-    tried = jobs.try_changes(name) if changes else None
     if session.out.is_json:
-        session.out.json((outlook or {}) if tried is None else tried)
-    elif outlook is None:
+        session.out.json(jobs.try_changes(name) if changes else outlook or {})
+        return
+    if outlook is None:
         reason = f"{printable(job.reason).rstrip('.')}. " if job.reason else ""
         waits = (
             "There is no forecast of it yet."
@@ -536,10 +536,16 @@ def why(
         session.out.line(f"{reason}{waits}")
     else:
         show_outlook(session.out, outlook)
-    if (closed := job.raw.get("closed_places")) and not session.out.is_json:
+    if closed := job.raw.get("closed_places"):
         session.out.line(printable(closed))
-    if tried is not None and not session.out.is_json:
-        show_changes(session.out, tried)
+    if (advice := job.raw.get("advice")) and not (outlook and outlook.get("likely_at")):
+        session.out.line(f"What would help: {printable(advice).rstrip('.')}.")
+    if changes:
+        show_changes(session.out, jobs.try_changes(name))
+    elif job.state == "pending":
+        # Who may not submit is told no changes; the rest of the answer is theirs.
+        with suppress(Denied):
+            show_changes(session.out, jobs.try_changes(name), only_helping=True)
 
 
 @app.command("exec")
