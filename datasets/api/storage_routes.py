@@ -1,5 +1,7 @@
 """Routes of what projects store, and of its limits."""
 
+from datetime import datetime
+
 from ninja import Router, Schema
 from pydantic import Field
 
@@ -28,6 +30,10 @@ class ProjectStorageOut(Schema):
 
     project: str = Field(description="The project's name.")
     used_bytes: int = Field(description="Bytes of the packs that count against the limit.")
+    unused_bytes: int = Field(description="Bytes of these that are of uploads which no commit uses.")
+    unused_until: datetime | None = Field(
+        description="By when those leave, unless a commit comes to use them; null: there are none."
+    )
     leaving_bytes: int = Field(description="Bytes of packs that nothing needs; they leave by themselves.")
     limit_bytes: int | None = Field(description="The most that it may store; null: it has no limit.")
     parts: list[StoragePartOut] = Field(description="What takes most, the largest first.")

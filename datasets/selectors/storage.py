@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Max, Q, QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.models import Project
@@ -19,7 +19,7 @@ from core.units import format_bytes, parse_bytes
 from datasets import permissions
 from datasets.engine.ports import SIGNED_LIFETIME
 from datasets.models import PRESENT, Dataset, Pack, PackState, StorageLimit
-from datasets.selectors.garbage import is_kept
+from datasets.selectors.garbage import QUIET_TIME, is_kept, referenced
 
 OUTPUTS = "outputs and code of jobs"
 _LARGEST = 20
@@ -42,10 +42,15 @@ class StoragePart:
 
 @dataclass(frozen=True)
 class ProjectStorage:
-    """What a project stores. `limit_bytes` None: as much as it likes. `parts`: the largest, the largest first."""
+    """What a project stores. `limit_bytes` None: as much as it likes. `parts`: the largest, the largest first.
+
+    `unused_bytes` of it are of uploads that no commit uses. They leave by `unused_until`, unless one comes to use them.
+    """
 
     project_name: str
     used_bytes: int
+    unused_bytes: int
+    unused_until: datetime | None
     leaving_bytes: int
     limit_bytes: int | None
     parts: Sequence[StoragePart]
@@ -125,6 +130,13 @@ def used_bytes(project_id: str) -> int:
     return packs.aggregate(size=Sum("size_bytes"))["size"] or 0
 
 
+def measure_unused(project_ids: Collection[str]) -> Mapping[str, tuple[int, datetime]]:
+    """Return for projects with uploads that no commit uses what these take, and by when. For the platform itself."""
+    packs = counted(clock.now()).filter(~referenced(), dataset__project__in=project_ids, lender=None)
+    sums = packs.order_by().values_list("dataset__project").annotate(Sum("size_bytes"), Max("touched_at"))
+    return {project_id: (size, touched_at + QUIET_TIME) for project_id, size, touched_at in sums}
+
+
 def largest_parts(project_ids: Collection[str]) -> Mapping[str, Sequence[StoragePart]]:
     """Return for each project what takes most of it. For the platform itself."""
     packs = counted(clock.now()).filter(dataset__project__in=project_ids, lender=None)
@@ -139,7 +151,7 @@ def largest_parts(project_ids: Collection[str]) -> Mapping[str, Sequence[Storage
 
 def _measure(projects: Collection[Project]) -> list[ProjectStorage]:
     ids = [project.pk for project in projects]
-    parts = largest_parts(ids)
+    parts, unused = largest_parts(ids), measure_unused(ids)
     limits = dict(StorageLimit.objects.filter(project__in=ids).values_list("project_id", "limit_bytes"))
     condemned = Pack.objects.filter(
         dataset__project__in=ids, lender=None, origin=None, state__in=[PackState.CONDEMNED, PackState.DELETING]
@@ -150,6 +162,8 @@ def _measure(projects: Collection[Project]) -> list[ProjectStorage]:
         ProjectStorage(
             project_name=project.name,
             used_bytes=sum(part.stored_bytes for part in parts[project.pk]),
+            unused_bytes=unused.get(project.pk, (0, None))[0],
+            unused_until=unused.get(project.pk, (0, None))[1],
             leaving_bytes=leaving.get(project.pk, 0),
             limit_bytes=limits.get(project.pk),
             parts=parts[project.pk][:_LARGEST],

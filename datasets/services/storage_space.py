@@ -4,6 +4,7 @@ Outputs of jobs are stored beyond the limit, so that no job loses what it made; 
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from core import clock
 from core.units import format_bytes
@@ -39,12 +40,20 @@ def require_space(dataset: Dataset, sizes: Mapping[str, int]) -> None:
 def _reached(limit: StorageLimit, used: int, *, needed: int) -> StorageLimitReached:
     parts = storage.largest_parts([limit.project_id])[limit.project_id][:_NAMED]
     most = ", ".join(f"{part.label} ({format_bytes(part.stored_bytes)})" for part in parts)
+    # In the midst of an upload that is what it has sent so far.
+    unused = None if needed else storage.measure_unused([limit.project_id]).get(limit.project_id)
     return StorageLimitReached(
         f"{limit.project.name} stores {format_bytes(used)} and may store {format_bytes(limit.limit_bytes)}."
         + (f" This needs {format_bytes(needed)} more." if needed else "")
-        + (f" Most is taken by {most}." if most else ""),
+        + (f" Most is taken by {most}." if most else "")
+        + (f" {_say_unused(*unused)}" if unused else ""),
         used_bytes=used,
         limit_bytes=limit.limit_bytes,
         needed_bytes=needed,
         largest=[{"name": part.name, "is_dataset": part.is_dataset, "bytes": part.stored_bytes} for part in parts],
     )
+
+
+def _say_unused(size_bytes: int, until: datetime) -> str:
+    when = f"{until:%Y-%m-%d %H:%M} UTC"
+    return f"{format_bytes(size_bytes)} are of uploads that no commit uses; they are freed by {when}."

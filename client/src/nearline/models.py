@@ -380,13 +380,18 @@ class StoragePart(Record):
 
 
 class ProjectStorage(Record):
-    """What a project stores, and its limit; None: it has none. `leaving_bytes` is not counted."""
+    """What a project stores, and its limit; None: it has none. `leaving_bytes` is not counted.
+
+    `unused_bytes` of what it stores are of uploads that no commit uses; they leave by `unused_until`.
+    """
 
     nested = {"parts": StoragePart}
     project: str
     used_bytes: int
     limit_bytes: int | None
     leaving_bytes: int = 0
+    unused_bytes: int = 0
+    unused_until: datetime | None = None
     parts: tuple[StoragePart, ...] = ()
 
 

@@ -25,6 +25,15 @@ def test_storage_is_shown_with_what_takes_most(cli, server):
     ]
 
 
+def test_what_no_commit_uses_is_told_apart_with_its_end(cli, server):
+    unused = {"unused_bytes": 300_000_000, "unused_until": "2026-11-30T10:00:00Z"}
+    server.on("GET", "/projects/team-a/storage", STORAGE | unused)
+
+    line = cli("project", "storage", "team-a").stdout.splitlines()[2]
+
+    assert line.split("  ")[-1].strip() == "300 MB of uploads that no commit uses, freed by 2026-11-30 10:00 UTC"
+
+
 def test_a_limit_is_set_and_lifted(cli, server):
     server.on("PATCH", "/projects/team-a/storage", {**STORAGE, "limit_bytes": None})
 

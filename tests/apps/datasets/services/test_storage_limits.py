@@ -1,6 +1,6 @@
 """Limits on what a project stores: held before bytes move, and never against outputs of jobs."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -98,6 +98,26 @@ def test_packs_that_never_came_are_not_counted_for_ever(dataset, member, site_ad
     monkeypatch.setattr(clock, "now", lambda: later)
 
     assert len(offer(member, start(member, dataset), 299)) == 1
+
+
+def test_what_no_commit_uses_is_told_apart_with_the_moment_by_which_it_leaves(
+    stored, dataset, member, site_admin, project
+):
+    sent_at = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    with clock.frozen_at(sent_at):
+        offer(member, start(member, dataset), 300)
+        Pack.objects.filter(size_bytes=300).update(state=PackState.COMPLETE)
+        limit(site_admin, project, stored + 300)
+
+        told = storage.measure_project(actor=member, project=project)
+        with pytest.raises(StorageLimitReached) as refusal:
+            start(member, dataset)
+
+    assert (told.used_bytes, told.unused_bytes) == (stored + 300, 300)
+    assert told.unused_until == sent_at + timedelta(days=1)
+    assert refusal.value.message.endswith(
+        " 300 B are of uploads that no commit uses; they are freed by 2026-11-22 12:00 UTC."
+    )
 
 
 def test_a_deleted_dataset_counts_as_long_as_it_can_be_restored(stored, dataset, member, site_admin, project):

@@ -2,10 +2,11 @@
 
 import pytest
 
-from datasets.models import StorageLimit
+from datasets.models import Pack, StorageLimit
 from datasets.services import storage_limits
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset
+from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -23,6 +24,15 @@ def test_members_see_what_their_projects_store_and_no_form(browser, stored):
     assert "1.0 kB" in page
     assert 'href="/datasets/team-a/xrays/usage/"' in page
     assert 'action="/settings/storage/' not in page
+    assert "no commit uses" not in page
+
+
+def test_what_no_commit_uses_is_told_apart(browser, stored):
+    Pack.objects.create(dataset=stored, sha256="ab" * 32, size_bytes=300, state="complete")
+
+    page = flat(browser.get("/settings/storage/").content.decode())
+
+    assert "300 B of this are of uploads that no commit uses. They are freed by" in page
 
 
 def test_strangers_see_nothing_of_it(make_actor, stored):
