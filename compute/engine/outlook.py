@@ -64,12 +64,16 @@ class StoppedJob:
 
 @dataclass(frozen=True)
 class DataState:
-    """The datasets of a job at one place. `ready_at` None: no rate is known, and nothing of it where all is ready."""
+    """The datasets of a job at one place. `ready_at` None: no rate is known, and nothing of it where all is ready.
+
+    `is_assumed`: the rate was neither declared nor measured, so all times at this place are estimates.
+    """
 
     total_bytes: int
     missing_bytes: int
     site: str
     ready_at: datetime | None
+    is_assumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -273,7 +277,9 @@ def _data(outlook: Outlook, now: datetime) -> list[str]:
     if not data.missing_bytes:
         return [f"its {format_bytes(data.total_bytes)} are already on {data.site}"]
     there = format_bytes(data.total_bytes - data.missing_bytes)
-    arrival = f"and will be there {_soon(data.ready_at, now)}" if data.ready_at is not None else "at no known rate"
+    arrival = "at no known rate"
+    if data.ready_at is not None:
+        arrival = f"and will be there {_soon(data.ready_at, now)}{', by an assumed rate' * data.is_assumed}"
     return [f"{there} of its data are on {data.site}, {format_bytes(data.missing_bytes)} still move {arrival}"]
 
 

@@ -16,7 +16,7 @@ from datasets.selectors.locality import DataArrival
 class DataWait:
     """What of a job's datasets still moves to a cache site. `text` says all of it.
 
-    `rate_bytes_s` and `ready_at` are None where no rate is declared or was measured.
+    `is_assumed`: the rate was neither declared nor measured. `rate_bytes_s` and `ready_at` None: the site is gone.
     """
 
     site: str
@@ -25,6 +25,7 @@ class DataWait:
     rate_bytes_s: float | None
     ready_at: datetime | None
     text: str
+    is_assumed: bool = False
 
 
 def find_data_waits(jobs: Sequence[Job]) -> Mapping[str, DataWait]:
@@ -55,4 +56,5 @@ def describe(arrival: DataArrival) -> DataWait:
         rate_bytes_s=arrival.rate_bytes_s,
         ready_at=arrival.ready_at(now),
         text=arrival.describe(now),
+        is_assumed=arrival.is_assumed,
     )

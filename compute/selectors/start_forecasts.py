@@ -352,6 +352,7 @@ class Forecaster:
                 "total_bytes": arrival.total_bytes,
                 "missing_bytes": arrival.missing_bytes,
                 "site": arrival.site,
+                "is_assumed": arrival.is_assumed,
                 "ready_at": None if arrival.ready_in_s is None else self._at(arrival.ready_in_s),
             },
         }

@@ -48,12 +48,14 @@ class CommitCopies:
 class SiteTraffic:
     """What a site is filling. `queue` holds the bytes that its unfinished copies lack, in their order, by id.
 
-    `is_serial`: it fills one copy after the other. `rate_bytes_s` is declared or measured; None: neither.
+    `is_serial`: it fills one copy after the other. `rate_bytes_s` is declared or measured, or `is_assumed`; None: the
+    site is gone.
     """
 
     rate_bytes_s: float | None = None
     is_serial: bool = False
     queue: Mapping[str, int] = field(default_factory=dict)
+    is_assumed: bool = False
 
     def bytes_before(self, copy_id: str) -> int:
         """Return the bytes that the site moves before it begins this copy; without an id: before a new one."""
@@ -68,7 +70,8 @@ class SiteTraffic:
 class DataArrival:
     """How much of a job's datasets has yet to be moved, to which site, and in how many seconds all are ready.
 
-    `is_requested`: whatever is missing is on its way already. `ready_in_s` None: no rate is known.
+    `is_requested`: whatever is missing is on its way already. `ready_in_s` None: no rate is known. `is_assumed`: the
+    rate of any of them was neither declared nor measured, so the time is an estimate.
     """
 
     total_bytes: int
@@ -79,6 +82,7 @@ class DataArrival:
     site: str
     rate_bytes_s: float | None = None
     names: tuple[str, ...] = ()
+    is_assumed: bool = False
 
     def ready_at(self, now: datetime) -> datetime | None:
         """Return when all are ready; None where no rate is known."""
@@ -90,7 +94,7 @@ class DataArrival:
             return f"{format_bytes(self.total_bytes)} are ready on {self.site}."
         text = f"{format_bytes(self.missing_bytes)} of {format_bytes(self.total_bytes)} still move to {self.site}"
         if self.rate_bytes_s is not None:
-            text += f" at {format_bytes(round(self.rate_bytes_s))}/s"
+            text += f" at {'an assumed ' * self.is_assumed}{format_bytes(round(self.rate_bytes_s))}/s"
         ready_at = self.ready_at(now)
         if ready_at is None or self.ready_in_s is None:
             return f"{text}. No rate is known yet."
@@ -107,7 +111,7 @@ def measure_arrival(
     seconds: list[float | None] = []
     targets: list[tuple[str, float | None]] = []
     requested_bytes: dict[str, int] = {}
-    is_requested = True
+    is_requested, is_assumed = True, False
     for commit in commits:
         target = commit.target(sites)
         copy = commit.copies.get(target, SiteCopy(0))
@@ -120,6 +124,7 @@ def measure_arrival(
             before_bytes += requested_bytes.get(target, 0) if site.is_serial else 0
             requested_bytes[target] = requested_bytes.get(target, 0) + missing_bytes
         rate_bytes_s = copy.rate_bytes_s or site.rate_bytes_s
+        is_assumed = is_assumed or (site.is_assumed and not copy.rate_bytes_s)
         seconds.append(None if rate_bytes_s is None else (before_bytes + missing_bytes) / rate_bytes_s)
         targets.append((target, rate_bytes_s))
     known = [item for item in seconds if item is not None]
@@ -133,4 +138,5 @@ def measure_arrival(
         site=site_name,
         rate_bytes_s=rate,
         names=tuple(commit.name for commit in commits),
+        is_assumed=is_assumed,
     )

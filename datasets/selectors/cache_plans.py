@@ -1,6 +1,7 @@
 """How a commit would come to a site: what it can share with copies there and what must be moved."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db.models import F, Q, QuerySet
@@ -23,6 +24,16 @@ _LEADER_BEGINS_WITHIN = timedelta(seconds=30)
 # together, the big ones decide.
 _COPIES_OF_A_RATE = 20
 _BYTES_OF_A_RATE = 16 * 2**20
+ASSUMED_BYTES_S = 50e6
+"""What is assumed of a site while too little has come to any: less than a disk writes and a gigabit link brings."""
+
+
+@dataclass(frozen=True)
+class ExpectedRate:
+    """At how many bytes a second copies will come to a site. `is_assumed`: neither declared nor measured there."""
+
+    bytes_s: float
+    is_assumed: bool = False
 
 
 def plan_hydration(commit: Commit, site: CacheSite, reader: TreeReader | None = None) -> HydrationPlan:
@@ -108,16 +119,16 @@ def measure_rate(site: CacheSite) -> float | None:
     return moved_bytes / seconds if moved_bytes >= _BYTES_OF_A_RATE else None
 
 
-def expect_rates(sites: Sequence[CacheSite]) -> Mapping[str, float | None]:
-    """Return by id at how many bytes a second copies will come to these sites; None: that is known of no site at all.
+def expect_rates(sites: Sequence[CacheSite]) -> Mapping[str, ExpectedRate]:
+    """Return by id how quickly copies will come to these sites.
 
-    Where too little has come to tell, they are expected to come as slowly as to the slowest other site that exists:
-    else no job would ever have its data brought to a new one.
+    Where too little has come to tell, they are expected to come as slowly as to the slowest other site that exists, and
+    at `ASSUMED_BYTES_S` where too little has come to any: else no job would ever have its data brought to a new one.
     """
     rates = {site.pk: measure_rate(site) for site in sites}
     if None not in rates.values():
-        return rates
+        return {pk: ExpectedRate(rate) for pk, rate in rates.items() if rate is not None}
     others = CacheSite.objects.exclude(kind=CacheSiteKind.SIMULATED).exclude(pk__in=rates).order_by("pk")
     known = [rates[site.pk] for site in sites if not site.is_simulated] + [measure_rate(site) for site in others]
-    slowest = min(filter(None, known), default=None)
-    return {pk: slowest if rate is None else rate for pk, rate in rates.items()}
+    assumed = ExpectedRate(min(filter(None, known), default=ASSUMED_BYTES_S), is_assumed=True)
+    return {pk: assumed if rate is None else ExpectedRate(rate) for pk, rate in rates.items()}

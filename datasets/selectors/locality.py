@@ -78,7 +78,8 @@ def _traffic_of(sites: Collection[str]) -> Mapping[str, SiteTraffic]:
     rates = cache_plans.expect_rates(rows)
     return {
         row.name: SiteTraffic(
-            rate_bytes_s=rates[row.pk],
+            rate_bytes_s=rates[row.pk].bytes_s,
+            is_assumed=rates[row.pk].is_assumed,
             is_serial=get_kind(row.kind).parallel_copies == 1,
             # What is being filled goes before what waits for that.
             queue={pk: missing_bytes for _, pk, missing_bytes in sorted(queues[row.pk])},

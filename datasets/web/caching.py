@@ -30,18 +30,19 @@ def cache_dialog(request: PageRequest, project: str, name: str, commit_id: str) 
 
 
 def cache_forecast(request: PageRequest, project: str, name: str, commit_id: str) -> HttpResponse:
-    """Say how many bytes really move to a site, and how long that takes at the last known rate."""
+    """Say how many bytes really move to a site, and how long that takes at the last known or an assumed rate."""
     commit = commit_of(request, project, name, commit_id)
     site = caches.get_site(actor=request.actor, name=text(request, "site") or "")
     present = caches.get_cached(commit.id, site.id)
     plan = None if present else cache_plans.plan_hydration(commit, site)
-    rate = cache_plans.measure_rate(site)
+    rate = cache_plans.expect_rates([site])[site.pk]
     context = {
         "site": site,
         "present": present,
         "plan": plan,
         "capacity": caches.measure_capacity(site),
-        "eta_s": plan.write_bytes / rate if plan and rate else None,
+        "eta_s": plan.write_bytes / rate.bytes_s if plan else None,
+        "rate": rate,
         "commit": commit,
     }
     return render(request, "datasets/cache_forecast.html", context)

@@ -61,8 +61,9 @@ class TemplateNow:
 class DataNow:
     """The datasets of a step as jobs of one template would read them.
 
-    `missing_bytes` have yet to be moved to `site`, in `ready_in_s` seconds; None: no rate is known. `is_requested`:
-    what is not ready is on its way. `error` is why it cannot be brought there. `names` are those of the datasets.
+    `missing_bytes` have yet to be moved to `site`, in `ready_in_s` seconds; None: no rate is known. `is_assumed`: the
+    rate was neither declared nor measured. `is_requested`: what is not ready is on its way. `error` is why it cannot be
+    brought there. `names` are those of the datasets.
     """
 
     names: str
@@ -72,6 +73,7 @@ class DataNow:
     is_ready: bool = True
     is_requested: bool = True
     error: str = ""
+    is_assumed: bool = False
 
     @property
     def words(self) -> str:
@@ -79,6 +81,7 @@ class DataNow:
         if self.is_ready:
             return f"{self.names} is cached on {self.site}"
         time = "" if self.ready_in_s is None else f", about {format_duration(self.ready_in_s)}"
+        time += " by an assumed rate" * self.is_assumed
         would = "still" if self.is_requested else "would"
         return f"{format_bytes(self.missing_bytes)} of {self.names} {would} move to {self.site}{time}"
 

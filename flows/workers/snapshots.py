@@ -491,4 +491,5 @@ def _data_now(arrival: DataArrival) -> DataNow:
         ready_in_s=arrival.ready_in_s,
         is_ready=arrival.is_ready,
         is_requested=arrival.is_requested,
+        is_assumed=arrival.is_assumed,
     )

@@ -10,6 +10,7 @@ import pytest
 from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import cache_plans
+from datasets.selectors.cache_plans import ASSUMED_BYTES_S, ExpectedRate
 from tests.factories.datasets import commit_files
 
 pytestmark = pytest.mark.django_db
@@ -91,10 +92,13 @@ def test_copies_are_expected_to_come_to_a_new_site_as_slowly_as_to_the_slowest_t
     come(1_000_000_000, 10)
     come(1_000_000_000, 1, site=quick)
 
-    assert cache_plans.expect_rates([quick, new]) == {quick.pk: 1e9, new.pk: 1e8}
+    assert cache_plans.expect_rates([quick, new]) == {
+        quick.pk: ExpectedRate(1e9),
+        new.pk: ExpectedRate(1e8, is_assumed=True),
+    }
 
 
-def test_nothing_is_expected_while_little_came_to_any_site(site, come):
+def test_a_rate_is_assumed_while_little_came_to_any_site(site, come):
     come(1_400, 0.7)
 
-    assert cache_plans.expect_rates([site]) == {site.pk: None}
+    assert cache_plans.expect_rates([site]) == {site.pk: ExpectedRate(ASSUMED_BYTES_S, is_assumed=True)}

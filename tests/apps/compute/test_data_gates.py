@@ -125,7 +125,7 @@ def test_data_that_arrived_since_the_forecast_was_made_is_told_as_there(at, memb
 
 
 @pytest.mark.usefixtures("at", "whole", "commit")
-def test_a_copy_on_a_folder_is_told_too_while_its_rate_is_not_known(member, project, site_admin, home):
+def test_a_copy_on_a_folder_is_told_too_at_an_assumed_rate_until_one_is_known(member, project, site_admin, home):
     cache_sites.create_site(actor=site_admin, name="near", root=home / "near", capacity_bytes=10**7)
     ResourceSite.objects.update(site="near")
 
@@ -135,8 +135,8 @@ def test_a_copy_on_a_folder_is_told_too_while_its_rate_is_not_known(member, proj
     told = outlooks.find_outlooks(actor=member, jobs=[job])[job.pk]
 
     assert told.text == (
-        "This job waits for its data; when it starts is not known, as no rate of its data is known; "
-        "0 B of its data are on near, 1.0 kB still move at no known rate."
+        "This job waits for its data; it starts about 12:00:00 UTC; "
+        "0 B of its data are on near, 1.0 kB still move and will be there in a moment, by an assumed rate."
     )
 
 

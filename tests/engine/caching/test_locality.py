@@ -45,6 +45,18 @@ def test_what_still_moves_is_told_with_bytes_rate_and_time():
     )
 
 
+def test_a_rate_that_nobody_declared_or_measured_is_told_as_assumed():
+    traffic = {"near": SiteTraffic(50_000_000.0, is_assumed=True)}
+    measured = SiteCopy(0, is_coming=True, rate_bytes_s=50_000_000.0)
+
+    arrival = measure_arrival([commit(GB)], ["near"], traffic)
+
+    assert arrival.describe(NOW) == (
+        "1.0 GB of 1.0 GB still move to near at an assumed 50.0 MB/s, ready in about 20 s (14:05 UTC)."
+    )
+    assert not measure_arrival([commit(GB, near=measured)], ["near"], traffic).is_assumed
+
+
 def test_without_a_rate_no_time_is_told():
     arrival = measure_arrival([commit(GB)], ["near"], {"near": SiteTraffic()})
 

@@ -106,7 +106,9 @@ def test_what_still_moves_is_never_said_to_be_there_already():
     place = Place("lab.two", "lab", AT_TWO, AT_TWO, None, None, is_chosen=True, is_fallback=False, data=data)
     outlook = Outlook("by_right", NOW, AT_TWO, AT_TWO, 1, [], OWN, 2 * ONE_GPU, [], [], [place], 0)
 
-    assert "400 B still move and will be there in a moment" in in_words(outlook, now=NOW).text
+    assert "400 B still move and will be there in a moment." in in_words(outlook, now=NOW).text
+    assumed = replace(outlook, places=[replace(place, data=replace(data, is_assumed=True))])
+    assert "will be there in a moment, by an assumed rate." in in_words(assumed, now=NOW).text
 
 
 @pytest.mark.parametrize(("held", "told"), [(4000, " (team-a has 4 GPUs)"), (1000, "")])
