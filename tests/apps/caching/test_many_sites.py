@@ -10,6 +10,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from accounts.actor import Actor
+from core import clock
 from datasets.adapters.hydration import StorePacks
 from datasets.adapters.sites.folder import driver
 from datasets.errors import StagingLost
@@ -33,6 +34,16 @@ class Reads:
     count: int = 0
     before: object = lambda count: None
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_runs_out(monkeypatch):
+    """However busy the machine is: no lease ends, nobody gives up a peer or a leader, or the wait for SQLite."""
+    monkeypatch.setattr(driver, "_PATIENCE_S", 3600.0)
+    if connection.vendor == "sqlite":
+        monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 3600)
+    with clock.frozen_at(clock.now()):
+        yield
 
 
 @pytest.fixture
