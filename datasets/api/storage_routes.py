@@ -31,7 +31,7 @@ class ProjectStorageOut(Schema):
     project: str = Field(description="The project's name.")
     used_bytes: int = Field(description="Bytes of the packs that count against the limit.")
     unused_bytes: int = Field(description="Bytes of these that are of uploads which no commit uses.")
-    unused_until: datetime | None = Field(
+    freed_at: datetime | None = Field(
         description="By when those leave, unless a commit comes to use them; null: there are none."
     )
     leaving_bytes: int = Field(description="Bytes of packs that nothing needs; they leave by themselves.")

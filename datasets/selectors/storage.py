@@ -44,13 +44,13 @@ class StoragePart:
 class ProjectStorage:
     """What a project stores. `limit_bytes` None: as much as it likes. `parts`: the largest, the largest first.
 
-    `unused_bytes` of it are of uploads that no commit uses. They leave by `unused_until`, unless one comes to use them.
+    `unused_bytes` of it are of uploads that no commit uses. They leave by `freed_at`, unless one comes to use them.
     """
 
     project_name: str
     used_bytes: int
     unused_bytes: int
-    unused_until: datetime | None
+    freed_at: datetime | None
     leaving_bytes: int
     limit_bytes: int | None
     parts: Sequence[StoragePart]
@@ -163,7 +163,7 @@ def _measure(projects: Collection[Project]) -> list[ProjectStorage]:
             project_name=project.name,
             used_bytes=sum(part.stored_bytes for part in parts[project.pk]),
             unused_bytes=unused.get(project.pk, (0, None))[0],
-            unused_until=unused.get(project.pk, (0, None))[1],
+            freed_at=unused.get(project.pk, (0, None))[1],
             leaving_bytes=leaving.get(project.pk, 0),
             limit_bytes=limits.get(project.pk),
             parts=parts[project.pk][:_LARGEST],

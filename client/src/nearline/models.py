@@ -382,7 +382,7 @@ class StoragePart(Record):
 class ProjectStorage(Record):
     """What a project stores, and its limit; None: it has none. `leaving_bytes` is not counted.
 
-    `unused_bytes` of what it stores are of uploads that no commit uses; they leave by `unused_until`.
+    `unused_bytes` of what it stores are of uploads that no commit uses; they leave by `freed_at`.
     """
 
     nested = {"parts": StoragePart}
@@ -391,7 +391,7 @@ class ProjectStorage(Record):
     limit_bytes: int | None
     leaving_bytes: int = 0
     unused_bytes: int = 0
-    unused_until: datetime | None = None
+    freed_at: datetime | None = None
     parts: tuple[StoragePart, ...] = ()
 
 

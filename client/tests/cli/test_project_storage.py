@@ -26,7 +26,7 @@ def test_storage_is_shown_with_what_takes_most(cli, server):
 
 
 def test_what_no_commit_uses_is_told_apart_with_its_end(cli, server):
-    unused = {"unused_bytes": 300_000_000, "unused_until": "2026-11-30T10:00:00Z"}
+    unused = {"unused_bytes": 300_000_000, "freed_at": "2026-11-30T10:00:00Z"}
     server.on("GET", "/projects/team-a/storage", STORAGE | unused)
 
     line = cli("project", "storage", "team-a").stdout.splitlines()[2]

@@ -114,7 +114,7 @@ def test_what_no_commit_uses_is_told_apart_with_the_moment_by_which_it_leaves(
             start(member, dataset)
 
     assert (told.used_bytes, told.unused_bytes) == (stored + 300, 300)
-    assert told.unused_until == sent_at + timedelta(days=1)
+    assert told.freed_at == sent_at + timedelta(days=1)
     assert refusal.value.message.endswith(
         " 300 B are of uploads that no commit uses; they are freed by 2026-11-22 12:00 UTC."
     )
@@ -218,6 +218,8 @@ def test_a_limit_is_set_shown_and_lifted_by_the_api(stored, dataset, site_admin,
     expected = {
         "project": "team-a",
         "used_bytes": stored,
+        "unused_bytes": 0,
+        "freed_at": None,
         "leaving_bytes": 0,
         "limit_bytes": 10**9,
         "parts": [{"name": "xrays", "stored_bytes": stored, "is_dataset": True, "is_deleted": False}],

@@ -169,8 +169,8 @@ def show_storage(
         ("Limit", NONE if storage.limit_bytes is None else formats.size(storage.limit_bytes)),
         ("Leaving by itself", formats.size(storage.leaving_bytes)),
     ]
-    if storage.unused_bytes and storage.unused_until:
-        until = formats.moment(storage.unused_until)
+    if storage.unused_bytes and storage.freed_at:
+        until = formats.moment(storage.freed_at)
         words = f"{formats.size(storage.unused_bytes)} of uploads that no commit uses, freed by {until}"
         fields.insert(2, ("of these", words))
     session.out.record(storage, [*fields, *((part.label, formats.size(part.stored_bytes)) for part in storage.parts)])
