@@ -1,4 +1,4 @@
-"""News of this app, sent on commit, and the one question that it asks those above it."""
+"""News of this app, sent on commit, and the questions that it asks those above it."""
 
 from django.dispatch import Signal
 
@@ -15,3 +15,7 @@ not at all."""
 files_due = Signal()
 """May the files of this ended job go? (`job_id: str`, `unused_since: datetime`), asked inside the transaction that
 notes that they are gone. A receiver returns True when it needs them still, and holds whatever makes that so."""
+
+output_due = Signal()
+"""May the stored output of this deleted job go? (`job_id: str`), asked inside the transaction that deletes the job. A
+receiver returns True when it shows the files still; it calls `outputs.release_output` once it does not."""

@@ -70,3 +70,17 @@ class ExperimentHasEnded(Conflict):
 
     code = "experiments.has_ended"
     hint = "Create another experiment."
+
+
+class ExperimentGoesOn(Conflict):
+    """The experiment has not ended, or its files are still being stored, so it cannot be deleted."""
+
+    code = "experiments.goes_on"
+    hint = "Cancel its job, or finish it, and delete it then."
+
+
+class ExperimentOfRun(Conflict):
+    """The experiment records an attempt of a run, which reads what it holds, so it cannot be deleted by itself."""
+
+    code = "experiments.of_run"
+    hint = "It goes with its project. `nearline experiment list` leaves out what recorded nothing."

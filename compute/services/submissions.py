@@ -26,7 +26,7 @@ from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNam
 from compute.models import Job, Template
 from compute.selectors import grace_periods, resources, templates
 from compute.selectors import jobs as job_selectors
-from compute.services import job_data, jobs, journal, shapes
+from compute.services import job_data, jobs, journal, outputs, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
 from core import bounds, clock, ids, priorities, tasks
@@ -328,7 +328,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
 @repeated_after_deadlock  # with a pass that starts the job meanwhile
 @transaction.atomic
 def delete_job(*, actor: Actor, job: Job) -> None:
-    """Stop a job for good, with its parts, and show it no more. Its name is free; its experiment stays.
+    """Stop a job for good, with its parts, and show it no more. Its name is free; its experiment stays, with its files.
 
     Raises JobBelongsToRun and JobIsPart.
     """
@@ -337,6 +337,7 @@ def delete_job(*, actor: Actor, job: Job) -> None:
     jobs.cancel_many(actor=actor, job_ids=journal.lock_with_parts(job), reason=reason)
     if Job.objects.filter(Q(pk=job.pk) | Q(part_of=job.pk), deleted_at=None).update(deleted_at=clock.now()):
         trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
+        outputs.release_output(job_id=job.pk)
         audit.record(actor, "compute.delete_job", job)
 
 

@@ -73,12 +73,12 @@ def delete_dataset(request: ApiRequest, project: str, name: str, *, for_good: bo
     return datasets.delete_dataset(actor=request.actor, dataset=dataset, for_good=for_good)
 
 
-@router.get(f"{_DATASET}/deletion", response=schemas.DeletionForecastOut, operation_id="datasets_foresee_deletion")
-def foresee_deletion(request: ApiRequest, project: str, name: str) -> schemas.DeletionForecastOut:
+@router.get(f"{_DATASET}/deletion", response=schemas.DatasetDeletionOut, operation_id="datasets_foresee_deletion")
+def foresee_deletion(request: ApiRequest, project: str, name: str) -> schemas.DatasetDeletionOut:
     """Say whether a deleted dataset can be restored, before it is deleted. Refused to those who may not delete it."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
     days = datasets.foresee_deletion(actor=request.actor, dataset=dataset)
-    return schemas.DeletionForecastOut(restore_days=days)
+    return schemas.DatasetDeletionOut(restore_days=days)
 
 
 @router.get("/deleted-datasets", response=schemas.RestorablesOut, operation_id="datasets_list_deleted")

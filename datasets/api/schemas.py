@@ -176,7 +176,7 @@ class DatasetsOut(Schema):
     next_cursor: str | None
 
 
-class DeletionForecastOut(Schema):
+class DatasetDeletionOut(Schema):
     """What the deletion of a dataset would mean."""
 
     restore_days: int = Field(description="Days that it can be restored; 0: it cannot.")

@@ -16,7 +16,7 @@ from experiments.api import schemas
 from experiments.models import Experiment
 from experiments.selectors import artifacts, curves, experiments, lists, sources
 from experiments.selectors.curves import Curve
-from experiments.services import annotations, recording
+from experiments.services import annotations, deletions, recording
 from experiments.services.recording import Point, Values
 
 router = Router()
@@ -103,6 +103,27 @@ def finish_experiment(request: ApiRequest, experiment_id: str, body: schemas.Fin
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
     row = recording.finish_experiment(actor=request.actor, experiment=row, state=body.state, reason=body.reason)
     return _experiment_out(row)
+
+
+@router.get(
+    "/experiments/{experiment_id}/deletion",
+    response=schemas.ExperimentDeletionOut,
+    operation_id="experiments_foresee_deletion",
+)
+def foresee_deletion(request: ApiRequest, experiment_id: str) -> schemas.ExperimentDeletionOut:
+    """Say what the deletion of an experiment would mean. Nothing changes."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    return schemas.ExperimentDeletionOut(
+        effects=list(deletions.foresee_deletion(actor=request.actor, experiment=row)),
+    )
+
+
+@router.delete("/experiments/{experiment_id}", response={204: None}, operation_id="experiments_delete")
+def delete_experiment(request: ApiRequest, experiment_id: str) -> Status[None]:
+    """Delete an experiment that has ended and is not of a run: your own, or as an admin of its project any."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    deletions.delete_experiment(actor=request.actor, experiment=row)
+    return Status(204, None)
 
 
 @router.put("/experiments/{experiment_id}/note", response=schemas.NoteOut, operation_id="experiments_write_note")

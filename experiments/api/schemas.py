@@ -205,6 +205,12 @@ class ExperimentTagsOut(Schema):
     tags: dict[str, object]
 
 
+class ExperimentDeletionOut(Schema):
+    """What the deletion of an experiment would mean."""
+
+    effects: list[str] = Field(description="What is lost and what stays, as sentences.")
+
+
 class ViewIn(BodySchema):
     """A view of a project's experiments: the query of its page's address, such as `q=tags.best&sort=-took`."""
 

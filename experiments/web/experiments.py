@@ -2,11 +2,12 @@
 
 from datetime import datetime
 from typing import cast
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.permissions import Level
@@ -17,7 +18,7 @@ from core.streaming import picture_type, stream
 from experiments.models import Experiment
 from experiments.selectors import artifacts, curves, experiments, sources
 from experiments.selectors.artifact_previews import preview_of
-from experiments.services import annotations
+from experiments.services import annotations, deletions
 from experiments.web.curves import MOST_CHARTS, lines_of
 from web.series import Chart, Sample, usage_charts
 
@@ -50,9 +51,20 @@ def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
         "curved": curved[:MOST_CHARTS],
         "usage": usage,
         "usage_is_reachable": is_reachable,
+        "deletion": deletions.find_effects(actor=request.actor, experiment=row),
         "may_write": (request.actor.level_in(row.project_id) or 0) >= Level.WRITE,
     }
     return render(request, "experiments/experiment.html", context)
+
+
+@require_POST
+def delete(request: PageRequest, experiment_id: str) -> HttpResponse:
+    """Delete the experiment."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    project = row.project.name
+    deletions.delete_experiment(actor=request.actor, experiment=row)
+    messages.success(request, f"The experiment '{row.title}' is deleted.")
+    return redirect(f"{reverse('experiments:experiments')}?{urlencode({'project': project})}")
 
 
 @require_POST

@@ -16,6 +16,7 @@ urlpatterns = [
     path("experiments/views/<str:view_id>/rename/", saved_views.rename, name="rename_view"),
     path("experiments/views/<str:view_id>/delete/", saved_views.delete, name="delete_view"),
     path(_ONE, experiments.experiment_page, name="experiment"),
+    path(f"{_ONE}delete/", experiments.delete, name="delete"),
     path(f"{_ONE}note/", experiments.write_note, name="note"),
     path(f"{_ONE}tags/", experiments.set_tag, name="set_tag"),
     path(f"{_ONE}tags/remove/", experiments.remove_tag, name="remove_tag"),

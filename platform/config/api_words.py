@@ -160,6 +160,7 @@ WORDS = {
     "is_ahead": "Whether it waits too, and is served first.",
     "has_priority": "Whether it is of the same project and has a higher priority.",
     "is_anyway": "Whether it happens without the change, too.",
+    "is_assumed": "Whether the rate was neither declared nor measured, so that the time is an estimate.",
     "is_borrowing": "Whether its project holds more than its quota and its fair share.",
     "is_cancelling": "Whether it was cancelled and has not ended yet.",
     "is_chosen": "Whether it waits there.",

@@ -208,6 +208,8 @@ POST   /experiments/{experiment_id}/records                   401      404    40
 POST   /experiments/{experiment_id}/finish                    401      404    403    200   200  200
 GET    /experiments/compare                                   401      404    200    200   200  200
 GET    /experiments/{experiment_id}                           401      404    200    200   200  200
+DELETE /experiments/{experiment_id}                           401      404    403    204   204  204
+GET    /experiments/{experiment_id}/deletion                  401      404    403    200   200  200
 GET    /experiments/{experiment_id}/metrics                   401      404    200    200   200  200
 GET    /experiments/{experiment_id}/artifacts/{path}          401      404    200    200   200  200
 PUT    /experiments/{experiment_id}/note                      401      404    403    200   200  200
@@ -389,6 +391,7 @@ POST   /experiments/views/                                  login      404    40
 POST   /experiments/views/{view_id}/rename/                 login      404    403    302   302  302
 POST   /experiments/views/{view_id}/delete/                 login      404    403    302   302  302
 GET    /experiments/{experiment_id}/                        login      404    200    200   200  200
+POST   /experiments/{experiment_id}/delete/                 login      404    403    302   302  302
 POST   /experiments/{experiment_id}/note/                   login      404    403    302   302  302
 POST   /experiments/{experiment_id}/tags/                   login      404    403    302   302  302
 POST   /experiments/{experiment_id}/tags/remove/            login      404    403    302   302  302
@@ -444,6 +447,8 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/runs", {"run_id": "run"}),
     ("/experiments/{experiment_id}/records", {"experiment_id": "standalone"}),
     ("/experiments/{experiment_id}/finish", {"experiment_id": "standalone"}),
+    ("DELETE /experiments/{experiment_id}", {"experiment_id": "finished"}),
+    ("/experiments/{experiment_id}/delet", {"experiment_id": "finished"}),
     ("/experiments", {"experiment_id": "experiment", "view_id": "view"}),
     ("/experiment-views", {"view_id": "view"}),
 )
@@ -661,6 +666,7 @@ WRITE_NOTHING = frozenset(
         "POST /compute/jobs/try",
         "POST /flows/validate",
         "POST /scheduler/quota-trials",
+        "POST /quotas/changes/try/",
         "POST /flows/layout",
         "PUT /flows/drafts",
         "DELETE /flows/drafts",

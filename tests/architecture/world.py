@@ -186,6 +186,13 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "standalone": recording.create_experiment(
             actor=member, project=project, title="elsewhere", values=recording.Values()
         ).pk,
+        "finished": recording.finish_experiment(
+            actor=member,
+            experiment=recording.create_experiment(
+                actor=member, project=project, title="over", values=recording.Values()
+            ),
+            state="succeeded",
+        ).pk,
         "job": job.name,
         "port": PortHost(job.pk, 0, 8888).label,
         "node_id": Node.objects.get(resource_name="spare").pk,

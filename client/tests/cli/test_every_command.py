@@ -39,7 +39,7 @@ GROUPS = {
         "port-forward",
         *("stop", "keep", "delete", "suspend", "resume", "rerun"),
     },
-    "experiment": {"list", "show", "compare"},
+    "experiment": {"list", "show", "compare", "delete"},
     "cache": {"add", "list", "plan", "set", "array", "pin", "scrub", "events"},
     "compute": {
         *("attach", "rotate", "drain", "detach", "give-up", "list", "show", "nodes", "sites"),

@@ -35,6 +35,15 @@ class Experiments:
         """Return one experiment. Raises NotFound."""
         return Experiment.read(self._http.get("/experiments" + quoted(experiment_id)))
 
+    def foresee_deletion(self, experiment_id: str) -> Sequence[str]:
+        """Return, as sentences, what its deletion would mean. Raises NotFound, Denied and Conflict as `delete` does."""
+        effects: Sequence[str] = self._http.get("/experiments" + quoted(experiment_id) + "/deletion")["effects"]
+        return effects
+
+    def delete(self, experiment_id: str) -> None:
+        """Delete an experiment that has ended and is not of a run. Raises NotFound, Denied and Conflict."""
+        self._http.delete("/experiments" + quoted(experiment_id))
+
     def compare(self, ids: Sequence[str]) -> Json:
         """Return parameters and metrics of several experiments side by side."""
         return self._http.get("/experiments/compare", ids=",".join(ids))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearline.cli import formats
+from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
-from nearline.cli.options import Limit, Project
+from nearline.cli.options import Limit, Project, Yes
+from nearline.cli.output import printable
 from nearline.cli.session import session_of
 
 if TYPE_CHECKING:
@@ -83,6 +85,27 @@ def show(
         ("Page", item.raw.get("url")),
     ]
     session.out.record(item, fields)
+
+
+@app.command("delete")
+def delete_experiment(
+    context: typer.Context,
+    experiment_id: Annotated[str, typer.Argument(metavar="ID", help="The experiment.")],
+    *,
+    yes: Yes = False,
+) -> None:
+    """Delete an experiment that has ended and is not of a run. It cannot be restored.
+
+    Who created it may, and admins of its project.
+    """
+    session = session_of(context)
+    experiments = session.client().experiments
+    item = experiments.get(experiment_id)
+    effects = experiments.foresee_deletion(experiment_id)
+    session.out.warn(printable(" ".join([f"{item.label} ({item.id}) will be deleted.", *effects])))
+    confirm(f"Delete {item.id}?", yes=yes)
+    experiments.delete(experiment_id)
+    session.out.record({"deleted": item.id}, [("Deleted", item.id)])
 
 
 @app.command("compare")

@@ -518,7 +518,10 @@ def why(
         bool, typer.Option("--changes", help="Tell all changes that are tried, also those that do not help.")
     ] = False,
 ) -> None:
-    """Say why a job waits, when it starts, where else it could, what would help, and whom that stops."""
+    """Say why a job waits, when it starts, and what would help.
+
+    Also where else it could start, and whom a change would stop.
+    """
     session = session_of(context)
     jobs = session.client().jobs
     job = jobs.get(name)
