@@ -228,6 +228,7 @@ def test_on_a_simulated_site_a_job_waits_for_its_data_and_is_queued_when_it_is_r
         "rate_bytes_s": 10.0,
         "ready_at": "2026-11-21T14:06:40.000Z",
         "text": "100 B of 1.0 kB still move to lab-cache at 10 B/s, ready in about 10 s (14:06 UTC).",
+        "is_assumed": False,
     }
 
     at(100)
