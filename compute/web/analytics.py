@@ -1,8 +1,6 @@
 """Analytics: GPUs per project over time and idle ones, what projects consumed, every eviction with its receipt."""
 
 import csv
-from dataclasses import dataclass
-from datetime import timedelta
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -13,45 +11,19 @@ from compute.selectors import idle_gpus
 from compute.selectors.evictions import mark_deleted
 from compute.web import node_histories
 from core import clock
-from core.errors import InvalidInput
 from scheduler.selectors import evictions, nodes, pools, usage
 from scheduler.selectors.usage import Usage
+from web.ranges import RANGES, Range, range_of
 from web.series import Chart, Series
 
 _EVICTIONS = 50
 _PERCENT = 100
 
 
-@dataclass(frozen=True)
-class Range:
-    """A length of the past that a person may choose. `unit` is that of the axis, and its length."""
-
-    word: str
-    label: str
-    past: timedelta
-    unit: str
-    unit_length: timedelta
-
-
-_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-RANGES = {
-    each.word: each
-    for each in (
-        Range("1h", "1 hour", _HOUR, "minutes from now", _MINUTE),
-        Range("6h", "6 hours", 6 * _HOUR, "hours from now", _HOUR),
-        Range("1d", "1 day", _DAY, "hours from now", _HOUR),
-        Range("7d", "7 days", 7 * _DAY, "days from now", _DAY),
-        Range("30d", "30 days", 30 * _DAY, "days from now", _DAY),
-        Range("365d", "1 year", 365 * _DAY, "days from now", _DAY),
-    )
-}
-_USUAL = "1d"
-
-
 def analytics_page(request: PageRequest) -> HttpResponse:
     """Show how a pool was used over a range of time, who consumed what, and what was evicted."""
     actor, project = request.actor, text(request, "project")
-    pool, shown = text(request, "pool") or pools.DEFAULT, _range_of(request)
+    pool, shown = text(request, "pool") or pools.DEFAULT, range_of(request)
     pools.require_pool(actor=actor, name=pool)
     since = clock.now() - shown.past
     used = usage.read_usage(actor=actor, pool=pool, past=shown.past, project=project)
@@ -82,7 +54,7 @@ def analytics_page(request: PageRequest) -> HttpResponse:
 
 def download_consumption(request: PageRequest) -> HttpResponse:
     """Return as CSV what projects consumed in all pools over a range of time."""
-    project, shown = text(request, "project"), _range_of(request)
+    project, shown = text(request, "project"), range_of(request)
     since = clock.now() - shown.past
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="consumption-{shown.word}.csv"'
@@ -91,13 +63,6 @@ def download_consumption(request: PageRequest) -> HttpResponse:
     for each in usage.list_consumption(actor=request.actor, since=since, project=project):
         rows.writerow((each.project, each.pool, f"{each.gpu_hours:.4f}", f"{each.price:.4f}"))
     return response
-
-
-def _range_of(request: PageRequest) -> Range:
-    word = text(request, "range") or _USUAL
-    if word not in RANGES:
-        raise InvalidInput(f"'{word}' is no range of time. There are: {', '.join(RANGES)}.")
-    return RANGES[word]
 
 
 def _hues_of(used: Usage) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Routes of queues, nodes and workloads."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from ninja import PatchDict, Query, Router, Status
@@ -120,9 +120,9 @@ def delete_department(request: ApiRequest, name: str, pool: str = DEFAULT) -> St
 
 
 @router.get("/scheduler/forecasts", response=schemas.CoverageOut, operation_id="scheduler_list_coverage")
-def list_coverage(request: ApiRequest) -> dict[str, Any]:
-    """List by pool how well what waiting jobs were told of their start has held."""
-    return {"items": forecasts.list_coverage(actor=request.actor)}
+def list_coverage(request: ApiRequest, since: datetime | None = None) -> dict[str, Any]:
+    """List by pool how well what waiting jobs were told of their start has held: the newest, or all started since."""
+    return {"items": forecasts.list_coverage(actor=request.actor, since=since)}
 
 
 @router.get("/scheduler/evictions", response=schemas.EvictionsOut, operation_id="scheduler_list_evictions")

@@ -302,7 +302,7 @@ def _holders(forward: Forward, start: StartForecast, known: Mapping[str, Share])
     ]
 
 
-_SCORED = 500
+_SCORED, _SCORED_SINCE = 500, 20_000
 
 
 def scores_of(pool_id: str, *, go_on: bool = False) -> list[Score]:
@@ -312,15 +312,24 @@ def scores_of(pool_id: str, *, go_on: bool = False) -> list[Score]:
     return [score_of(row) for row in newest]
 
 
+def _scored(pool_id: str, since: datetime | None) -> list[Forecast]:
+    """Return the forecasts of a pool whose jobs have started since then, the newest first; None: the newest few."""
+    rows = Forecast.objects.filter(pool=pool_id, started_at__isnull=False, made_at__isnull=False)
+    if since is not None:
+        rows = rows.filter(started_at__gte=since)
+    return list(rows.order_by("-started_at", "pk").defer("facts")[: _SCORED if since is None else _SCORED_SINCE])
+
+
 @dataclass(frozen=True)
 class PoolCoverage:
     """How the newest forecasts of a pool held. `likely_held` should be 0.5, `late_held` 0.9; None without any.
 
     `raw_` are the parts that would have held as the engine forecast them, without correction. `is_corrected`: enough
-    of them are known to correct new ones.
+    of them are known to correct new ones. `has_simulated`: some nodes of the pool are simulated.
     """
 
     pool: str
+    has_simulated: bool
     forecasts: int
     likely_held: float | None
     late_held: float | None
@@ -340,52 +349,79 @@ class PoolQuality:
     started: Started
     promised: Sequence[Promised]
     untold: int
-    is_simulated: bool
 
 
 _MULTIPLES = [number / 10 for number in range(31)]
 
 
-def list_quality(*, actor: Actor) -> list[PoolQuality]:  # noqa: ARG001 (every actor may know)
-    """Return how well forecasts hold, by pool, with all that a plot needs."""
+def list_quality(*, actor: Actor, since: datetime | None = None) -> list[PoolQuality]:  # noqa: ARG001 (all may know)
+    """Return how well forecasts hold, by pool, with all that a plot needs.
+
+    They are those of jobs that started since then; None: the newest few.
+    """
     qualities, simulated = [], find_simulated_pools()
     for pk, name in _pools():
-        scores = scores_of(pk)
+        rows = _scored(pk, since)
+        scores = [score_of(row) for row in rows]
+        # Without a range, jobs that were told nothing count from the oldest start that is scored.
+        counted_since = rows[-1].started_at if since is None and len(rows) == _SCORED else since
         qualities.append(
             PoolQuality(
-                _coverage(name, scores),
+                _coverage(name, scores, has_simulated=name in simulated),
                 calibration.compare(scores, _MULTIPLES),
                 calibration.measure_by_promise(scores),
-                _count_untold(pk),
-                name in simulated,
+                _count_untold(pk, counted_since),
             )
         )
     return qualities
 
 
-def _count_untold(pool_id: str) -> int:
-    """Return how many jobs of a pool started without a forecast since the oldest start that is scored."""
-    started = Forecast.objects.filter(pool=pool_id, started_at__isnull=False)
-    newest = started.filter(made_at__isnull=False).order_by("-started_at").values_list("started_at", flat=True)
-    scored = list(newest[:_SCORED])
-    untold = started.filter(made_at=None)
-    return (untold.filter(started_at__gte=scored[-1]) if len(scored) == _SCORED else untold).count()
+def _count_untold(pool_id: str, since: datetime | None) -> int:
+    """Return how many jobs of a pool started without a forecast."""
+    untold = Forecast.objects.filter(pool=pool_id, started_at__isnull=False, made_at=None)
+    return (untold if since is None else untold.filter(started_at__gte=since)).count()
 
 
-def list_coverage(*, actor: Actor) -> list[PoolCoverage]:  # noqa: ARG001 (every actor may know)
-    """Return how well forecasts hold, by pool."""
-    return [_coverage(name, scores_of(pk)) for pk, name in _pools()]
+def list_coverage(*, actor: Actor, since: datetime | None = None) -> list[PoolCoverage]:  # noqa: ARG001 (all may know)
+    """Return how well forecasts hold, by pool: of jobs that started since then, else the newest."""
+    simulated = find_simulated_pools()
+    return [
+        _coverage(name, [score_of(row) for row in _scored(pk, since)], has_simulated=name in simulated)
+        for pk, name in _pools()
+    ]
+
+
+@dataclass(frozen=True)
+class ScoredForecast:
+    """A forecast whose job has started, without the job's name: any actor may know it."""
+
+    pool: str
+    has_simulated: bool
+    started_at: datetime
+    score: Score
+
+
+def list_scored(*, actor: Actor, since: datetime | None = None) -> list[ScoredForecast]:  # noqa: ARG001 (all may know)
+    """Return the forecasts that `list_quality` counts, by pool, the newest start first."""
+    simulated = find_simulated_pools()
+    return [
+        ScoredForecast(name, name in simulated, row.started_at, score_of(row))
+        for pk, name in _pools()
+        for row in _scored(pk, since)
+        if row.started_at is not None
+    ]
 
 
 def _pools() -> Iterable[tuple[str, str]]:
     return Pool.objects.order_by("pk").values_list("pk", "name")
 
 
-def _coverage(pool: str, scores: Sequence[Score]) -> PoolCoverage:
+def _coverage(pool: str, scores: Sequence[Score], *, has_simulated: bool) -> PoolCoverage:
     if (known := calibration.measure(scores)) is None:
-        return PoolCoverage(pool, 0, None, None, None, None, is_corrected=False)
+        return PoolCoverage(pool, has_simulated, 0, None, None, None, None, is_corrected=False)
     return PoolCoverage(
         pool,
+        has_simulated,
         known.count,
         known.likely,
         known.late,

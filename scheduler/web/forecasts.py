@@ -1,19 +1,27 @@
 """How well forecasts hold: what waiting jobs were told of their start, against when they started."""
 
+import csv
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.web.requests import PageRequest
+from core import clock
 from core.units import format_duration
 from scheduler.engine.calibration import ENOUGH, LATE, LIKELY, Promised
 from scheduler.selectors import forecasts
 from scheduler.selectors.forecasts import PoolQuality
+from web.ranges import RANGES, find_range
 from web.series import Chart, Series
 
 _TOLERANCE = 0.05
 _PERCENT = 100
+_COLUMNS = (
+    *("pool", "has_simulated", "started_at", "wait_class"),
+    *("p50_s", "p90_s", "waited_s", "p50_held", "p90_held"),
+)
 
 
 @dataclass(frozen=True)
@@ -56,14 +64,38 @@ class Pool:
 
 
 def forecasts_page(request: PageRequest) -> HttpResponse:
-    """Show how well forecasts hold, by pool."""
-    shown = [_pool(quality) for quality in forecasts.list_quality(actor=request.actor)]
+    """Show how well forecasts hold, by pool: those of a range of time, else the newest."""
+    shown = [_pool(quality) for quality in forecasts.list_quality(actor=request.actor, since=_since_of(request))]
     context = {
         "pools": shown,
+        "ranges": list(RANGES.values()),
+        "range": find_range(request),
         "has_forecasts": any(pool.chart or pool.quality.untold for pool in shown),
         "enough": ENOUGH,
     }
     return render(request, "scheduler/forecasts.html", context)
+
+
+def download_forecasts(request: PageRequest) -> HttpResponse:
+    """Return as CSV each forecast that the page counts, with the wait that followed; no job is named."""
+    scored = forecasts.list_scored(actor=request.actor, since=_since_of(request))
+    shown = find_range(request)
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="forecasts-{shown.word if shown else "newest"}.csv"'
+    rows = csv.writer(response)
+    rows.writerow(_COLUMNS)
+    for each in scored:
+        score, late_s = each.score, each.score.late_s
+        told = (f"{score.likely_s:.1f}", "" if late_s is None else f"{late_s:.1f}", f"{score.waited_s:.1f}")
+        held = (score.held(score.likely_s), "" if late_s is None else score.held(late_s))
+        is_simulated, *were_held = (str(part).lower() for part in (each.has_simulated, *held))
+        rows.writerow((each.pool, is_simulated, each.started_at.isoformat(), score.wait_class, *told, *were_held))
+    return response
+
+
+def _since_of(request: PageRequest) -> datetime | None:
+    shown = find_range(request)
+    return None if shown is None else clock.now() - shown.past
 
 
 def _pool(quality: PoolQuality) -> Pool:

@@ -7,6 +7,7 @@ from scheduler.web import forecasts, quotas
 app_name = "scheduler"
 urlpatterns = [
     path("forecasts/", forecasts.forecasts_page, name="forecasts"),
+    path("forecasts/forecasts.csv", forecasts.download_forecasts, name="forecasts_file"),
     path("quotas/", quotas.quotas_page, name="quotas"),
     path("quotas/changes/try/", quotas.try_change, name="try_change"),
     path("quotas/changes/save/", quotas.set_quotas, name="set_quotas"),

@@ -16,7 +16,7 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 @pytest.fixture
 def page(client, viewer):
     client.force_login(User.objects.get(pk=viewer.user_id))
-    return lambda: " ".join(client.get("/forecasts/").content.decode().split())
+    return lambda query="": " ".join(client.get(f"/forecasts/{query}").content.decode().split())
 
 
 def add_forecasts(*waits_s: int) -> None:
@@ -100,3 +100,35 @@ def test_it_tells_by_the_wait_that_was_promised_and_who_was_promised_none(page):
     assert ("50 %" in told, "90 %" in told, "50 s" in told) == (True, True, True)
     assert '<td class="num">0</td>' in rows.partition("under 1 min")[2].partition("</tr>")[0]
     assert '<td class="num">3</td>' in rows.partition("no history yet")[2].partition("</tr>")[0]
+
+
+def test_a_range_counts_the_jobs_that_started_within_it(page, move):
+    add_forecasts(50, 150)
+    move(NOON + timedelta(hours=1, seconds=100))
+
+    shown = page("?range=1h")
+
+    assert '<td class="num">1</td>' in shown.partition("P90 held")[2].partition("</tr> </tbody>")[0]
+    assert "Jobs that started in the last 1 hour count." in shown
+    assert "forecasts.csv?range=1h" in shown
+
+
+def test_a_range_without_a_start_can_be_left(page, move):
+    add_forecasts(50)
+    move(NOON + timedelta(days=2))
+
+    shown = page("?range=1d")
+
+    assert ("No forecasts in this range of time" in shown, 'name="range"' in shown) == (True, True)
+
+
+def test_its_file_has_each_forecast_without_the_name_of_its_job(page, client):
+    add_forecasts(150)
+    Forecast.objects.update(wait_class="by_right")
+
+    lines = client.get("/forecasts/forecasts.csv").content.decode().splitlines()
+
+    assert lines == [
+        "pool,has_simulated,started_at,wait_class,p50_s,p90_s,waited_s,p50_held,p90_held",
+        "default,false,2026-11-01T12:02:30+00:00,by_right,100.0,200.0,150.0,false,true",
+    ]
