@@ -41,6 +41,12 @@ def get_template(*, actor: Actor, full_name: str) -> Template:
     return template
 
 
+def list_with_gpus() -> QuerySet[Template]:
+    """Return the templates of attached resources that have GPUs. For the platform itself."""
+    templates = Template.objects.filter(resource__detached_at=None, gpu_milli__gt=0)
+    return templates.select_related("resource").defer("resource__config", "resource__facts").order_by("pk")
+
+
 def find_templates(full_names: Collection[str]) -> dict[str, Template]:
     """Return the templates that exist by their full names. For the platform itself."""
     names = set(full_names)

@@ -19,7 +19,7 @@ from scheduler.selectors import workloads as workload_selectors
 from scheduler.selectors.pools import DEFAULT
 from scheduler.selectors.snapshots import view_rules
 from scheduler.services import nodes, pools, queues, sharing
-from scheduler.workers import trials
+from scheduler.workers import standing, trials
 
 router = Router()
 
@@ -61,6 +61,12 @@ def delete_pool(request: ApiRequest, name: str) -> Status[None]:
     """Delete a pool without nodes and without work, and the quotas in it. For site admins."""
     pools.delete_pool(actor=request.actor, pool=pool_selectors.get_pool(actor=request.actor, name=name))
     return Status(204, None)
+
+
+@router.get("/scheduler/pools/{name}/standing", response=schemas.StandingOut, operation_id="scheduler_get_standing")
+def get_standing(request: ApiRequest, name: str) -> standing.Standing:
+    """Tell which projects of a pool use whose quota, and which of yours wait below their share."""
+    return standing.read_standing(actor=request.actor, pool=name)
 
 
 @router.get("/scheduler/queues", response=schemas.QueuesOut, operation_id="scheduler_list_queues")

@@ -202,6 +202,48 @@ class QueuesOut(Schema):
     next_cursor: str | None
 
 
+class LoanOut(Schema):
+    """GPUs that one project holds of the quota of another. Without a lender no quota covers them.
+
+    Projects of which you are no member are named "other projects".
+    """
+
+    lender: str | None
+    borrower: str
+    gpu_milli: int
+    text: str
+
+
+class BelowShareOut(Schema):
+    """A project that holds less than its fair share while it waits; starved: for 15 minutes, as others borrow."""
+
+    project: str
+    gpu_held_milli: int
+    gpu_fair_milli: int
+    enqueued_at: datetime
+    is_starved: bool
+    text: str
+
+
+class SmallQuotaOut(Schema):
+    """A project whose quota does not cover its largest job, or any template of the pool."""
+
+    project: str
+    gpu_quota_milli: int
+    gpu_needed_milli: int
+    needed_by: str
+    text: str
+
+
+class StandingOut(Schema):
+    """How the projects of a pool stand to each other now, and which quotas are too small for a job."""
+
+    pool: str
+    loans: list[LoanOut]
+    below: list[BelowShareOut]
+    small_quotas: list[SmallQuotaOut]
+
+
 class QuotaIn(BodySchema):
     """What to guarantee, the limits and the rules; what is left out stays.
 

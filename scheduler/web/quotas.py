@@ -32,6 +32,7 @@ from scheduler.services.queues import QueueSettings
 from scheduler.web.quota_form import QuotaForm
 from scheduler.web.sharing_form import RuleValue, SharingForm, of_pool, of_queue
 from scheduler.workers import cycle, packing, trials
+from scheduler.workers.standing import read_standing
 from scheduler.workers.trials import QuotaTrial
 from web.series import Chart, Series
 
@@ -104,11 +105,6 @@ class Row:
         return max(0, self.held_milli - self.queue.gpu_quota_milli)
 
     @property
-    def lent_milli(self) -> int:
-        """What of its quota it does not hold."""
-        return max(0, self.queue.gpu_quota_milli - self.held_milli)
-
-    @property
     def top_milli(self) -> int:
         """Where its bar ends."""
         return max(self.held_milli, self.queue.gpu_quota_milli, 1)
@@ -151,7 +147,9 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         trial = trials.try_quotas(actor=request.actor, pool=here.pool, changes=changes, sharing=tried_rules)
     rules = view_rules(here.pool) if here is not None else PROMPT
     changed = services.with_changes(actor=request.actor, changes=changes) if trial is not None else []
-    rows = _tree(projects, departments, cycle.fair_shares(), trial, request.GET, changed=changed, rules=rules)
+    fair = cycle.fair_shares()
+    standing = read_standing(actor=request.actor, pool=name, fair=fair)
+    rows = _tree(projects, departments, fair, trial, request.GET, changed=changed, rules=rules)
     shown = [row for row in rows if only in {None, row.queue.label}]
     leaves = [row for row in rows if not row.is_department]
     context: dict[str, Any] = {
@@ -163,8 +161,9 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         "simulated_pools": find_simulated_pools(),
         "total_milli": here.gpu_milli if here is not None else 0,
         "quota_milli": sum(row.queue.gpu_quota_milli for row in leaves),
-        "borrowers": [row for row in leaves if row.borrowed_milli],
-        "lenders": [row for row in leaves if row.lent_milli and any(other.borrowed_milli for other in leaves)],
+        "loans": [loan for loan in standing.loans if only in {None, loan.lender, loan.borrower}],
+        "small_quotas": [each for each in standing.small_quotas if only in {None, each.project}],
+        "below": [each for each in standing.below if only in {None, each.project}],
         "has_limits": any(row.queue.gpu_limit_milli is not None for row in rows),
         "departments": departments,
         "trial": trial,

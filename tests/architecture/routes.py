@@ -168,6 +168,7 @@ POST   /scheduler/pools                                       401      403    40
 PATCH  /scheduler/pools/{name}                                401      403    403    403   403  200
 PATCH  /scheduler/pools/{name}/sharing                        401      403    403    403   403  200
 DELETE /scheduler/pools/{name}                                401      403    403    403   403  204
+GET    /scheduler/pools/{name}/standing                       401      200    200    200   200  200
 GET    /scheduler/queues                                      401      200    200    200   200  200
 PATCH  /scheduler/queues                                      401      403    403    403   403  200
 POST   /scheduler/quota-trials                                 401      403    403    403   403  200

@@ -609,6 +609,46 @@ class Queue(QueueSettings):
     waiting_workloads: int = 0
 
 
+class Loan(Record):
+    """GPUs that one project holds of the quota of another. Without a lender no quota covers them."""
+
+    borrower: str
+    gpu_milli: int
+    text: str
+    lender: str | None = None
+
+
+class BelowShare(Record):
+    """A project that holds less than its fair share while it waits; starved: for long, as others borrow."""
+
+    project: str
+    gpu_held_milli: int
+    gpu_fair_milli: int
+    enqueued_at: datetime
+    text: str
+    is_starved: bool = False
+
+
+class SmallQuota(Record):
+    """A project whose quota does not cover its largest job, or any template of the pool."""
+
+    project: str
+    gpu_quota_milli: int
+    gpu_needed_milli: int
+    text: str
+
+
+class Standing(Record):
+    """How the projects of a pool stand to each other: who uses whose quota, and who waits below its share."""
+
+    nested: ClassVar[Mapping[str, type[Record]]] = {"loans": Loan, "below": BelowShare, "small_quotas": SmallQuota}
+
+    pool: str
+    loans: tuple[Loan, ...] = ()
+    below: tuple[BelowShare, ...] = ()
+    small_quotas: tuple[SmallQuota, ...] = ()
+
+
 class QueueTrial(Record):
     """A queue before and after a change that was tried. GPUs in thousandths."""
 

@@ -1,5 +1,7 @@
 """Quotas by hand: shown, changed, and tried before they are changed."""
 
+import json
+
 import pytest
 
 from client.tests.cli.answers import page
@@ -36,13 +38,48 @@ TRIAL = {
     "starts": [{"name": "a-1", "queue": "team-a", "gpu_milli": 2000, "is_anyway": False, "is_after_stops": True}],
 }
 
+STANDING = {
+    "pool": "default",
+    "loans": [
+        {"lender": "team-b", "borrower": "team-a", "gpu_milli": 2000, "text": "team-b lends 2 GPUs to team-a"},
+        {"lender": None, "borrower": "team-c", "gpu_milli": 1000, "text": "team-c holds 1 GPU that no quota covers"},
+    ],
+    "below": [
+        {
+            "project": "team-b",
+            "gpu_held_milli": 1000,
+            "gpu_fair_milli": 4000,
+            "enqueued_at": "2026-11-20T12:10:00+00:00",
+            "is_starved": True,
+            "text": "team-b is below its share: it holds 1 of 4 GPUs",
+        }
+    ],
+    "small_quotas": [
+        {"project": "team-c", "gpu_quota_milli": 500, "gpu_needed_milli": 1000, "text": "team-c: its quota is small"}
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def standing(server):
+    for pool in ("default", "cloud"):
+        server.on("GET", f"/scheduler/pools/{pool}/standing", STANDING)
+
 
 def test_queues_are_listed_with_quota_limit_and_what_they_hold(cli, server):
     server.on("GET", "/scheduler/queues", page(QUEUE))
 
-    assert cli("queue", "list", "--pool", "cloud").stdout.splitlines() == [
+    shown = cli("queue", "list", "--pool", "cloud")
+
+    assert shown.stdout.splitlines() == [
         "PROJECT  DEPARTMENT  QUOTA  ALLOCATED  LIMIT  WEIGHT        WAITING",
         "team-a   research    4      6          8      as the quota  2",
+    ]
+    assert shown.stderr.splitlines() == [
+        "warning: team-c: its quota is small.",
+        "team-b is below its share: it holds 1 of 4 GPUs, and waits since 2026-11-20 12:10 UTC (starved).",
+        "team-b lends 2 GPUs to team-a.",
+        "team-c holds 1 GPU that no quota covers.",
     ]
     assert server.asked[0][2]["pool"] == "cloud"
 
@@ -54,7 +91,18 @@ def test_a_queue_shows_its_rules(cli, server):
 
     assert "12 h" in shown
     assert "type=a100" in shown
+    assert "team-b lends 2 GPUs to team-a." in shown
+    assert "no quota covers" not in shown
     assert cli("queue", "show", "team-b").exit_code == 3
+
+
+def test_a_queue_as_json_has_its_loans(cli, server):
+    server.on("GET", "/scheduler/queues", page(QUEUE))
+
+    shown = json.loads(cli("queue", "show", "team-a", "--json").stdout)
+
+    assert [(loan["lender"], loan["gpu_milli"]) for loan in shown["loans"]] == [("team-b", 2000)]
+    assert shown["below_share"] is None
 
 
 def test_settings_are_sent_in_the_units_of_the_api_and_none_lifts_one(cli, server):

@@ -1,10 +1,15 @@
 """The page of quotas: what is held, what a change would mean, and the change itself."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 
 from accounts.actor import Actor
 from accounts.services import projects
+from compute.services import resources, templates
+from compute.services.templates import Shape
+from core import clock, units
 from scheduler.engine.sharing import STEADY
 from scheduler.models import Pool, Queue
 from scheduler.selectors.snapshots import view_rules
@@ -14,6 +19,12 @@ from tests.factories.browsers import browser_of
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
+
+
+SIMULATED_NODE = {
+    **{"name": "m1", "cpu_millicores": 8000, "memory_bytes": 1024**3},
+    **{"gpus": 0, "gpu_model": "", "gpu_memory_bytes": 0},
+}
 
 
 @pytest.fixture
@@ -261,19 +272,79 @@ def test_a_resource_is_moved_after_the_page_has_said_what_happens_to_its_work(br
     assert browser.get("/quotas/?pool=mine").context["total_milli"] == 4000
 
 
-def test_who_borrows_and_who_leaves_gpus_idle_is_one_sentence(browser, two_projects):
+def test_who_lends_to_whom_is_told_in_pairs(browser, two_projects):
+    lend_two_gpus(browser)
+
+    text = " ".join(browser.get("/quotas/").content.decode().split())
+
+    assert "<li>team-d lends 1 GPU to team-b, until claimed.</li>" in text
+    assert "<li>team-d lends 1 GPU to team-c, until claimed.</li>" in text
+
+
+def test_what_no_quota_covers_is_lent_by_nobody(browser, two_projects):
+    cycle.run_once()
+
+    assert "<li>team-b holds 1 GPU that no quota covers.</li>" in browser.get("/quotas/").content.decode()
+
+
+def test_a_member_is_told_of_loans_without_the_names_of_strangers(browser, viewer, project, two_projects):
+    own = Queue.objects.get(pk=pool_members.ensure_queue(project_id=project.pk))
+    queues.set_quota(actor=_root(), queue=own, gpu_quota_milli=2000)
+    cycle.run_once()
+
+    text = browser_of(viewer).get("/quotas/").content.decode()
+
+    assert f"{project.name} lends 2 GPUs to other projects, until claimed." in text
+    assert ("team-b" in text, "team-c" in text) == (False, False)
+
+
+def test_who_waits_below_its_share_is_named_with_numbers_and_time(browser, two_projects, move):
+    lend_two_gpus(browser)
+    team_d = Queue.objects.get(project__name="team-d").project
+    enqueue(team_d, "team-d-1", "team-d-2", gpus=1, cpu_millicores=100)
+
+    early = browser.get("/quotas/").context["below"]
+    move(clock.now() + timedelta(minutes=15))
+    late = browser.get("/quotas/").context["below"]
+
+    assert [(each.text, each.is_starved) for each in early] == [
+        ("team-d is below its share: it holds 0 of 2 GPUs", False)
+    ]
+    assert [each.is_starved for each in late] == [True]
+    assert late[0].enqueued_at == early[0].enqueued_at
+
+
+def test_a_quota_that_does_not_cover_a_job_is_warned_of(browser, two_projects):
+    project = projects.create_project(actor=_root(), name="team-d")
+    queues.set_quota(actor=_root(), queue=Queue.objects.get(project=project), gpu_quota_milli=1000)
+    enqueue(project, "team-d-1", gpus=2, cpu_millicores=100)
+
+    context = browser.get("/quotas/").context
+
+    assert [(each.project, each.gpu_needed_milli, each.needed_by) for each in context["small_quotas"]] == [
+        ("team-d", 2000, "its largest job")
+    ]
+
+
+def test_a_quota_that_covers_no_template_of_its_pool_is_warned_of(browser, two_projects, site_admin):
+    resource = resources.attach_resource(
+        actor=site_admin, name="more", kind="simulated", config={"nodes": [SIMULATED_NODE]}
+    )
+    templates.create_template(
+        actor=site_admin, resource=resource, name="pair", shape=Shape(1000, 1024**3, 2 * units.ONE_GPU)
+    )
+
+    text = browser.get("/quotas/").content.decode()
+
+    assert "team-b: its quota of 1 does not cover even the smallest template of the pool, more.pair with 2 GPUs" in text
+
+
+def lend_two_gpus(browser: Client) -> None:
+    """Let team-d have a quota of two GPUs, which team-b and team-c hold."""
     browser.post("/quotas/changes/save/", fields_of(team_b=1, team_c=1))
     projects.create_project(actor=_root(), name="team-d")
     queues.set_quota(actor=_root(), queue=Queue.objects.get(project__name="team-d"), gpu_quota_milli=2000)
     cycle.run_once()
-
-    context = browser.get("/quotas/").context
-
-    assert [(row.queue.label, row.borrowed_milli) for row in context["borrowers"]] == [
-        ("team-b", 1000),
-        ("team-c", 1000),
-    ]
-    assert [(row.queue.label, row.lent_milli) for row in context["lenders"]] == [("team-d", 2000)]
 
 
 def _root() -> Actor:

@@ -5,7 +5,7 @@ from typing import Any
 
 from nearline._http import Http, Json, quoted
 from nearline.errors import NotFound
-from nearline.models import Department, Queue, QuotaTrial
+from nearline.models import Department, Queue, QuotaTrial, Standing
 
 DEFAULT_POOL = "default"
 
@@ -34,6 +34,10 @@ class Queues:
             if queue.project == project:
                 return queue
         raise NotFound(f"There is no queue of a project called '{project}' in the pool {pool}.")
+
+    def get_standing(self, *, pool: str = DEFAULT_POOL) -> Standing:
+        """Return who uses whose quota in a pool, and who of your projects waits below its share. Raises NotFound."""
+        return Standing.read(self._http.get(f"/scheduler/pools{quoted(pool)}/standing"))
 
     def set(self, name: str, *, pool: str = DEFAULT_POOL, is_department: bool = False, **settings: Any) -> None:
         """Change the queue of a project, or of a department. Raises NotFound and InvalidRequest."""

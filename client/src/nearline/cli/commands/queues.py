@@ -12,7 +12,7 @@ from nearline.cli.options import Yes
 from nearline.cli.quantities import NONE, read_bytes, read_count, read_milli, read_number, read_or_none, read_seconds
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest
-from nearline.models import QueueSettings, QuotaTrial
+from nearline.models import QueueSettings, QuotaTrial, Standing
 from nearline.resources.queues import DEFAULT_POOL, change_of
 
 app = CommandGroup(help="Quotas, limits and rules of projects and departments.")
@@ -40,6 +40,9 @@ def list_queues(context: typer.Context, pool: Pool = DEFAULT_POOL) -> None:
     ]
     columns = ("PROJECT", "DEPARTMENT", "QUOTA", "ALLOCATED", "LIMIT", "WEIGHT", "WAITING")
     session.out.table(queues, columns, rows, empty=f"None of your projects has a queue in the pool {pool}.")
+    if queues and not session.out.is_json:
+        for text in _standing(session.client().queues.get_standing(pool=pool)):
+            session.out.note(text)
 
 
 @app.command("show")
@@ -49,7 +52,14 @@ def show_queue(context: typer.Context, name: Name, pool: Pool = DEFAULT_POOL) ->
     queue = session.client().queues.get(name, pool=pool)
     held = [("Allocated", _gpus(queue.gpu_held_milli)), ("Waiting", str(queue.waiting_workloads))]
     rank = [("Place among pools", queue.pool_rank)]
-    session.out.record(queue, [("Project", queue.project), *_fields(queue), *rank, *held])
+    standing = session.client().queues.get_standing(pool=pool)
+    lines = [("Standing", text) for text in _standing(standing, queue.project)]
+    own = {
+        "loans": [loan.to_json() for loan in standing.loans if queue.project in {loan.lender, loan.borrower}],
+        "below_share": next((each.to_json() for each in standing.below if each.project == queue.project), None),
+    }
+    shown = {**queue.to_json(), **own} if session.out.is_json else queue
+    session.out.record(shown, [("Project", queue.project), *_fields(queue), *rank, *held, *lines])
 
 
 @app.command("set")
@@ -207,6 +217,18 @@ def show_trial(context: typer.Context, trial: QuotaTrial) -> None:
         when = ", once these have stopped" if job.is_after_stops else ""
         out.line(f"starts: {job.name} of {job.queue}, {_gpus(job.gpu_milli)} GPU{when}.")
     out.note("Nothing was changed.")
+
+
+def _standing(standing: Standing, project: str | None = None) -> list[str]:
+    """Return as sentences who uses whose quota, and who waits below its share; those of one project if it is named."""
+    below = [
+        f"{each.text}, and waits since {formats.moment(each.enqueued_at)}{' (starved)' if each.is_starved else ''}."
+        for each in standing.below
+        if project in {None, each.project}
+    ]
+    loans = [f"{loan.text}." for loan in standing.loans if project in {None, loan.lender, loan.borrower}]
+    small = [f"warning: {each.text}." for each in standing.small_quotas if project in {None, each.project}]
+    return [*small, *below, *loans]
 
 
 def _fields(queue: QueueSettings) -> list[tuple[str, object]]:
