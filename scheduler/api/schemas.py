@@ -145,6 +145,7 @@ class PoolOut(Schema):
     resources: list[str]
     nodes: int
     gpu_milli: int
+    has_simulated: bool
     sharing: SharingOut
 
     @staticmethod
@@ -155,6 +156,7 @@ class PoolOut(Schema):
             resources=list(view.resources),
             nodes=view.nodes,
             gpu_milli=view.gpu_milli,
+            has_simulated=view.has_simulated,
             sharing=SharingOut.of(view_rules(view.pool)),
         )
 

@@ -16,12 +16,16 @@ DEFAULT = "default"
 
 @dataclass(frozen=True)
 class PoolView:
-    """A pool with the names of its resources, and what its nodes that are ready have. GPUs in thousandths."""
+    """A pool with the names of its resources, and what its nodes that are ready have. GPUs in thousandths.
+
+    `has_simulated`: some of its nodes are simulated.
+    """
 
     pool: Pool
     resources: tuple[str, ...]
     nodes: int
     gpu_milli: int
+    has_simulated: bool
 
 
 def list_pools(*, actor: Actor) -> QuerySet[Pool]:  # noqa: ARG001 (every actor sees them)
@@ -52,7 +56,9 @@ def list_preferred(project_id: str) -> list[str]:
 def view_pools(pools: Collection[Pool]) -> list[PoolView]:
     """Return what is in pools."""
     is_ready = Q(is_ready=True)
-    nodes = Node.objects.filter(pool__in=pools).order_by("resource_name").values("pool_id", "resource_name")
+    nodes = (
+        Node.objects.filter(pool__in=pools).order_by("resource_name").values("pool_id", "resource_name", "is_simulated")
+    )
     rows = list(
         nodes.annotate(
             nodes=Count("pk", distinct=True, filter=is_ready), devices=Count("gpus", distinct=True, filter=is_ready)
@@ -64,6 +70,7 @@ def view_pools(pools: Collection[Pool]) -> list[PoolView]:
             tuple(row["resource_name"] for row in rows if row["pool_id"] == pool.pk),
             sum(row["nodes"] for row in rows if row["pool_id"] == pool.pk),
             ONE_GPU * sum(row["devices"] for row in rows if row["pool_id"] == pool.pk),
+            any(row["is_simulated"] for row in rows if row["pool_id"] == pool.pk),
         )
         for pool in pools
     ]

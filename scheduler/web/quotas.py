@@ -21,7 +21,6 @@ from core.units import ONE_GPU
 from scheduler.engine.sharing import PRESETS, PROMPT, Rules, SharingRules, name_of, with_changes
 from scheduler.models import Queue
 from scheduler.selectors import history, pools, queues
-from scheduler.selectors.nodes import find_simulated_pools
 from scheduler.selectors.packing import find_packing
 from scheduler.selectors.sharing import find_past_use
 from scheduler.selectors.snapshots import view_rules
@@ -158,7 +157,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         "project_name": only,
         "pool": name,
         "pools": everywhere,
-        "simulated_pools": find_simulated_pools(),
+        "has_simulated": here is not None and here.has_simulated,
         "total_milli": here.gpu_milli if here is not None else 0,
         "quota_milli": sum(row.queue.gpu_quota_milli for row in leaves),
         "loans": [loan for loan in standing.loans if only in {None, loan.lender, loan.borrower}],

@@ -233,6 +233,7 @@ class CachedCommit(Record):
     last_used_by: str | None
     evicts_at: datetime | None
     error: str | None
+    is_simulated: bool = False
 
 
 class SiteArray(Record):
@@ -564,6 +565,7 @@ class Pool(Record):
     resources: tuple[str, ...] = ()
     nodes: int = 0
     gpu_milli: int = 0
+    has_simulated: bool = False
 
 
 class QueueSettings(Record):

@@ -22,8 +22,12 @@ pytestmark = pytest.mark.django_db
 
 
 SIMULATED_NODE = {
-    **{"name": "m1", "cpu_millicores": 8000, "memory_bytes": 1024**3},
-    **{"gpus": 0, "gpu_model": "", "gpu_memory_bytes": 0},
+    "name": "m1",
+    "cpu_millicores": 8000,
+    "memory_bytes": 1024**3,
+    "gpus": 0,
+    "gpu_model": "",
+    "gpu_memory_bytes": 0,
 }
 
 
@@ -312,6 +316,18 @@ def test_who_waits_below_its_share_is_named_with_numbers_and_time(browser, two_p
     ]
     assert [each.is_starved for each in late] == [True]
     assert late[0].enqueued_at == early[0].enqueued_at
+
+
+def test_only_pools_with_simulated_nodes_have_the_badge_on_their_tabs(browser):
+    report_nodes(report("n1", 1))
+    report_nodes(report("n2", 1), resource="res_real", simulated=False)
+    browser.post("/quotas/pools/move/", {"resource": "real", "new_pool": "real"})
+
+    text = " ".join(browser.get("/quotas/?pool=real").content.decode().split())
+
+    badge = '<span class="tag simulated">simulated</span>'
+    assert text.partition('aria-label="Pool"')[2].partition("</nav>")[0].count(badge) == 1
+    assert badge not in text.partition('aria-label="Pool"')[0]
 
 
 def test_a_quota_that_does_not_cover_a_job_is_warned_of(browser, two_projects):

@@ -145,7 +145,10 @@ def test_an_admin_makes_a_pool_moves_a_resource_and_its_work_and_sets_a_quota_th
 
     status, pool = call(site_admin, "PATCH", "/scheduler/pools/mine", {"resources": ["lab"], "moves_work": True})
     assert pool.pop("sharing")["preset"] == "prompt"
-    assert (status, pool) == (200, {"name": "mine", "resources": ["lab"], "nodes": 1, "gpu_milli": 2000})
+    assert (status, pool) == (
+        200,
+        {"name": "mine", "resources": ["lab"], "nodes": 1, "gpu_milli": 2000, "has_simulated": True},
+    )
     call(site_admin, "PATCH", "/scheduler/queues/team-a?pool=mine", {"gpu_quota_milli": 2000})
 
     (queue,) = call(site_admin, "GET", "/scheduler/queues?pool=mine").body["items"]

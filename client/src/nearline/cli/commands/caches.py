@@ -33,7 +33,7 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
     rows = [
         (
             f"{item.dataset}@{item.commit[:8]}",
-            item.site,
+            item.site + formats.simulated(item.is_simulated),
             _state(item.state, item.percent),
             formats.size(item.bytes_total),
             formats.ago(item.last_used_at),

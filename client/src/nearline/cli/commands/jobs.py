@@ -326,7 +326,7 @@ def list_jobs(
             job.name,
             job.project,
             formats.state("unknown" if job.is_unknown else job.state),
-            f"{job.resource} {formats.nodes(job.nodes or (job.node,))}".strip(),
+            f"{job.resource} {formats.nodes(job.nodes or (job.node,))}".strip() + formats.simulated(job.is_simulated),
             formats.ago(job.created_at),
             (job.why or job.reason).partition("\n")[0],
         )
@@ -373,7 +373,7 @@ def show(context: typer.Context, name: Name) -> None:
     job = session.client().jobs.get(name)
     outlook = job.raw.get("outlook")
     state = formats.state("unknown" if job.is_unknown else job.state)
-    where = f"{job.resource} {job.node}".strip()
+    where = f"{job.resource} {job.node}".strip() + formats.simulated(job.is_simulated)
     replicas = str(job.replica_count) if job.replica_count > 1 else ""
     if job.min_replicas:
         replicas = f"{job.min_replicas} to {replicas}"

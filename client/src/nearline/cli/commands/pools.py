@@ -26,7 +26,9 @@ def list_pools(context: typer.Context) -> None:
     """List the pools and the resources in them."""
     session = session_of(context)
     pools = list(session.client().pools.list())
-    rows = [(pool.name, formats.gpus(pool.gpu_milli), str(pool.nodes), ", ".join(pool.resources)) for pool in pools]
+    rows = [
+        (_name_of(pool), formats.gpus(pool.gpu_milli), str(pool.nodes), ", ".join(pool.resources)) for pool in pools
+    ]
     session.out.table(pools, ("POOL", "GPUS", "NODES", "RESOURCES"), rows, empty="There is no pool yet.")
 
 
@@ -141,10 +143,18 @@ def _after_asking(call: Callable[[bool], Pool], *, yes: bool) -> Pool:
 
 
 def _show(context: typer.Context, pool: Pool) -> None:
-    fields = [("Pool", pool.name), ("GPUs", formats.gpus(pool.gpu_milli)), ("Resources", ", ".join(pool.resources))]
+    fields = [
+        ("Pool", _name_of(pool)),
+        ("GPUs", formats.gpus(pool.gpu_milli)),
+        ("Resources", ", ".join(pool.resources)),
+    ]
     if pool.sharing is not None:
         fields += _rules_of(pool.sharing)
     session_of(context).out.record(pool, fields)
+
+
+def _name_of(pool: Pool) -> str:
+    return pool.name + formats.simulated(pool.has_simulated)
 
 
 def _rules_of(rules: Sharing) -> list[tuple[str, str]]:
