@@ -86,10 +86,10 @@ def download_forecasts(request: PageRequest) -> HttpResponse:
     rows.writerow(_COLUMNS)
     for each in scored:
         score, late_s = each.score, each.score.late_s
-        told = (f"{score.likely_s:.1f}", "" if late_s is None else f"{late_s:.1f}", f"{score.waited_s:.1f}")
+        seconds = (f"{score.likely_s:.1f}", "" if late_s is None else f"{late_s:.1f}", f"{score.waited_s:.1f}")
         held = (score.held(score.likely_s), "" if late_s is None else score.held(late_s))
         is_simulated, *were_held = (str(part).lower() for part in (each.has_simulated, *held))
-        rows.writerow((each.pool, is_simulated, each.started_at.isoformat(), score.wait_class, *told, *were_held))
+        rows.writerow((each.pool, is_simulated, each.started_at.isoformat(), score.wait_class, *seconds, *were_held))
     return response
 
 
