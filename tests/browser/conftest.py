@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.journeys.product import BIN, ROOT, Product
 
-WAIT_MS = 60_000
+WAIT_MS = 120_000
 # A machine that builds other things meanwhile needs more than the usual five seconds.
 expect.set_options(timeout=WAIT_MS)
 

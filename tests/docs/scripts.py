@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.docs.blocks import Block
 
-_LIMIT_S = 300
+_LIMIT_S = 900
 _END = "@@ end"
 # What differs from one time to the next, and what takes its place on both sides.
 _UNSTABLE = (

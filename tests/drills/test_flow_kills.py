@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).with_name("flow_process.py")
 STEPS = 100
 KILLS = 6
 LAST = 9
-PATIENCE_S = 600
+PATIENCE_S = 1800
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_platform_killed_again_and_again_runs_every_step_exactly_once(home, en
 
 def call(environment: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, SCRIPT, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, SCRIPT, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -110,7 +110,7 @@ def state_of(home: Path) -> str:
 
 
 def ask(home: Path, query: str) -> tuple:
-    database = sqlite3.connect(f"file:{home / 'nearline.sqlite3'}?mode=ro", uri=True, timeout=20)
+    database = sqlite3.connect(f"file:{home / 'nearline.sqlite3'}?mode=ro", uri=True, timeout=120)
     try:
         return database.execute(query).fetchone()
     finally:

@@ -33,7 +33,7 @@ def database(tmp_path):
 
 def test_three_controllers_of_which_25_are_killed_never_give_room_out_twice(database):
     done = subprocess.run(
-        [sys.executable, SCRIPT], check=False, env=database, capture_output=True, text=True, timeout=300
+        [sys.executable, SCRIPT], check=False, env=database, capture_output=True, text=True, timeout=900
     )
 
     assert done.returncode == 0, done.stderr

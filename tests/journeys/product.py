@@ -23,7 +23,7 @@ from tests.ports import reserve_port
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-START_LIMIT_S = 300  # a few seconds, unless other tests keep the machine busy
+START_LIMIT_S = 600  # a few seconds, unless other tests keep the machine busy
 OF_ONE_MACHINE = {
     "test_docker_host.py": "the socket of a daemon is one host's",
     "test_interactive_jobs.py": "a job of a machine is reached by web processes of its host alone (decision 0018)",
@@ -143,7 +143,7 @@ class Product:
                 if process.poll() is not None:
                     raise AssertionError(f"{name} ended with {process.returncode}:\n{self.log_of(name)[-4000:]}")
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=60) as answer:
                     if json.load(answer)["checks"]["leader"] == "ok":
                         return
             except (urllib.error.URLError, ConnectionError, TimeoutError):
@@ -190,7 +190,7 @@ class Product:
             },
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
         if check and done.returncode != 0:
@@ -214,7 +214,7 @@ class Product:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read() or b"null")
 
-    def wait_for(self, read, is_done, *, limit_s: float = 300):
+    def wait_for(self, read, is_done, *, limit_s: float = 600):
         """Call `read` until `is_done` holds for what it returns, and return that."""
         deadline = time.monotonic() + limit_s
         while True:

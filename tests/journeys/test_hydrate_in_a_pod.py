@@ -18,7 +18,7 @@ def hydrate(url, target, token, *arguments):
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "client/src"), "POD_TOKEN": token},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
 

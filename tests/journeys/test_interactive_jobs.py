@@ -23,7 +23,7 @@ from compute.web.open_connections import MOST_OF_PERSON
 from tests.journeys.product import BIN, Product
 from tests.ports import reserve_port
 
-LIMIT_S = 300
+LIMIT_S = 600
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ def test_the_server_stops_in_order_while_pages_listen(own_product):
     name = "web" if is_full() else "up"
     server = own_product.processes.pop(name)
 
-    with urllib.request.urlopen(asked, timeout=30) as stream:
+    with urllib.request.urlopen(asked, timeout=120) as stream:
         lines = iter(stream.readline, b"")
         assert b"event: changed\n" in lines
         server.terminate()

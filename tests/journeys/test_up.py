@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(is_full(), reason="`up` is the embedded product"
 def up(product: Product) -> subprocess.CompletedProcess[str]:
     command = [BIN / "python", "manage.py", "up"]
     return subprocess.run(
-        command, cwd=ROOT, env=product.environment, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, env=product.environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 

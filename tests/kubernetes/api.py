@@ -20,7 +20,7 @@ class Api:
             base_url=server,
             verify=ssl.create_default_context(cafile=str(certificate)),
             headers={"Authorization": f"Bearer {token}"},
-            timeout=30,
+            timeout=120,
             trust_env=False,
         )
 

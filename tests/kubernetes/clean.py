@@ -15,7 +15,7 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 DEVICES = Path("/sys/class/net")
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 def remove_folder(folder: str) -> None:

@@ -157,7 +157,7 @@ class ControlPlane:
         command = [program("kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
         try:
-            return subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=120).stdout
+            return subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=300).stdout
         except subprocess.CalledProcessError as error:
             error.add_note(error.stderr)
             raise

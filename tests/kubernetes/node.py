@@ -130,7 +130,7 @@ class Node:
 
     def _ctr(self, *arguments: object) -> str:
         command = ["ctr", f"--address={self._socket}", "--namespace=k8s.io", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=900).stdout
 
     def _start_containerd(self) -> None:
         namespaces = ["unshare", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child"]

@@ -53,7 +53,7 @@ class Programs:
         for name in reversed(list(self._processes)):
             self.kill(name)
 
-    def wait_until(self, holds: Callable[[], bool], *, limit_s: float = 240) -> None:
+    def wait_until(self, holds: Callable[[], bool], *, limit_s: float = 600) -> None:
         """Wait until something holds; raise with the end of the logs when a program ended or `limit_s` passed."""
         deadline = time.monotonic() + limit_s
         while not holds():

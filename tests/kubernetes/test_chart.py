@@ -282,7 +282,7 @@ def test_nearline_installed_by_helm_runs_flows_in_its_cluster_and_loses_nothing(
 
     release.helm("uninstall", "nearline", "--wait")
     ours = ["--selector=app.kubernetes.io/name=nearline", f"--namespace={release.namespace}"]
-    release.cluster.kubectl("wait", "--for=delete", "pod", *ours, "--timeout=100s")
+    release.cluster.kubectl("wait", "--for=delete", "pod", *ours, "--timeout=300s")
 
     release.install()
     assert release.api("GET", f"/runs/{run['id']}")["state"] == "succeeded"

@@ -56,7 +56,7 @@ class Attached:
         return self.product.api("GET", f"/cache/commits/{id_}")
 
     def wait_until(self, id_: str, *states: str) -> dict:
-        return self.product.wait_for(lambda: self.copy(id_), lambda copy: copy["state"] in states, limit_s=180)
+        return self.product.wait_for(lambda: self.copy(id_), lambda copy: copy["state"] in states, limit_s=600)
 
     def run(self, resource: str = "lab-k8s") -> dict:
         (self.work / "flow/flow.yaml").write_text(FLOW.replace("RESOURCE", resource))

@@ -24,7 +24,7 @@ FIRST_RELEASE = "317e513"
 HOME = Path("/var/tmp/nearline-first-release")
 ARCHIVE = Path(__file__).with_name("first_release.tar.xz")
 _ROOT = Path(__file__).resolve().parents[2]
-_LIMIT_S = 180
+_LIMIT_S = 600
 _CENTURY_S = 100 * 365 * 86_400
 # What a start makes anew, or what belongs to a process that is gone.
 _LEFT_OUT = {"sample", "lock", ".shim.pyc", ".news", ".live", "nearline.sqlite3-wal", "nearline.sqlite3-shm"}
@@ -101,7 +101,7 @@ class _Api:
             headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             raise SystemExit(f"{method} {path} answered {error.code}: {error.read().decode()}") from error

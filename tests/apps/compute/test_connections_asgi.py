@@ -17,7 +17,7 @@ from config.asgi import application
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LIMIT_S = 60
+LIMIT_S = 300
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 RESIZE = '{"type": "resize", "columns": %d, "rows": %d}'
 

@@ -27,7 +27,7 @@ from tests.factories.api import call
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LIMIT_S = 60
+LIMIT_S = 300
 JSON = [(b"content-type", b"application/json")]
 
 

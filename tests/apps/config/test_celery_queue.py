@@ -14,7 +14,7 @@ from config import broker_outages, worker
 from core import outages
 from core.tasks import Queue, Task
 
-LIMIT_S = 120
+LIMIT_S = 300
 TASK = Task("test.note", Queue.CACHE, lambda **_ids: None, None)
 
 

@@ -9,7 +9,7 @@ from core import tasks
 from core.local_queue import LocalQueue
 from core.tasks import Queue, Task
 
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from web import live, live_stream
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LIMIT_S = 60
+LIMIT_S = 300
 
 
 @pytest.fixture

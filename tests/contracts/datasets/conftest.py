@@ -23,7 +23,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def send():
-    with urllib3.PoolManager(retries=False, timeout=20) as pool:
+    with urllib3.PoolManager(retries=False, timeout=120) as pool:
 
         def perform(request, body):
             # The client of the signed request sends its headers; the length is that of the body it really has.

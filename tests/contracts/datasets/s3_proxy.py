@@ -55,7 +55,7 @@ def proxy(upstream: str, rule: Rule) -> Iterator[str]:
     target = urlsplit(upstream)
 
     def forward(request: Request) -> Answer:
-        connection = http.client.HTTPConnection(target.hostname, target.port, timeout=20)
+        connection = http.client.HTTPConnection(target.hostname, target.port, timeout=120)
         connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
         for name, value in request.headers.items():
             connection.putheader(name, value)

@@ -17,7 +17,7 @@ from tests.ports import reserve_port
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 _PROGRAM = shutil.which("sshd", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
-_START_LIMIT_S = 120
+_START_LIMIT_S = 300
 
 
 class Sshd:
