@@ -67,7 +67,7 @@ def _list_effects(actor: Actor, row: Experiment) -> Iterator[str]:
     is_alone = row.job is not None and row.job.deleted_at is not None
     metrics, points = row.metrics.count(), row.points.count()
     lost = [
-        *([f"{_count(metrics, 'metric')} of {_count(points, 'point')}"] if metrics else []),
+        *([f"{_count(metrics, 'metric')} ({_count(points, 'point')})"] if metrics else []),
         *([_count(values, "parameter")] if (values := len({**row.parameters, **row.logged})) else []),
         *([_count(len(row.tags), "tag")] if row.tags else []),
         *(["its note"] if row.note else []),

@@ -25,7 +25,7 @@ from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
 MEASURED = Values(parameters={"lr": 0.1}, tags={"split": "patient"}, metrics=[Point("loss", 0.5), Point("loss", 0.4)])
-EFFECTS = ["It loses 1 metric of 2 points, 1 parameter, 1 tag, its note.", "It cannot be restored."]
+EFFECTS = ["It loses 1 metric (2 points), 1 parameter, 1 tag, its note.", "It cannot be restored."]
 
 
 def create(actor, project, *, is_over: bool = True) -> Experiment:
