@@ -6,13 +6,11 @@ from compute.models import Job
 from compute.selectors.outputs import holder_of
 from datasets.services import trees
 
-_SYSTEM = Actor.system("deleted jobs")
 
-
-def release_output(*, job_id: str) -> None:
-    """Give up the stored output of a job if the job is deleted and nobody shows its files. For the platform itself."""
+def release_output(*, actor: Actor, job_id: str) -> None:
+    """Give up the stored output of a job if the job is deleted and nobody shows its files."""
     if not Job.objects.filter(pk=job_id, deleted_at__isnull=False).exists():
         return
     answers = signals.output_due.send(sender=None, job_id=job_id)
     if not any(is_needed for _, is_needed in answers):
-        trees.release_tree(actor=_SYSTEM, holder=holder_of(job_id))
+        trees.release_tree(actor=actor, holder=holder_of(job_id))

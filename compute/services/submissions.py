@@ -337,7 +337,7 @@ def delete_job(*, actor: Actor, job: Job) -> None:
     jobs.cancel_many(actor=actor, job_ids=journal.lock_with_parts(job), reason=reason)
     if Job.objects.filter(Q(pk=job.pk) | Q(part_of=job.pk), deleted_at=None).update(deleted_at=clock.now()):
         trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
-        outputs.release_output(job_id=job.pk)
+        outputs.release_output(actor=actor, job_id=job.pk)
         audit.record(actor, "compute.delete_job", job)
 
 

@@ -50,7 +50,7 @@ def delete_experiment(*, actor: Actor, experiment: Experiment) -> None:
         part._default_manager.filter(experiment=row).delete()
     row.delete()
     if row.job_id is not None:
-        outputs.release_output(job_id=row.job_id)
+        outputs.release_output(actor=actor, job_id=row.job_id)
 
 
 def _require_deletion(actor: Actor, row: Experiment) -> None:
