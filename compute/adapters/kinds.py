@@ -1,6 +1,6 @@
 """What a kind of compute resource consists of. Each kind is a package beside this module that offers one `KIND`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -84,6 +84,8 @@ class ResourceKind:
     - Ports of jobs can be reached on one that `opens_ports`.
     - Each question to one that `is_remote` is a call over a network, and counted there: jobs are started several at a
       time, so `start` of its drivers does not use the database, and logs of silent jobs are read less often.
+    - `volumes_of` returns what an admin offers jobs of a resource as volumes (`NAME`, `NAME:ro`). `volumes_help` says
+      where that is set; empty: jobs of this kind have no volumes.
     - `shares_gpus` says whether a resource with this config gives jobs parts of a GPU, or whole ones only.
     - One that `bursts_gpus` lets a job use more of its GPU than its share while nobody else does, to its limit or more.
     - On one that `runs_pods` a job is a pod, of which templates say more than its size (`PodOptions`).
@@ -109,6 +111,8 @@ class ResourceKind:
     address_field: str = ""
     opens_ports: bool = False
     is_remote: bool = False
+    volumes_of: Callable[[Config], Sequence[str]] = lambda _: ()
+    volumes_help: str = ""
     shares_gpus: Callable[[Config], bool] = lambda _: True
     bursts_gpus: bool = False
     runs_pods: bool = False

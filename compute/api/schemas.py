@@ -310,7 +310,7 @@ class JobOut(Schema):
     port_urls: dict[int, str] = Field(
         description="Where a browser opens its ports, below the platform's address: those that the reader may open."
     )
-    volumes: list[str] = Field(description="What simulated nodes took, and did not mount.")
+    volumes: list[str] = Field(description="What it mounts, as NAME:/path; simulated nodes mount none.")
     pools: list[str] = Field(description="Where a place is found for it, the best first; empty: it named its place.")
     timeout_s: float | None = Field(description="How long a run of it may take, in seconds; null: no limit.")
     idle_limit_s: float | None = Field(
@@ -539,7 +539,10 @@ class JobIn(PlacingIn):
         description="Whether it runs a Jupyter, on its first port; without a command by the usual one.",
     )
     volumes: list[bounds.Line] = Field(
-        [], max_length=100, description="Only simulated nodes take these, and mount none; all others refuse."
+        [],
+        max_length=100,
+        description="As NAME:/path, or NAME:/path:ro: on a cluster NAME is a claim of its namespace, on a host a "
+        "folder, of those that an admin offers there. Simulated nodes take any, and mount none.",
     )
     data: list[bounds.Name] = Field([], max_length=100)
     code: str = Field(

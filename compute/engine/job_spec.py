@@ -41,7 +41,7 @@ class JobSpec:
     `placing` is what it asks of GPUs and nodes beyond the template's size, `pod` what the template says of its pods.
     `ports` are those on which its programs listen, for people who are to reach them. One with `jupyter` runs a Jupyter
     on the first of them, with a token that only those learn who may run commands in it.
-    `volumes` are what it asked for and simulated nodes let pass: no other job has any.
+    `volumes` are written as in `engine/volumes`; simulated nodes take any, and mount none.
     `pools` are those in which a place is found for it, the best first; empty: it named its place. There it gets the
     cores and memory that it asked for by itself; None: what belongs to its GPUs.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.

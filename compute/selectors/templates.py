@@ -7,10 +7,11 @@ from django.db.models import QuerySet
 from accounts.actor import Actor
 from accounts.selectors import get_project
 from compute.adapters import drivers
+from compute.engine import volumes
 from compute.engine.mounts import SourceKind, describe_kinds
 from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
-from compute.errors import TemplateNotFound
+from compute.errors import InvalidJobSpec, TemplateNotFound
 from compute.models import Resource, Template
 from compute.selectors import resources
 from compute.selectors.pod_sets import placing_of
@@ -19,6 +20,8 @@ from core.prepared import prepared
 from core.units import ONE_GPU
 from scheduler.selectors import nodes as node_selectors
 from scheduler.services.workloads import PodSet
+
+_MOST_NAMED = 5
 
 
 def list_templates(*, actor: Actor, project: str | None = None) -> QuerySet[Template]:
@@ -123,6 +126,22 @@ def describe_lack_of_ports(resource: Resource, ports: Sequence[int]) -> str:
     if not ports or resource.is_simulated or drivers.get_kind(resource.kind).opens_ports:
         return ""
     return f"Ports of jobs on {resource.name} cannot be reached; this one has {', '.join(map(str, ports))}."
+
+
+def describe_lack_of_volumes(resource: Resource, texts: Sequence[str]) -> str:
+    """Say why jobs of a resource cannot have these volumes; empty when they can, or the job has none."""
+    if not texts or resource.is_simulated:
+        return ""
+    kind = drivers.get_kind(resource.kind)
+    offers = kind.volumes_of(resource.config)
+    if not offers:
+        advice = f" An admin can offer some: {kind.volumes_help}." if kind.volumes_help else ""
+        named = ", ".join(texts[:_MOST_NAMED])
+        return f"{resource.name} gives jobs no volumes; this one asks for {named}.{advice}"
+    try:
+        return volumes.describe_fault(volumes.read_volumes(texts), offers, resource=resource.name)
+    except InvalidJobSpec as error:
+        return error.message
 
 
 def describe_checkpoint_mismatch(template: Template) -> str:

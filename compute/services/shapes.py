@@ -31,8 +31,8 @@ class Ask:
     """What a job needs of the resource that runs it, and where to look: on one resource, or in pools.
 
     `pools` come in the order in which they are taken. `cpu_millicores` and `memory_bytes` None: what belongs to the
-    GPUs. `commits` are the ids of those that it reads. `volumes` are only taken where nothing is real: no kind of
-    resource gives them to jobs.
+    GPUs. `commits` are the ids of those that it reads. `volumes` are written as in `engine/volumes`; simulated
+    nodes take any.
     """
 
     gpu_milli: int = 0
@@ -157,11 +157,7 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
 
 
 def _missing_offer(resource: Resource, ports: Sequence[int], volumes: Sequence[str]) -> str:
-    if resource.is_simulated:
-        return ""
-    if volumes:
-        return f"{resource.name} gives jobs no volumes; this one asks for {', '.join(volumes[:_MOST_NAMED])}."
-    return templates.describe_lack_of_ports(resource, ports)
+    return templates.describe_lack_of_volumes(resource, volumes) or templates.describe_lack_of_ports(resource, ports)
 
 
 def _stored(ask: Ask, resource: Resource) -> Template | None:

@@ -169,6 +169,12 @@ class JobForm(forms.Form):
         ),
         help_text="One a line. What is secret belongs into a secret.",
     )
+    volumes = forms.CharField(
+        required=False,
+        max_length=10_000,
+        widget=forms.TextInput(attrs={"placeholder": "scans:/mnt/scans:ro"}),
+        help_text="NAME:/path or NAME:/path:ro, with spaces between: a claim of a cluster, or a folder of a host.",
+    )
     secrets = forms.CharField(
         required=False,
         max_length=10_000,
@@ -246,7 +252,7 @@ class JobForm(forms.Form):
     @property
     def has_more(self) -> bool:
         """Whether anything is said in the part that is folded otherwise."""
-        names = ("env", "secrets", "ports", "jupyter", "grace_period")
+        names = ("env", "secrets", "volumes", "ports", "jupyter", "grace_period")
         return any(self[name].value() or self[name].errors for name in names)
 
 
@@ -294,6 +300,7 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         env=fields["env"],
         secrets=fields["secrets"],
         ports=fields["ports"],
+        volumes=fields["volumes"].split(),
         jupyter=fields["jupyter"],
         data=fields["reads"],
         start_early=fields["start_early"],

@@ -221,6 +221,12 @@ class Settings:
         "",
         "Folders that confined jobs may write to besides their own, with a colon between them.",
     )
+    job_volumes: str = setting(
+        "NEARLINE_JOB_VOLUMES",
+        "",
+        "Folders of this machine that jobs of all projects may mount by `--volume`, with commas between them; "
+        "/srv/scans:ro only to be read.",
+    )
     host_id: str = setting(
         "NEARLINE_HOST_ID",
         "",

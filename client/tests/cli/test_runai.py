@@ -61,7 +61,7 @@ SUBMISSIONS = [
     (f"submit frac03 -i {QUICKSTART} -g 0.3", {"gpu_milli": 300, "is_preemptible": True}),
     (
         f"submit pvc-test -p team-a --pvc test:/tmp/pvc1mount -i {QUICKSTART} -g 1",
-        {"volumes": ["claim test:/tmp/pvc1mount"]},
+        {"volumes": ["test:/tmp/pvc1mount"]},
     ),
     (f"submit qf-a2 -i {QUICKSTART} -g 1", TRAINING),
     (TEAM_A_NOTEBOOK, {"ports": [8888], "is_preemptible": False}),
@@ -273,13 +273,13 @@ def test_a_refusal_says_what_is_wrong(runai, server, line, words):
 def test_volumes_and_claims_are_sent_as_they_are_written(runai, server):
     server.on("POST", "/compute/jobs", job())
     volumes = ["/raid/john:/data", "/raid:/data:ro"]
-    claims = ["data:/d", "data:/d:ro", ":10Gi:/d", "fast:1.5T:/d:ro"]
+    claims, new = ["data:/d", "data:/d:ro"], [":10Gi:/d", "fast:1.5T:/d:ro"]
 
-    options = [*(f"-v {each}" for each in volumes), *(f"--pvc {each}" for each in claims)]
+    options = [*(f"-v {each}" for each in volumes), *(f"--pvc {each}" for each in [*claims, *new])]
     runai(f"submit x -i {QUICKSTART} {' '.join(options)}")
 
     [asked] = server.bodies("POST", "/compute/jobs")
-    assert asked["volumes"] == [*volumes, *(f"claim {each}" for each in claims)]
+    assert asked["volumes"] == [*volumes, *claims, *(f"claim {each}" for each in new)]
 
 
 def test_several_jobs_are_deleted_without_asking_and_a_missing_one_stops_no_other(runai, server):

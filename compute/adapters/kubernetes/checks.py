@@ -126,7 +126,7 @@ def find_problems(gateway: Gateway, settings: PodSettings, *, with_volumes: bool
     return (
         list(_check_namespace(gateway, settings.namespace))
         or list(_missing_permissions(gateway, settings.namespace, with_volumes=with_volumes))
-        or [*_check_pod(gateway, settings), *_check_gpus(gateway, settings)]
+        or [*_check_pod(gateway, settings), *_check_gpus(gateway, settings), *_check_claims(gateway, settings)]
     )
 
 
@@ -164,6 +164,15 @@ def _check_pod(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
         gateway.create(f"/api/v1/namespaces/{settings.namespace}/pods", pod, dryRun="All")
     except Refusal as error:
         yield f"The cluster would refuse the pods of jobs: {error.message}"
+
+
+def _check_claims(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
+    """Name claims for jobs that are not there, where the account may ask."""
+    for claim in settings.job_claims:
+        name = claim.removesuffix(":ro")
+        with suppress(Refusal):
+            if gateway.get(f"/api/v1/namespaces/{settings.namespace}/persistentvolumeclaims/{name}") is None:
+                yield f"The namespace {settings.namespace} has no claim called {name}, which jobs are to mount."
 
 
 def _check_gpus(gateway: Gateway, settings: PodSettings) -> Iterator[str]:

@@ -114,6 +114,12 @@ class KubernetesForm(ConfigForm):
         label="Size of a checkpoint folder",
         help_text="Each job that keeps checkpoints has a volume of this size. Empty: 20 GB.",
     )
+    job_claims = forms.CharField(
+        max_length=2000,
+        required=False,
+        label="Claims for jobs",
+        help_text="Claims of the namespace that jobs of all projects may mount. Like scans:ro (only read), scratch.",
+    )
     skip_storage_probe = forms.BooleanField(
         required=False,
         label="Do not try the storage class",
@@ -136,6 +142,13 @@ class KubernetesForm(ConfigForm):
             toleration.to_json()
             for toleration in self._read_items("tolerations", parse_toleration, "gpu=only:NoSchedule")
         ]
+
+    def clean_job_claims(self) -> list[str]:
+        """Return names of claims, each with `:ro` where jobs only read it. Those of Nearline itself are not offered."""
+        claims = self._read_items("job_claims", re.compile(rf"{_NAME}(:ro)?").fullmatch, "scans:ro, scratch")
+        if own := [claim[0] for claim in claims if claim[0].startswith("nl-")]:
+            raise forms.ValidationError(f"{own[0]} is a claim of Nearline itself, which jobs do not mount by name.")
+        return [claim[0] for claim in claims]
 
     def read_config(self, name: str) -> Config:  # noqa: ARG002
         """Return what is given, without what is secret."""
@@ -215,6 +228,7 @@ def _settings(config: Mapping[str, Any], namespace: str, resource: str) -> PodSe
         platform_url=str(config.get("platform_url") or django_settings.NEARLINE.url).rstrip("/"),
         image_pull_secrets=tuple(config.get("image_pull_secrets", ())),
         tolerations=tuple(config.get("tolerations", ())),
+        job_claims=tuple(config.get("job_claims", ())),
         **given,
     )
 
@@ -255,5 +269,7 @@ KIND = ResourceKind(
     opens_ports=True,
     runs_pods=True,
     is_remote=True,
+    volumes_of=lambda config: config.get("job_claims", ()),
+    volumes_help="the claims for jobs in the settings of the cluster",
     shares_gpus=lambda config: config.get("gpu_resource", NVIDIA_GPU) == NVIDIA_GPU,
 )

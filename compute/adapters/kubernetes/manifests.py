@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from compute.engine import volumes
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.gangs import rank_variables, write_hostfile
 from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
@@ -85,6 +86,7 @@ class PodSettings:
 
     `resource` is the id of the resource, which no other installation has. `grace_s` bounds how long an output may take
     to be sent. Checkpoint folders are claims of `storage_class` and this size; without a class there are none.
+    `job_claims` are those of the namespace that jobs may mount by name, as `scans` or `scans:ro`.
     """
 
     namespace: str
@@ -103,6 +105,7 @@ class PodSettings:
     image_pull_secrets: tuple[str, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, str], ...] = ()
+    job_claims: tuple[str, ...] = ()
 
 
 def object_name(settings: PodSettings, name: str, replica: int = 0) -> str:
@@ -122,6 +125,9 @@ def selector(settings: PodSettings) -> str:
 
 def check_launch(launch: Launch, settings: PodSettings) -> None:
     """Raise StartRefused for a launch that can never be a pod here."""
+    named = volumes.read_volumes(launch.spec.volumes)
+    if fault := volumes.describe_fault(named, settings.job_claims, resource="this cluster"):
+        raise StartRefused(fault)
     kinds = {mount.source.kind for mount in launch.spec.mounts} - MOUNTABLE
     if kinds:
         raise StartRefused(f"The job reads {describe_kinds(kinds)}, which cannot be mounted by pods of a cluster.")
@@ -452,35 +458,41 @@ def _source_mounts(launch: Launch) -> list[Json]:
                 if isinstance(mount.source, Volume | NfsExport) and mount.source.sub_path:
                     where["subPath"] = mount.source.sub_path
             mounts.append({"mountPath": path, "readOnly": mount.read_only, **where})
-    return mounts
+    named = volumes.read_volumes(launch.spec.volumes)
+    return mounts + [
+        {"mountPath": volume.path, "readOnly": volume.read_only, "name": _volume_name(volume.path)} for volume in named
+    ]
 
 
 def _volumes(launch: Launch, settings: PodSettings) -> list[Json]:
     secret = object_name(settings, launch.name)
-    volumes: list[Json] = [
+    pod_volumes: list[Json] = [
         {"name": _SCRATCH, "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.memory_bytes)}},
         {"name": "parameters", **_parameters(launch, secret)},
     ]
     if launch.checkpoint is not None:
         name = checkpoint_claim(settings, launch.checkpoint.name)
-        volumes.append({"name": _CHECKPOINT, "persistentVolumeClaim": {"claimName": name}})
+        pod_volumes.append({"name": _CHECKPOINT, "persistentVolumeClaim": {"claimName": name}})
     for folder, sources in ((PATHS.data, launch.spec.data), (PATHS.input, launch.spec.inputs)):
         for mount in sources:
             name = _volume_name(f"{folder}/{mount.name}")
             if isinstance(mount.source, Volume):
                 claim = {"claimName": mount.source.claim, "readOnly": mount.read_only}
-                volumes.append({"name": name, "persistentVolumeClaim": claim})
+                pod_volumes.append({"name": name, "persistentVolumeClaim": claim})
             elif isinstance(mount.source, NfsExport):
                 export = {"server": mount.source.server, "path": mount.source.path, "readOnly": mount.read_only}
-                volumes.append({"name": name, "nfs": export})
-    return volumes
+                pod_volumes.append({"name": name, "nfs": export})
+    for volume in volumes.read_volumes(launch.spec.volumes):
+        claim = {"claimName": volume.name, "readOnly": volume.read_only}
+        pod_volumes.append({"name": _volume_name(volume.path), "persistentVolumeClaim": claim})
+    return pod_volumes
 
 
 def claims_of(pods: Iterable[Json]) -> set[str]:
     """Return the names of the claims that pods mount."""
-    volumes = (volume for pod in pods for volume in pod["spec"].get("volumes") or [])
-    return {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
+    mounted = (volume for pod in pods for volume in pod["spec"].get("volumes") or [])
+    return {volume["persistentVolumeClaim"]["claimName"] for volume in mounted if "persistentVolumeClaim" in volume}
 
 
 def _parameters(launch: Launch, secret: str) -> Json:

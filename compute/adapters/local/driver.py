@@ -48,6 +48,7 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
+from compute.engine.volumes import JobVolume, describe_fault, read_volumes
 from compute.errors import ResourceUnreachable, StartRefused
 from core.errors import NotFound, PlatformError
 from datasets.errors import HydrationStopped
@@ -69,15 +70,18 @@ class LocalDriver:
         *,
         unconfined_reason: str = "",
         trees: TreeFolders | None = None,
+        volumes: Sequence[str] | None = (),
         shim_module: str = shim.__name__,
     ) -> None:
         """Keep jobs in a folder. `views` says what they see; None: they are not confined, for that reason.
 
-        With `trees`, jobs mount trees of the store too, as folders of this host. `shim_module` has the `main` of the
-        process that starts shims.
+        With `trees`, jobs mount trees of the store too, as folders of this host. `volumes` are the folders that an
+        admin offers jobs; None: whoever launches jobs has looked. `shim_module` has the `main` of the process that
+        starts shims.
         """
         self.mountable = frozenset({SourceKind.HOST_FOLDER, *([SourceKind.TREE] if trees else [])})
         self._trees = trees
+        self._volumes = volumes
         self._jobs = jobs.absolute()
         self._views = views
         self._unconfined_reason = unconfined_reason
@@ -197,18 +201,34 @@ class LocalDriver:
             raise StartRefused(f"The working directory {spec.working_directory} does not exist on this machine.")
         code = binds.find_source(spec.code, "The code") if spec.code is not None else None
         mounts = binds.list_binds(spec)
+        volumes = self._volumes_of(spec)
         paths = folder.prepare(launch, _notes(launch))
         if launch.checkpoint is not None:
             paths = replace(paths, checkpoint=str(self._checkpoints.prepare(launch.checkpoint.name)))
         (binds.make_links if self._views is None else binds.make_mount_points)(folder.path, mounts)
+        view = self._views.view_of(folder, launch, mounts, paths, volumes) if self._views is not None else []
         cores = self._choose_cores(launch)
         write_json(f"{folder.path}/launch.json", _facts(launch, cores))
         control = folder.open_control()
         try:
-            view = self._views.view_of(folder, launch, mounts, paths) if self._views is not None else []
             self._spawn(folder, _order(launch, paths, cores, code, view), lock, control)
         finally:
             os.close(control)
+
+    def _volumes_of(self, spec: JobSpec) -> Sequence[JobVolume]:
+        """Return the folders that a job names. Raises StartRefused for what is not offered, or cannot be shown."""
+        volumes = read_volumes(spec.volumes)
+        if self._volumes is not None and (fault := describe_fault(volumes, self._volumes, resource="this machine")):
+            raise StartRefused(fault)
+        for volume in volumes:
+            if not os.path.isdir(volume.name):
+                raise StartRefused(f"There is no folder {volume.name} on this machine.")
+            if self._views is None and (volume.name != volume.path or volume.read_only):
+                raise StartRefused(
+                    "Jobs on this machine have no sandbox, which could show a folder elsewhere, or only to be read: "
+                    f"write {volume.name}:{volume.name}."
+                )
+        return volumes
 
     def _with_host_folders(self, spec: JobSpec) -> JobSpec:
         """Return the spec with the folders of this host in place of trees."""

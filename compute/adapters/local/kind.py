@@ -32,10 +32,17 @@ def open_driver(resource: Resource, home: Path, _credentials: Credentials) -> Co
     site = settings.NEARLINE
     refusal = find_refusal() if site.confine_jobs else "The setting NEARLINE_CONFINE_JOBS is 0."
     trees = open_tree_folders(home)
+    volumes = list_volumes({})
     if refusal:
-        return LocalDriver(home / "jobs", unconfined_reason=refusal, trees=trees)
+        return LocalDriver(home / "jobs", unconfined_reason=refusal, trees=trees, volumes=volumes)
     readable, writable = (_paths(text) for text in (site.job_readable_paths, site.job_writable_paths))
-    return LocalDriver(home / "jobs", Views(hidden=[home], readable=readable, writable=writable), trees=trees)
+    views = Views(hidden=[home], readable=readable, writable=writable)
+    return LocalDriver(home / "jobs", views, trees=trees, volumes=volumes)
+
+
+def list_volumes(_config: Config) -> list[str]:
+    """Return the folders that jobs may mount, as the setting names them."""
+    return [part.strip() for part in settings.NEARLINE.job_volumes.split(",") if part.strip()]
 
 
 def open_tree_folders(home: Path) -> TreeFolders:
@@ -62,4 +69,6 @@ KIND = ResourceKind(
     ignores_images=True,
     keeps_checkpoints=True,
     opens_ports=True,
+    volumes_of=list_volumes,
+    volumes_help="NEARLINE_JOB_VOLUMES",
 )

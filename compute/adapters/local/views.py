@@ -22,6 +22,8 @@ from compute.adapters.local.sandbox import HIDE, READ, WRITE
 from compute.engine.environment import JobPaths
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import Launch
+from compute.engine.volumes import JobVolume
+from compute.errors import StartRefused
 
 Entry = tuple[str, str, str]
 
@@ -50,8 +52,18 @@ class Views:
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
 
-    def view_of(self, folder: JobFolder, launch: Launch, binds: Sequence[Bind], paths: JobPaths) -> list[Entry]:
-        """Return the view of one job, whose folder is prepared for these binds and paths."""
+    def view_of(
+        self,
+        folder: JobFolder,
+        launch: Launch,
+        binds: Sequence[Bind],
+        paths: JobPaths,
+        volumes: Sequence[JobVolume] = (),
+    ) -> list[Entry]:
+        """Return the view of one job, whose folder is prepared for these binds and paths.
+
+        Raises StartRefused for a volume that cannot be shown.
+        """
         jobs, _, name = folder.path.rpartition("/")
         place = f"{_without_links(jobs)}/{name}"
         own = [*_show_own(WRITE, folder, place, ("work", "output", "tmp"))]
@@ -66,7 +78,19 @@ class Views:
                 *_show(WRITE, [Path(paths.checkpoint)] if paths.checkpoint else []),
             ]
         )
-        return [*shown, *_mounts(shown, place, binds)]
+        return [*shown, *_mounts(shown, place, binds), *self._show_volumes(shown, volumes)]
+
+    def _show_volumes(self, shown: Sequence[Entry], volumes: Sequence[JobVolume]) -> list[Entry]:
+        entries: dict[str, Entry] = {}
+        for volume in volumes:
+            source = os.path.realpath(volume.name)
+            for hidden in map(os.path.realpath, self.hidden):
+                if _is_within(source, hidden) or _is_within(hidden, source):
+                    raise StartRefused(f"{volume.name} holds files of the platform, which jobs do not see.")
+            for entry in _place_for(shown, volume.path):
+                entries[entry[1]] = entry
+            entries[volume.path] = (READ if volume.read_only else WRITE, volume.path, source)
+        return list(entries.values())
 
     @cached_property
     def _shared_tmp(self) -> list[str]:
@@ -119,6 +143,26 @@ def _mounts(shown: Sequence[Entry], place: str, binds: Sequence[Bind]) -> Iterat
         part, _, name = bind.place.partition("/")
         for shown_at in places[part]:
             yield READ if bind.read_only else WRITE, f"{shown_at}/{name}", str(bind.source.absolute())
+
+
+def _place_for(shown: Sequence[Entry], path: str) -> list[Entry]:
+    """Return what is covered for a volume: nothing where there is a folder, or one can be made. Raises StartRefused.
+
+    The sandbox is read-only, so that below a folder of this machine none can be made; an empty one is covered.
+    """
+    holder = path
+    while not os.path.isdir(holder):
+        holder = holder.rpartition("/")[0] or "/"
+    if holder == path or any(_is_within(holder, other) for kind, other, _ in shown if kind != READ):
+        return []
+    with suppress(OSError):
+        if holder != "/" and not os.listdir(holder):
+            return [(HIDE, holder, "")]
+    raise StartRefused(f"There is no folder {path} on this machine, and none can be made. Use one below /tmp.")
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:

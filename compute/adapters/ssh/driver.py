@@ -19,6 +19,7 @@ from compute.adapters.stored_outputs import SentOutput, StoredOutputs
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, RemoteFolder, SourceKind, describe_kinds
 from compute.engine.ports import JobReport, Launch, LogChunk, NodeFacts, OutputReader, UsageSample
+from compute.engine.volumes import describe_fault, read_volumes
 from compute.errors import ResourceUnreachable, StartRefused
 from core.remote_hosts import HostUnreachable
 
@@ -43,13 +44,18 @@ class SshDriver:
         platform_url: str,
         outputs: StoredOutputs,
         sign_attempt: Callable[[Launch], str],
+        volumes: Sequence[str] = (),
     ) -> None:
-        """Take what speaks with the host. `sign_attempt` returns the token that a launch shows to the platform."""
+        """Take what speaks with the host. `sign_attempt` returns the token that a launch shows to the platform.
+
+        `volumes` are the folders of the host that an admin offers jobs.
+        """
         self._connection = connection
         self._resource_id = resource_id
         self._platform_url = platform_url
         self._outputs = outputs
         self._sign_attempt = sign_attempt
+        self._volumes = volumes
 
     @property
     def address(self) -> str:
@@ -79,6 +85,8 @@ class SshDriver:
                 f"The job asks for the working directory {launch.spec.working_directory} of the platform's machine, "
                 "which this host does not have."
             )
+        if fault := describe_fault(read_volumes(launch.spec.volumes), self._volumes, resource="this host"):
+            raise StartRefused(fault)
         on_host = replace(launch, spec=self._with_folders(launch.spec))
         self._connection.call(
             "start", launch=wire.launch_to_json(on_host), url=self._platform_url, token=self._sign_attempt(launch)

@@ -1,5 +1,6 @@
 """Resources of kind `ssh`: a Linux host that is entered with a key. Jobs are processes of the user there."""
 
+import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -73,6 +74,12 @@ class SshForm(ConfigForm):
         label="Paths that jobs read",
         help_text="Such as ~/miniconda3, as jobs do not see homes; with commas between them.",
     )
+    host_volumes = forms.CharField(
+        max_length=2000,
+        required=False,
+        label="Folders for jobs",
+        help_text="Of the host, which jobs of all projects may mount. Like /srv/scans:ro (only read), /scratch.",
+    )
     host_platform_url = forms.URLField(
         max_length=500,
         required=False,
@@ -80,6 +87,15 @@ class SshForm(ConfigForm):
         label="Address of Nearline for the host",
         help_text="Empty: NEARLINE_PUBLIC_URL.",
     )
+
+    def clean_host_volumes(self) -> str:
+        """Require absolute paths, written in full."""
+        text: str = self.cleaned_data["host_volumes"]
+        for offer in _items(text):
+            folder = offer.removesuffix(":ro")
+            if not folder.startswith("/") or ":" in folder or os.path.normpath(folder) != folder:
+                raise forms.ValidationError(f"'{offer}' is not the full path of a folder, such as /srv/scans:ro.")
+        return text
 
     def read_config(self, name: str) -> Config:  # noqa: ARG002
         """Return what is given, without what is secret."""
@@ -133,7 +149,17 @@ def open_driver(resource: Resource, _home: Path, credentials: Credentials) -> Ss
         platform_url=_platform_url(resource.config),
         outputs=StoredTreeOutputs(),
         sign_attempt=sign_attempt,
+        volumes=list_volumes(resource.config),
     )
+
+
+def list_volumes(config: Config) -> list[str]:
+    """Return the folders of a host that jobs may mount."""
+    return _items(config.get("host_volumes", ""))
+
+
+def _items(text: object) -> list[str]:
+    return [item.strip() for item in str(text).split(",") if item.strip()]
 
 
 def _read_host(config: Config, credentials: Credentials, resource_id: str) -> Host:
@@ -152,7 +178,7 @@ def _read_host(config: Config, credentials: Credentials, resource_id: str) -> Ho
         known_host=str(config.get("known_host", "")),
         folder=f"{folder.rstrip('/')}/{resource_id}",
         python=str(config.get("host_python") or "python3"),
-        readable=tuple(item.strip() for item in str(config.get("host_readable", "")).split(",") if item.strip()),
+        readable=tuple(_items(config.get("host_readable", ""))),
     )
 
 
@@ -207,5 +233,7 @@ KIND = ResourceKind(
     mountable=MOUNTABLE,
     ignores_images=True,
     keeps_checkpoints=True,
+    volumes_of=list_volumes,
+    volumes_help="the folders for jobs in the settings of the host",
     keep_ended=timedelta(hours=1),
 )

@@ -248,7 +248,7 @@ def test_the_form_takes_variables_secrets_ports_jupyter_and_a_grace_period(brows
 
     assert "Tried: nothing is submitted" in tried
     assert "ARGS=--lr=0.1 -v</textarea>" in tried
-    assert '<details class="quiet" open>' in tried.partition("Variables, secrets, ports and Jupyter")[0][-300:]
+    assert '<details class="quiet" open>' in tried.partition("Variables, secrets, volumes, ports and Jupyter")[0][-300:]
     assert not Job.objects.exists()
 
     browser.post("/jobs/new/", fields)

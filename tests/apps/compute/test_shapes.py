@@ -155,6 +155,20 @@ def test_what_a_machine_cannot_do_is_refused_in_words(member, project, home, wan
     assert not Job.objects.exists()
 
 
+def test_volumes_that_an_admin_offers_are_given_and_others_are_refused_in_words(member, project, home):
+    attach(home, "box", kind="docker")
+    cluster = attach(home, "cluster", kind="kubernetes", job_claims=["scans:ro"])
+    move_all_to_default_pool()
+
+    with pytest.raises(NoResourceFits) as refusal:
+        submit(member, project, volumes=["other:/mnt/a:ro"])
+    job = submit(member, project, volumes=["scans:/mnt/a:ro"])
+
+    assert "box gives jobs no volumes; this one asks for other:/mnt/a:ro." in refusal.value.message
+    assert "other is not offered to jobs on cluster. An admin offers: scans:ro." in refusal.value.message
+    assert (job.resource_id, *job.spec["volumes"]) == (cluster.pk, "scans:/mnt/a:ro")
+
+
 def test_ports_are_refused_where_nobody_can_reach_them(member, project, home):
     attach(home, "host", kind="ssh")
 

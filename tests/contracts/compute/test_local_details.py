@@ -634,3 +634,75 @@ def test_a_port_is_reached_whose_server_a_job_has_put_into_the_background(place,
     place.wait_for("background", ReportState.RUNNING)
 
     assert wait_for_answer(place.driver, "background", port).endswith(b"42\n")
+
+
+@pytest.fixture
+def offered(place, tmp_path):
+    """A folder with a file and an empty one, which an admin offers: the first to be read only."""
+    scans, scratch = tmp_path.parent / f"{tmp_path.name}-scans", tmp_path.parent / f"{tmp_path.name}-scratch"
+    for folder in (scans, scratch):
+        folder.mkdir()
+    (scans / "a").write_text("scan\n")
+    place.driver.close()
+    place.driver = LocalDriver(place.jobs, place.views, volumes=[f"{scans}:ro", str(scratch)])
+    return scans, scratch
+
+
+@pytest.mark.parametrize("place", ["confined"], indirect=True)
+def test_a_job_finds_its_volumes_and_writes_only_where_it_may(place, offered):
+    scans, scratch = offered
+    command = "cat /tmp/in/scans/a; touch /tmp/in/scans/b || echo refused; echo kept > /tmp/in/scratch/x"
+
+    _, log = run(place, "mounts", command, volumes=[f"{scans}:/tmp/in/scans:ro", f"{scratch}:/tmp/in/scratch"])
+
+    lines = log.splitlines()
+    assert (lines[0], lines[-1]) == ("scan", "refused")
+    assert [path.name for path in scans.iterdir()] == ["a"]
+    assert (scratch / "x").read_text() == "kept\n"
+
+
+def test_a_folder_under_its_own_path_needs_no_sandbox(place, offered):
+    _, scratch = offered
+
+    run(place, "own", f"echo kept > {scratch}/x", volumes=[f"{scratch}:{scratch}"])
+
+    assert (scratch / "x").read_text() == "kept\n"
+
+
+@pytest.mark.parametrize("place", ["unconfined"], indirect=True)
+def test_without_a_sandbox_a_folder_cannot_be_shown_elsewhere(place, offered):
+    _, scratch = offered
+
+    with pytest.raises(StartRefused, match="no sandbox"):
+        place.driver.start(make_launch("elsewhere", "true", volumes=[f"{scratch}:/tmp/in"]))
+
+
+def test_volumes_that_are_not_offered_are_refused(place, offered, tmp_path):
+    scans, _ = offered
+
+    for text, words in (
+        (f"{tmp_path}:{tmp_path}", "is not offered"),
+        (f"{scans}:{scans}", "only read"),
+    ):
+        with pytest.raises(StartRefused, match=words):
+            place.driver.start(make_launch("other", "true", volumes=[text]))
+
+
+@pytest.mark.parametrize("place", ["confined"], indirect=True)
+def test_a_folder_that_holds_files_of_the_platform_is_never_shown(place, tmp_path):
+    link = tmp_path.parent / f"{tmp_path.name}-link"
+    link.symlink_to(tmp_path)
+    place.driver.close()
+    place.driver = LocalDriver(place.jobs, place.views, volumes=[str(tmp_path.parent), str(link)])
+
+    for folder in (tmp_path.parent, link):
+        with pytest.raises(StartRefused, match="holds files of the platform"):
+            place.driver.start(make_launch("platform", "true", volumes=[f"{folder}:/tmp/in"]))
+
+
+@pytest.mark.parametrize("place", ["confined"], indirect=True)
+def test_a_path_for_which_no_folder_can_be_made_is_refused_in_words(place, offered):
+    _, scratch = offered
+
+    with pytest.raises(StartRefused, match="There is no folder /no/where on this machine"):
+        place.driver.start(make_launch("nowhere", "true", volumes=[f"{scratch}:/no/where"]))

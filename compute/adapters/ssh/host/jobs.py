@@ -50,6 +50,7 @@ class HostJobs:
             None if refusal else self._make_views(),
             unconfined_reason=refusal,
             trees=self._trees,
+            volumes=None,  # the platform has looked
             shim_module=shim.__name__,
         )
         self._is_confining = not refusal

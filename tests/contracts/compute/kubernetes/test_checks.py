@@ -168,3 +168,12 @@ def test_what_the_account_may_not_read_is_said_and_the_rest_is_told(tmp_path):
     )
     cluster.forbidden = ()
     assert driver.describe().lacks == ()
+
+
+def test_a_claim_for_jobs_that_is_not_there_is_told():
+    cluster = FakeCluster({"nodes": []})
+    cluster.get = lambda path: VERSION if path == "/version" else None if path.endswith("claims/scans") else {}
+
+    assert checks.find_problems(cluster, replace(SETTINGS, job_claims=("scans:ro", "scratch"))) == [
+        "The namespace jobs has no claim called scans, which jobs are to mount."
+    ]

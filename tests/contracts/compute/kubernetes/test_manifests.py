@@ -427,3 +427,26 @@ def test_a_pod_of_a_gang_fits_the_names_of_the_cluster():
     names = {pod["metadata"]["name"] for pod in build_gang(long, SETTINGS)}
 
     assert (len(names), max(map(len, names)) <= 63) == (256, True)
+
+
+def test_a_claim_that_an_admin_offers_is_mounted_where_the_job_asks():
+    settings = replace(SETTINGS, job_claims=("scans:ro", "scratch"))
+    pod = build_pod(launch(volumes=["scans:/mnt/scans:ro", "scratch:/mnt/scratch"]), settings)
+
+    at = {path: mounts(pod)[path] for path in ("/mnt/scans", "/mnt/scratch")}
+    claims = {each["name"]: each.get("persistentVolumeClaim", {}) for each in pod["spec"]["volumes"]}
+    assert {path: (claims[each["name"]]["claimName"], each["readOnly"]) for path, each in at.items()} == {
+        "/mnt/scans": ("scans", True),
+        "/mnt/scratch": ("scratch", False),
+    }
+    # What is brought into the pod, and what sends its output, has no part in them.
+    assert "/mnt/scratch" not in mounts(pod, "keep")
+
+
+@pytest.mark.parametrize(
+    ("volume", "words"),
+    [("scans:/mnt/scans", "only read scans"), ("nl-pool-1:/mnt/a", "nl-pool-1 is not offered to jobs on this cluster")],
+)
+def test_a_claim_that_is_not_offered_so_is_refused(volume, words):
+    with pytest.raises(StartRefused, match=words):
+        check_launch(launch(volumes=[volume]), replace(SETTINGS, job_claims=("scans:ro",)))

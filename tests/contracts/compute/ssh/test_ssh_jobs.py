@@ -13,6 +13,7 @@ from compute.adapters.ssh.program import build_program
 from compute.adapters.stored_outputs import StoredTreeOutput
 from compute.engine.mounts import Mount, Tree
 from compute.engine.ports import EndCause, GpuFacts, ReportState
+from compute.errors import StartRefused
 from compute.workers.outputs import store_folder
 from tests.contracts.compute_driver import make_launch, read_output
 from tests.factories.datasets import make_store
@@ -206,3 +207,17 @@ def test_a_checkpoint_is_stored_from_the_host_piece_by_piece(place, project, tmp
     content = b"".join(b"%d\n" % number for number in range(1, 400_001))
     assert read_output(StoredTreeOutput(tree)) == {"deep/weights": content}
     assert left_out == ""
+
+
+def test_a_job_mounts_a_folder_that_an_admin_offers_and_no_other(place, tmp_path):
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    (scans / "a").write_text("scan\n")
+    place.driver._volumes = [str(scans)]
+
+    place.driver.start(make_launch("mounts", f"cat {scans}/a", volumes=[f"{scans}:{scans}"]))
+    place.wait_for_end("mounts")
+    with pytest.raises(StartRefused, match="is not offered to jobs on this host"):
+        place.driver.start(make_launch("other", "true", volumes=["/srv/other:/tmp/a"]))
+
+    assert place.read_log("mounts") == "scan\n"

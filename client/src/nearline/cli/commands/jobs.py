@@ -103,6 +103,10 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         str, typer.Option("--code", metavar="FOLDER", help="Send this folder; the job begins in a copy of it.")
     ] = "",
     ports: Ports = None,
+    volumes: Annotated[
+        list[str] | None,
+        typer.Option("--volume", metavar="NAME:/PATH[:ro]", help="A claim of a cluster, or a folder of a host."),
+    ] = None,
     replicas: Replicas = 1,
     completions: Completions = 1,
     parallelism: Parallelism = 1,
@@ -168,6 +172,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "name": name,
         "env": read_variables(env or []),
         "secrets": secrets or [],
+        "volumes": volumes or [],
         "grace_period_s": grace,
         "jupyter": jupyter,
     }
@@ -399,6 +404,7 @@ def show(context: typer.Context, name: Name) -> None:
         ("idle limit", "" if job.idle_limit_s is None else formats.duration(job.idle_limit_s)),
         ("idle", "" if job.idle is None else job.idle.text),
         ("priority", f"{job.priority}{'' if job.is_preemptible else ', not preemptible'}"),
+        ("volumes", ", ".join(job.volumes)),
         *(("ports", " ".join(map(str, job.ports))), ("in a browser", "\n".join(pages))),
         ("jupyter token", job.raw.get("jupyter_token", "")),
     )

@@ -84,11 +84,9 @@ Arguments = Annotated[list[str] | None, typer.Option("--args", help="An argument
 Variables = Annotated[list[str] | None, typer.Option("--environment", "-e", metavar="KEY=VALUE", help="A variable.")]
 Data = Annotated[list[str] | None, typer.Option("--data", help="A dataset of Nearline that it reads.")]
 Volumes = Annotated[
-    list[str] | None, typer.Option("--volume", "-v", metavar="HOST:PATH[:ro|rw]", help="On simulated nodes only.")
+    list[str] | None, typer.Option("--volume", "-v", metavar="HOST:PATH[:ro|rw]", help="A folder of a host.")
 ]
-Claims = Annotated[
-    list[str] | None, typer.Option("--pvc", metavar="NAME:PATH[:ro]", help="On simulated nodes only: see --data.")
-]
+Claims = Annotated[list[str] | None, typer.Option("--pvc", metavar="NAME:PATH[:ro]", help="A claim of a cluster.")]
 Duration = Annotated[
     float,
     typer.Option(
@@ -435,12 +433,13 @@ def _volume(text: str) -> str:
 
 
 def _claim(text: str) -> str:
-    """Return how simulated nodes know a claim: one that is there, or `[CLASS]:SIZE:PATH[:ro]`, which is new."""
+    """Return how a job names a claim. Only simulated nodes take `[CLASS]:SIZE:PATH[:ro]`, which is a new one."""
     if not re.fullmatch(r"([^:]+|[^:]*:[0-9.]+[kKMGTPE]i?):/[^:]*(:ro)?", text):
         raise InvalidRequest(
             f"--pvc '{text}' is not written as NAME:PATH[:ro].", hint="A new one is [CLASS]:SIZE:PATH."
         )
-    return f"claim {text}"
+    is_new = re.fullmatch(r"[^:]*:[0-9.]+[kKMGTPE]i?:.*", text)
+    return f"claim {text}" if is_new else text
 
 
 def _port(text: str) -> int:
