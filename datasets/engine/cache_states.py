@@ -17,7 +17,8 @@ class CacheState(StrEnum):
     FAILED = "failed"
 
 
-# A worker that dies leaves its row where it stands; the next worker takes it over through `provisioning`.
+# A worker that dies leaves its row where it stands; the next worker takes it over through `provisioning`. What makes
+# way for copies that are needed now is queued again.
 LIFE = transitions(
     {
         CacheState.QUEUED: [CacheState.PROVISIONING, CacheState.FAILED, CacheState.EVICTING],
@@ -28,7 +29,13 @@ LIFE = transitions(
             CacheState.FAILED,
             CacheState.EVICTING,
         ],
-        CacheState.HYDRATING: [CacheState.PROVISIONING, CacheState.READY, CacheState.FAILED, CacheState.EVICTING],
+        CacheState.HYDRATING: [
+            CacheState.PROVISIONING,
+            CacheState.READY,
+            CacheState.QUEUED,
+            CacheState.FAILED,
+            CacheState.EVICTING,
+        ],
         CacheState.READY: [CacheState.EVICTING],
         CacheState.EVICTING: [CacheState.GONE],
         CacheState.FAILED: [CacheState.QUEUED, CacheState.EVICTING],

@@ -15,7 +15,8 @@ class Copy:
 
     `size_bytes` is what all its files weigh; `charged_bytes` is its part of what the site has promised, shared files
     being charged to one copy only. `base_id` names the copy it was made from, with which it shares `shared_bytes`.
-    `idle_days` of 0 means that idleness never evicts it. `users` says in words who holds it.
+    `idle_days` of 0 means that idleness never evicts it. `users` says in words who holds it. One that `makes_way` is
+    held only for what may be read next, and leaves, after all others, when space is needed now.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Copy:
     is_failed: bool = False
     is_leaving: bool = False
     users: tuple[str, ...] = ()
+    makes_way: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,18 +90,30 @@ def plan_idle_eviction(copies: Iterable[Copy], *, now: datetime) -> list[str]:
 
 
 def plan_space(
-    copies: Sequence[Copy], *, capacity_bytes: int, need_bytes: int, keep: Collection[str] = ()
+    copies: Sequence[Copy],
+    *,
+    capacity_bytes: int,
+    need_bytes: int,
+    keep: Collection[str] = (),
+    is_ahead: bool = False,
 ) -> EvictionPlan:
     """Decide which copies leave so that `need_bytes` fit: failed ones, then the least recently used, none in vain.
 
-    Copies in `keep` stay as if they were in use. Same input, same plan.
+    Copies in `keep` stay as if they were in use. What is needed now goes before what may be read next; for what
+    `is_ahead` itself none of those leaves. Same input, same plan.
     """
     leaving = {copy.id for copy in copies if copy.is_leaving}
     charged = sum(copy.charged_bytes for copy in copies)
     free = capacity_bytes - charged + freed_by(copies, leaving)
     if need_bytes <= free:
         return EvictionPlan(need_bytes, free)
-    may_leave = [copy for copy in copies if not copy.is_leaving and copy.id not in keep and find_obstacle(copy) is None]
+    may_leave = [
+        copy
+        for copy in copies
+        if not copy.is_leaving
+        and copy.id not in keep
+        and (find_obstacle(copy) is None or (copy.makes_way and not is_ahead))
+    ]
     chosen: list[str] = []
     for copy in sorted(may_leave, key=_turn):
         chosen.append(copy.id)
@@ -107,7 +121,8 @@ def plan_space(
             break
     else:
         missing = need_bytes - _free_without(copies, capacity_bytes, leaving.union(chosen))
-        return EvictionPlan(need_bytes, free, missing_bytes=missing, obstacles=_list_obstacles(copies, keep))
+        obstacles = _list_obstacles([copy for copy in copies if copy not in may_leave], keep)
+        return EvictionPlan(need_bytes, free, missing_bytes=missing, obstacles=obstacles)
     for spared in reversed(chosen[:-1]):
         rest = leaving.union(chosen) - {spared}
         if need_bytes <= _free_without(copies, capacity_bytes, rest):
@@ -178,5 +193,5 @@ def _list_obstacles(copies: Sequence[Copy], keep: Collection[str]) -> tuple[Obst
     return tuple(obstacles)
 
 
-def _turn(copy: Copy) -> tuple[bool, datetime, str]:
-    return (not copy.is_failed, copy.last_used_at, copy.id)
+def _turn(copy: Copy) -> tuple[bool, bool, datetime, str]:
+    return (copy.makes_way, not copy.is_failed, copy.last_used_at, copy.id)

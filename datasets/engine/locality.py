@@ -48,21 +48,22 @@ class CommitCopies:
 class SiteTraffic:
     """What a site is filling. `queue` holds the bytes that its unfinished copies lack, in their order, by id.
 
-    `is_serial`: it fills one copy after the other. `rate_bytes_s` is declared or measured, or `is_assumed`; None: the
-    site is gone.
+    `is_serial`: it fills one copy after the other. Those `ahead`, for what may be read next, make way for all others
+    and come last. `rate_bytes_s` is declared or measured, or `is_assumed`; None: the site is gone.
     """
 
     rate_bytes_s: float | None = None
     is_serial: bool = False
     queue: Mapping[str, int] = field(default_factory=dict)
     is_assumed: bool = False
+    ahead: frozenset[str] = frozenset()
 
     def bytes_before(self, copy_id: str) -> int:
         """Return the bytes that the site moves before it begins this copy; without an id: before a new one."""
         if not self.is_serial:
             return 0
         ids = list(self.queue)
-        first = ids[: ids.index(copy_id)] if copy_id in self.queue else ids
+        first = ids[: ids.index(copy_id)] if copy_id in self.queue else [id_ for id_ in ids if id_ not in self.ahead]
         return sum(self.queue[id_] for id_ in first)
 
 

@@ -116,7 +116,7 @@ class CachedCommit(Leased, BaseModel):
     `next_packs` are those that jobs which read it while it is filled need next.
 
     `is_for_holders`: only those who hold it have asked for it, so it is cancelled if none of them is left before it is
-    ready.
+    ready. `paused_at`: since then its filling, which had begun, makes way for copies that are needed now.
 
     Who holds `lease_token` works on it until `lease_expires_at`; a write under another token changes nothing.
     `attempts` counts the workers that took it up since it last got on.
@@ -151,6 +151,7 @@ class CachedCommit(Leased, BaseModel):
     last_used_at = models.DateTimeField(default=clock.now)
     last_used_by = models.CharField(max_length=200, blank=True)
     started_at = models.DateTimeField(null=True)
+    paused_at = models.DateTimeField(null=True)
     ready_at = models.DateTimeField(null=True)
     settled_ns = models.BigIntegerField(null=True)
     scrubbed_at = models.DateTimeField(null=True)
@@ -278,13 +279,17 @@ class SharedContent(BaseModel):
 
 
 class CacheHold(BaseModel):
-    """Someone's reason why a cached commit must stay, such as a job that reads it or waits for it."""
+    """Someone's reason why a cached commit must stay, such as a job that reads it or waits for it.
+
+    One that is held only `is_ahead`, for what may be read next, makes way for what is needed now.
+    """
 
     id_prefix = "hold"
 
     cached_commit = models.ForeignKey(CachedCommit, on_delete=models.CASCADE, related_name="holds")
     holder = models.CharField(max_length=100, db_index=True)
     why = models.CharField(max_length=200)
+    is_ahead = models.BooleanField(default=False)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["cached_commit", "holder"], name="one_hold_per_holder")]

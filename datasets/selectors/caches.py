@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Max, Q, QuerySet, Sum
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -102,6 +102,13 @@ def sign_reader(cached_commit_id: str) -> str:
 def list_copies_of(holder: str) -> dict[str, CachedCommit]:
     """Return what a holder holds, by commit, with what it takes to mount it. For the app that gave the name."""
     return {row.commit_id: row for row in _loaded().filter(holds__holder=holder)}
+
+
+def only_ahead() -> Q:
+    """Return the condition that a copy is there, or on its way, for nothing but what may be read next."""
+    holds = CacheHold.objects.filter(cached_commit=OuterRef("pk"))
+    is_needed_now = Exists(holds.filter(is_ahead=False))
+    return Q(Exists(holds.filter(is_ahead=True)), ~is_needed_now, is_for_holders=True, is_pinned=False)
 
 
 def find_holds(*, prefix: str) -> QuerySet[CacheHold]:
@@ -267,6 +274,7 @@ def _copy_of(row: CachedCommit, bases: Mapping[str, str]) -> Copy:
     if row.pk in bases:
         users = (*users, f"shared with {bases[row.pk]}, which is being cached")
     is_complete = row.state in {CacheState.READY, CacheState.EVICTING}
+    is_asked_for = row.is_pinned or (row.state in UNFINISHED and not row.is_for_holders)
     return Copy(
         id=row.pk,
         label=label_of(row),
@@ -281,6 +289,7 @@ def _copy_of(row: CachedCommit, bases: Mapping[str, str]) -> Copy:
         is_failed=row.state == CacheState.FAILED,
         is_leaving=row.state == CacheState.EVICTING,
         users=users,
+        makes_way=bool(users) and not is_asked_for and row.pk not in bases and all(h.is_ahead for h in row.holds.all()),
     )
 
 

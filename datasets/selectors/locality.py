@@ -12,7 +12,7 @@ from datasets.adapters.sites.registry import get_kind
 from datasets.engine.cache_states import CURRENT, UNFINISHED, CacheState
 from datasets.engine.locality import CommitCopies, DataArrival, SiteCopy, SiteTraffic, measure_arrival
 from datasets.models import CachedCommit, CacheSite, Commit, SharedContent
-from datasets.selectors import cache_plans
+from datasets.selectors import cache_plans, caches
 
 __all__ = ["DataArrival", "Locality", "locate_commits", "read_locality"]
 
@@ -69,12 +69,15 @@ def _shared_bytes(commit_ids: Collection[str]) -> Mapping[str, Mapping[str, int]
 
 def _traffic_of(sites: Collection[str]) -> Mapping[str, SiteTraffic]:
     rows = list(CacheSite.objects.filter(name__in=sites).order_by("pk"))
-    queues: dict[str, list[tuple[bool, str, int]]] = {row.pk: [] for row in rows}
-    unfinished = list(CachedCommit.objects.filter(site__in=rows, state__in=sorted(UNFINISHED)).select_related("site"))
+    queues: dict[str, list[tuple[bool, bool, str, int]]] = {row.pk: [] for row in rows}
+    coming = CachedCommit.objects.filter(site__in=rows, state__in=sorted(UNFINISHED)).select_related("site")
+    unfinished = list(coming.annotate(is_ahead=caches.only_ahead()))
     shared_bytes = _shared_bytes({copy.commit_id for copy in unfinished}) if unfinished else {}
     for copy in unfinished:
         there = max(copy.bytes_done, shared_bytes.get(copy.commit_id, {}).get(copy.site.name, 0))
-        queues[copy.site_id].append((copy.state == CacheState.QUEUED, copy.pk, max(0, copy.bytes_total - there)))
+        missing_bytes = max(0, copy.bytes_total - there)
+        queues[copy.site_id].append((copy.is_ahead, copy.state == CacheState.QUEUED, copy.pk, missing_bytes))
+    ahead = frozenset(copy.pk for copy in unfinished if copy.is_ahead)
     rates = cache_plans.expect_rates(rows)
     return {
         row.name: SiteTraffic(
@@ -82,7 +85,8 @@ def _traffic_of(sites: Collection[str]) -> Mapping[str, SiteTraffic]:
             is_assumed=rates[row.pk].is_assumed,
             is_serial=get_kind(row.kind).parallel_copies == 1,
             # What is being filled goes before what waits for that.
-            queue={pk: missing_bytes for _, pk, missing_bytes in sorted(queues[row.pk])},
+            queue={pk: missing_bytes for _, _, pk, missing_bytes in sorted(queues[row.pk])},
+            ahead=ahead,
         )
         for row in rows
     }

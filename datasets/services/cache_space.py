@@ -13,7 +13,7 @@ from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.engine.eviction import EvictionPlan
 from datasets.errors import CacheFull
-from datasets.models import CachedCommit, CacheSite
+from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.selectors import caches
 from datasets.services.cache_events import change_state
 
@@ -35,20 +35,35 @@ def lock_copies(site: CacheSite) -> None:
 
 
 def plan_capacity(
-    site: CacheSite, *, need_bytes: int, usable: int, keep: Collection[str] = (), extending: str | None = None
+    site: CacheSite,
+    *,
+    need_bytes: int,
+    usable: int,
+    keep: Collection[str] = (),
+    extending: str | None = None,
+    is_ahead: bool = False,
 ) -> EvictionPlan:
-    """Plan the capacity for a promise of `need_bytes`. `extending` names a copy whose present promise it replaces."""
+    """Plan the capacity for a promise of `need_bytes`. `extending` names a copy whose present promise it replaces.
+
+    `is_ahead`: for what may be read next (see `eviction.plan_space`).
+    """
     lock_copies(site)
     copies = caches.list_copies(site)
     own = sum(copy.charged_bytes for copy in copies if copy.id == extending)
     stays = [*keep, *([extending] if extending else [])]
-    return eviction.plan_space(copies, capacity_bytes=usable, need_bytes=max(0, need_bytes - own), keep=stays)
+    need_bytes = max(0, need_bytes - own)
+    return eviction.plan_space(copies, capacity_bytes=usable, need_bytes=need_bytes, keep=stays, is_ahead=is_ahead)
 
 
 def free_capacity(plan: EvictionPlan, *, wanted_for: str) -> None:
-    """Let the plan's victims leave. They are gone from view at once and from the disk soon."""
+    """Let the plan's victims leave. They are gone from view at once and from the disk soon.
+
+    Who held one for what may be read next holds it no more, and may ask for it again.
+    """
+    message = f"Evicted to free space for {wanted_for}."
     for row in CachedCommit.objects.filter(pk__in=plan.victims).order_by("pk"):
-        if change_state(row, CacheState.EVICTING, message=f"Evicted to free space for {wanted_for}.", lease_token=""):
+        if change_state(row, CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
+            CacheHold.objects.filter(cached_commit=row, is_ahead=True).delete()
             enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
 
 

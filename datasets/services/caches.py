@@ -37,16 +37,23 @@ _TOUCH_STEP = timedelta(minutes=1)
 
 
 def request_cache(
-    *, actor: Actor, commit: Commit, site: CacheSite, holder: str | None = None, why: str = ""
+    *,
+    actor: Actor,
+    commit: Commit,
+    site: CacheSite,
+    holder: str | None = None,
+    why: str = "",
+    is_ahead: bool = False,
 ) -> CachedCommit:
     """Ask for a commit on a site and return its cached commit, which may be ready, on its way, or new.
 
     A failed one is tried again, going on where it failed. With a `holder` it is held for that one from now on (`why`
     says so in words). What nobody asked for without one is cancelled if its holders release it before it is ready.
+    `is_ahead`: the holder may read it next, so it takes no space and no turn from what is needed now.
     Raises CacheFull when there is no capacity and nothing may be evicted, and CacheSiteUnavailable.
     """
     require(actor, permissions.CACHE, commit.dataset.project_id)
-    joined = _join(actor, commit, site, holder, why)
+    joined = _join(actor, commit, site, holder, why, is_ahead=is_ahead)
     if joined is not None:
         return joined
     if site.config.get("commit", commit.pk) != commit.pk:
@@ -55,7 +62,7 @@ def request_cache(
     only_site = in_place.find_only_site(commit)
     if only_site is not None and only_site.cluster != site.cluster:
         raise SourceOnSite(f"The bytes of {commit.label} lie only on {only_site.name}: promote them first.")
-    request = _Request(actor, commit, site, holder, why, cache_space.measure_disk(site))
+    request = _Request(actor, commit, site, holder, why, is_ahead, cache_space.measure_disk(site))
     row, plan = request.reserve(commit.size_bytes, may_evict=False)
     if row is not None:
         return row
@@ -74,7 +81,13 @@ def request_cache(
 
 
 def request_nearest(
-    *, actor: Actor, commit: Commit, sites: Sequence[CacheSite], holder: str | None = None, why: str = ""
+    *,
+    actor: Actor,
+    commit: Commit,
+    sites: Sequence[CacheSite],
+    holder: str | None = None,
+    why: str = "",
+    is_ahead: bool = False,
 ) -> CachedCommit:
     """Ask for a commit on one of these sites, the nearest first, and return its cached commit.
 
@@ -87,12 +100,12 @@ def request_nearest(
         for site in sites:
             copy = caches.get_cached(commit.pk, site.pk)
             if copy is not None and copy.state in states:
-                joined = _join(actor, commit, site, holder, why)
+                joined = _join(actor, commit, site, holder, why, is_ahead=is_ahead)
                 if joined is not None:
                     return joined
     for site in sites:
         try:
-            return request_cache(actor=actor, commit=commit, site=site, holder=holder, why=why)
+            return request_cache(actor=actor, commit=commit, site=site, holder=holder, why=why, is_ahead=is_ahead)
         except (CacheFull, CacheSiteUnavailable) as error:
             refusals.append(error)
     raise refusals[0]
@@ -134,23 +147,19 @@ def set_pinned(*, actor: Actor, cached_commit_id: str, is_pinned: bool) -> Cache
     return row
 
 
-@transaction.atomic
 def hold(*, actor: Actor, cached_commit_id: str, holder: str, why: str) -> CacheHold:
     """Keep a cached commit for `holder` until it releases it; again is no error. Raises CacheNotReady.
 
     What is held is never evicted nor cleared, whether it is ready or still on its way.
     """
-    row = _lock(actor, cached_commit_id)
-    if row.state not in CURRENT - {CacheState.FAILED}:
-        raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")
-    return _hold(row, holder, why)
+    return _hold_current(actor, cached_commit_id, holder, why, is_ahead=False)
 
 
 @transaction.atomic
-def release_holds(*, actor: Actor, holder: str, keep: Collection[str] = ()) -> int:
+def release_holds(*, actor: Actor, holder: str, keep: Collection[str] = (), why: str = "") -> int:
     """End all holds of `holder`, but for the cached commits to `keep`, and return how many; the idle clocks start now.
 
-    What was on its way for holders only, and has none left, is cancelled.
+    What was on its way for holders only, and has none left, is cancelled; its log says why.
     """
     holds = CacheHold.objects.filter(holder=holder).exclude(cached_commit__in=keep)
     projects = dict(holds.values_list("cached_commit_id", "cached_commit__dataset__project_id"))
@@ -165,7 +174,7 @@ def release_holds(*, actor: Actor, holder: str, keep: Collection[str] = ()) -> i
     rows.update(last_used_at=clock.now())
     unneeded = rows.filter(is_for_holders=True, is_pinned=False, state__in=sorted(UNFINISHED), holds=None)
     for row in unneeded.order_by("pk"):
-        message = "Cancelled: nothing that needed it is left."
+        message = f"Cancelled: {why or 'nothing that needed it is left.'}"
         if change_state(row, CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
             enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
     return len(ids)
@@ -200,6 +209,7 @@ class _Request:
     site: CacheSite
     holder: str | None
     why: str
+    is_ahead: bool
     disk_bytes: int
 
     @property
@@ -213,7 +223,7 @@ class _Request:
     ) -> tuple[CachedCommit | None, EvictionPlan]:
         """Promise `need_bytes` and queue the commit if that is possible; else return the plan that says why not."""
         site = cache_space.lock_site(self.site.pk)
-        joined = _join(self.actor, self.commit, site, self.holder, self.why)
+        joined = _join(self.actor, self.commit, site, self.holder, self.why, is_ahead=self.is_ahead)
         if joined is not None:
             return joined, EvictionPlan(0, 0)
         failed = CachedCommit.objects.filter(commit=self.commit, site=site, state=CacheState.FAILED).first()
@@ -223,13 +233,14 @@ class _Request:
             usable=min(site.capacity_bytes, self.disk_bytes),
             keep=[keep] if keep else [],
             extending=failed.pk if failed else None,
+            is_ahead=self.is_ahead,
         )
         if not plan.is_sufficient or (plan.victims and not may_evict):
             return None, plan
         cache_space.free_capacity(plan, wanted_for=self.label)
         row = self._queue_again(failed, need_bytes) if failed else self._create(site, need_bytes)
         if self.holder is not None:
-            _hold(row, self.holder, self.why)
+            _hold(row, self.holder, self.why, is_ahead=self.is_ahead)
         audit.record(self.actor, "datasets.cache", row, project_id=self.commit.dataset.project_id, site=site.name)
         enqueue_on_commit("datasets.hydrate", cached_commit_id=row.pk)
         return row, plan
@@ -264,6 +275,7 @@ class _Request:
             error_hint="",
             attempts=0,
             started_at=None,
+            paused_at=None,
             lease_token="",
             lease_expires_at=None,
             last_used_at=clock.now(),
@@ -271,14 +283,16 @@ class _Request:
         return row
 
 
-def _join(actor: Actor, commit: Commit, site: CacheSite, holder: str | None, why: str) -> CachedCommit | None:
+def _join(
+    actor: Actor, commit: Commit, site: CacheSite, holder: str | None, why: str, *, is_ahead: bool
+) -> CachedCommit | None:
     """Return the copy that is there or on its way, held if need be; None when there is none or it failed."""
     row = caches.get_cached(commit.pk, site.pk)
     if row is None or row.state == CacheState.FAILED:
         return None
     if holder is not None:
         try:
-            hold(actor=actor, cached_commit_id=row.pk, holder=holder, why=why)
+            _hold_current(actor, row.pk, holder, why, is_ahead=is_ahead)
         except CacheNotReady:
             return None
     elif row.is_for_holders:
@@ -287,8 +301,19 @@ def _join(actor: Actor, commit: Commit, site: CacheSite, holder: str | None, why
     return row
 
 
-def _hold(row: CachedCommit, holder: str, why: str) -> CacheHold:
-    held, _ = CacheHold.objects.get_or_create(cached_commit=row, holder=holder, defaults={"why": why[:200]})
+@transaction.atomic
+def _hold_current(actor: Actor, cached_commit_id: str, holder: str, why: str, *, is_ahead: bool) -> CacheHold:
+    row = _lock(actor, cached_commit_id)
+    if row.state not in CURRENT - {CacheState.FAILED}:
+        raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")
+    return _hold(row, holder, why, is_ahead=is_ahead)
+
+
+def _hold(row: CachedCommit, holder: str, why: str, *, is_ahead: bool) -> CacheHold:
+    facts = {"why": why[:200], "is_ahead": is_ahead}
+    held, _ = CacheHold.objects.get_or_create(cached_commit=row, holder=holder, defaults=facts)
+    if row.waits_for and not is_ahead:  # it may have waited only because nobody needed it yet
+        enqueue_on_commit("datasets.hydrate", cached_commit_id=row.pk)
     CachedCommit.objects.filter(pk=row.pk).update(last_used_at=clock.now(), last_used_by=(why or holder)[:200])
     return held
 

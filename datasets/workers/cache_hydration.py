@@ -7,6 +7,7 @@ the tick, until its copy is ready.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import structlog
@@ -25,7 +26,7 @@ from datasets.engine.cache_ports import CacheSiteDriver, CloneBase, CopyProgress
 from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
 from datasets.errors import HydrationStopped, StagingLost
-from datasets.models import CachedCommit, CachedCommitEventKind
+from datasets.models import CachedCommit, CachedCommitEventKind, CacheSite
 from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import cache_space, damage
@@ -120,7 +121,11 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     if row.state not in UNFINISHED or row.is_leased_at(now):
         return None
     row.site = site
-    reason = _find_reason_to_wait(row) or _find_leader(row)
+    is_ahead = ours.filter(caches.only_ahead()).exists()
+    if not is_ahead:
+        _pause_others_ahead(row)
+    reason = _find_need(row) if is_ahead else ""
+    reason = reason or _find_reason_to_wait(row) or _find_leader(row)
     if reason:
         CachedCommit.objects.filter(pk=row.pk).update(waits_for=reason)
         return None
@@ -137,6 +142,35 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     if row.state != CacheState.PROVISIONING:
         change_state(row, CacheState.PROVISIONING)
     return row
+
+
+def _pause_others_ahead(row: CachedCommit) -> None:
+    """Have the copies of a site that are made for what may be read next make way for one that is needed now."""
+    if not get_kind(row.site.kind).pauses:
+        return
+    ahead = CachedCommit.objects.filter(caches.only_ahead(), site=row.site, state__in=WORKING).exclude(pk=row.pk)
+    for other in ahead.order_by("pk"):
+        change_state(
+            other,
+            CacheState.QUEUED,
+            message=f"Makes way for {caches.label_of(row)}, which is needed now.",
+            waits_for=_needed_now(row.site),
+            paused_at=other.paused_at or clock.now(),
+            lease_token="",
+            lease_expires_at=None,
+            rate_bytes_s=None,
+            attempts=0,
+        )
+
+
+def _needed_now(site: CacheSite) -> str:
+    return f"the copies that are needed on {site.name} now"
+
+
+def _find_need(row: CachedCommit) -> str:
+    """Return what is needed now and goes before a copy for what may be read next; empty when nothing does."""
+    needed = CachedCommit.objects.filter(site=row.site, state__in=UNFINISHED).exclude(caches.only_ahead())
+    return _needed_now(row.site) if row.state not in WORKING and needed.exists() else ""
 
 
 def _find_reason_to_wait(row: CachedCommit) -> str:
@@ -249,6 +283,7 @@ class _Hydration:
                 usable=site.capacity_bytes,
                 keep=[plan.base_id] if plan.base_id else [],
                 extending=row.pk,
+                is_ahead=CachedCommit.objects.filter(caches.only_ahead(), pk=row.pk).exists(),
             )
             if not capacity.is_sufficient:
                 raise cache_space.explain_full(Actor.system("caching"), site, capacity, wanted_for=label)
@@ -261,7 +296,8 @@ class _Hydration:
             base_id=plan.base_id,
             donor=donor,
             reserved_bytes=plan.write_bytes,
-            started_at=row.started_at or clock.now(),
+            started_at=_started_at(row),
+            paused_at=None,
             **({"bytes_shared": plan.shared_bytes} if self._works_alone else {}),
             files_total=plan.files,
             bytes_total=plan.size_bytes,
@@ -345,6 +381,14 @@ class _Hydration:
         )
         if not is_ours:
             raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
+
+
+def _started_at(row: CachedCommit) -> datetime:
+    """Return when the filling of a copy began, as if it had never been paused."""
+    now = clock.now()
+    if row.started_at is None:
+        return now
+    return row.started_at if row.paused_at is None else row.started_at + (now - row.paused_at)
 
 
 def _coming(donor: CachedCommit) -> Callable[[], bool]:

@@ -29,6 +29,7 @@ class Node:
 
     At most `most_at_once` of its instances have begun and not ended; None: all may. One that `ends_with_a_part` begins
     no more instances once one has failed for good: these are parts of one work, and not tries of a grid.
+    One that `reads_cached` reads datasets as cached commits.
     """
 
     key: str
@@ -39,6 +40,7 @@ class Node:
     has_data: bool = False
     most_at_once: int | None = None
     ends_with_a_part: bool = False
+    reads_cached: bool = False
     fallback: Fallback = "order"
 
     @property
@@ -67,6 +69,11 @@ class Graph:
     def has_data(self) -> bool:
         """Whether a step reads a dataset."""
         return any(node.has_data for node in self.nodes)
+
+    @cached_property
+    def readers(self) -> tuple[Node, ...]:
+        """The steps after others that read cached commits: those are brought while the others run."""
+        return tuple(node for node in self.nodes if node.reads_cached and node.after)
 
     @cached_property
     def uses_forecasts(self) -> bool:
@@ -109,6 +116,7 @@ def _node(step: StepSpec, default_template: str) -> Node:
         has_data=bool(step.data),
         most_at_once=step.most_at_once,
         ends_with_a_part=step.completions > 1,
+        reads_cached=any(data.cached for data in step.data),
         fallback=step.fallback,
     )
 

@@ -218,6 +218,34 @@ def goes_further(snapshot: Snapshot, transitions: Iterable[Transition]) -> bool:
     return any(isinstance(each, Settle) and each.step_id in waiting and each.state in STEP_ENDS for each in transitions)
 
 
+def next_readers(
+    graph: Graph,
+    live: Mapping[str, int],
+    pending: Mapping[str, int],
+    running: Mapping[str, int],
+    ended: Mapping[str, Mapping[StepState, int]],
+) -> list[Node]:
+    """Return the steps whose cached commits are worth bringing now: all that is left of their parents runs.
+
+    The counts are those of the instances of each step. Steps further below come once their own parents run.
+    """
+    return [
+        node
+        for node in graph.readers
+        if live.get(node.key, 0) == pending.get(node.key, 0) > 0
+        and any(live.get(parent, 0) for parent in node.after)
+        and all(live.get(parent, 0) == running.get(parent, 0) for parent in node.after)
+        and not any(ended.get(parent, {}).get(state, 0) for parent in node.after for state in _WORDS)
+    ]
+
+
+def likely_start(snapshot: Snapshot, step: StepNow, now: datetime) -> Start | None:
+    """Return how a step would begin if its parents had succeeded by now; None: nowhere. Nothing is decided by it."""
+    planner = _Planner(snapshot, now)
+    planner.start_now(step)
+    return next((each for each in planner.transitions if isinstance(each, Start)), None)
+
+
 def plan(snapshot: Snapshot, now: datetime) -> list[Transition]:
     """Decide what changes at this moment. Same input, same output."""
     planner = _Planner(snapshot, now)
@@ -250,6 +278,10 @@ class _Planner:
                 self._consider(node, self._waiting[node.key])
         if sum(self._open.values()) == 0 and not self._is_storing:
             self.transitions.append(self._finish())
+
+    def start_now(self, step: StepNow) -> None:
+        """Begin a step whatever its parents do."""
+        self._start(self._graph.by_key[step.key], step)
 
     # --- steps that have an attempt, and those between two
 

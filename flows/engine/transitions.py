@@ -76,6 +76,23 @@ class Bring:
 
 
 @dataclass(frozen=True)
+class BringNext:
+    """Note that the datasets of a step whose parents still run are brought to where it will likely start."""
+
+    step_id: str
+    template: str
+    words: str
+
+
+@dataclass(frozen=True)
+class LetGo:
+    """Note that datasets which were brought ahead for a step are not needed there after all."""
+
+    step_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Supersede:
     """Withdraw a waiting job and begin elsewhere; without effect if the job gets its place first."""
 
@@ -132,4 +149,19 @@ class Finish:
     reason: str
 
 
-Transition = Reset | Start | Submit | Observe | Requeue | Bring | Supersede | End | Settle | Cancel | Remind | Finish
+Transition = (
+    Reset
+    | Start
+    | Submit
+    | Observe
+    | Requeue
+    | Bring
+    | BringNext
+    | LetGo
+    | Supersede
+    | End
+    | Settle
+    | Cancel
+    | Remind
+    | Finish
+)

@@ -15,6 +15,8 @@ ADVANCE = "flows.advance"
 """Items are runs."""
 FORECAST = "flows.forecast"
 """Items are runs. A step starts without a forecast, and its reason says so."""
+BRING_NEXT = "flows.bring_next"
+"""Items are steps whose parents run. Their attempts ask for the datasets again."""
 BRING_INPUT, COPY_INPUT = "flows.bring_input", "flows.copy_input"
 """Items are inputs of attempts."""
 

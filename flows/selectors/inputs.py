@@ -30,19 +30,26 @@ AHEAD = "ahead:"
 """The holder of what is brought to the next template of an attempt that waits: this, and the id of the attempt."""
 
 
-def describe_arrivals(preparing: Collection[str], queued: Collection[str]) -> dict[str, str]:
+NEXT = "next:"
+"""The holder of what is brought to the likely place of a step whose parents run: this, and the id of the step."""
+
+
+def describe_arrivals(
+    preparing: Collection[str], queued: Collection[str], pending_steps: Collection[str] = ()
+) -> dict[str, str]:
     """Say, by attempt, what of its datasets still moves: of those that prepare, and to the next template of others.
 
-    For callers that know the run.
+    So too by step for steps that have none yet, whose datasets are brought ahead. For callers that know the run.
     """
     moving: dict[str, list[tuple[str, str]]] = {}
     if preparing:
         pending = AttemptInput.objects.filter(attempt__in=preparing, state=InputState.PENDING).exclude(site="")
         for attempt_id, commit_id, site in pending.order_by("name").values_list("attempt_id", "commit_id", "site"):
             moving.setdefault(attempt_id, []).append((commit_id, site))
-    if queued:
-        for holder, copies in caches.list_held([AHEAD + attempt_id for attempt_id in queued]).items():
-            moving[holder.removeprefix(AHEAD)] = [(copy.commit_id, copy.site) for copy in copies]
+    holders = {AHEAD + attempt_id: attempt_id for attempt_id in queued} | {NEXT + pk: pk for pk in pending_steps}
+    if holders:
+        for holder, copies in caches.list_held(holders).items():
+            moving[holders[holder]] = [(copy.commit_id, copy.site) for copy in copies]
     if not moving:
         return {}
     commits = {pk: [commit_id for commit_id, _ in items] for pk, items in moving.items()}

@@ -181,7 +181,10 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     jobs = job_selectors.states_of(Attempt.objects.filter(run=run).values("job"))
     histories = job_times.find_histories({pk for pk, job in jobs.items() if job.evictions})
     waiting: dict[str, str] = {}
-    arrivals = inputs.describe_arrivals(*([row.pk for row in rows if row.state == state] for state in _WAITING))
+    steps = list(Step.objects.filter(run=run))
+    preparing, queued = ([row.pk for row in rows if row.state == state] for state in _WAITING)
+    brought = [step.pk for step in steps if step.state == "pending" and spec.get(step.key, {}).get("data") and rows]
+    arrivals = inputs.describe_arrivals(preparing, queued, brought)
     for row in rows:
         job = jobs.get(row.job_id) if row.job_id is not None else None
         view = _attempt_view(row, job, records[row.pk], arrivals.get(row.pk, ""))
@@ -191,7 +194,7 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     pending = job_selectors.list_many(waiting.values()) if waiting else []
     wait_of = waits.find_waits(actor=actor, jobs=pending)
     outlook_of = outlooks.find_outlooks(actor=actor, jobs=pending)
-    return [
+    views = [
         _step_view(
             step,
             spec.get(step.key, {}),
@@ -199,7 +202,11 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
             wait_of.get(waiting.get(step.pk, "")),
             outlook_of.get(waiting.get(step.pk, "")),
         )
-        for step in Step.objects.filter(run=run)
+        for step in steps
+    ]
+    return [
+        replace(view, reason=f"Data brought ahead: {arrivals[step.pk]}") if step.pk in arrivals else view
+        for step, view in zip(steps, views, strict=True)
     ]
 
 

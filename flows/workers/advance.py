@@ -19,11 +19,11 @@ from core.prepared import prepared
 from experiments.workers import harvest
 from flows.engine import planner
 from flows.engine.states import AttemptState
-from flows.engine.transitions import Finish
+from flows.engine.transitions import Bring, Finish, Remind
 from flows.errors import LeaseLost
 from flows.models import Run
 from flows.selectors import failures, specs
-from flows.workers import apply, handover, snapshots, staging
+from flows.workers import apply, handover, next_data, snapshots, staging
 from flows.workers.snapshots import Ended, News
 
 # For what takes longer than usual: forecasts, a store that is away, and reading the logs of many jobs.
@@ -82,6 +82,13 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
     if any(isinstance(transition, Finish) for transition in transitions):
         loaded = snapshots.with_storing(loaded)
         transitions = planner.plan(loaded.snapshot, now)
+    transitions.extend(next_data.find_unneeded(loaded, transitions))
+    look_at = None
+    # A plan that changes something is followed by another one: what is brought ahead delays nothing.
+    if has_data and all(isinstance(transition, Remind | Bring) for transition in transitions):
+        ahead = next_data.bring(loaded, now, partial(leases.renew, rows, token, for_s=_LONG_LEASE_S))
+        loaded, look_at = ahead.loaded, ahead.look_at
+        transitions.extend(ahead.transitions)
     looks_again = apply.apply(
         loaded,
         transitions,
@@ -89,6 +96,7 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
         now=now,
         looks_again=bool(news.go_on_after),
         looks_again_on_change=has_data,
+        look_at=look_at,
     )
     return news.go_on_after if looks_again else None
 

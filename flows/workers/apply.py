@@ -29,9 +29,11 @@ from flows.engine.spec import DataInput
 from flows.engine.states import STEP_ENDS, AttemptState, RunState, StepState
 from flows.engine.transitions import (
     Bring,
+    BringNext,
     Cancel,
     End,
     Finish,
+    LetGo,
     Observe,
     Remind,
     Requeue,
@@ -44,7 +46,7 @@ from flows.engine.transitions import (
 )
 from flows.errors import LeaseLost
 from flows.models import Attempt, AttemptInput, Run, RunEvent, Step
-from flows.workers import job_specs, known_steps, news
+from flows.workers import job_specs, known_steps, news, next_data
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
@@ -65,13 +67,15 @@ def apply(
     now: datetime,
     looks_again: bool = False,
     looks_again_on_change: bool = False,
+    look_at: datetime | None = None,
 ) -> bool:
     """Write a plan, and release the lease; or keep it and return True, if the run is to be looked at again.
 
     That is so when somebody woke or cancelled the run since it was loaded, and, where asked for, in any case or when
-    anything but reminders changed. Raises LeaseLost, and then nothing is written.
+    anything but reminders changed. At `look_at` it is looked at, news or not; None: only on news. Raises LeaseLost, and
+    then nothing is written.
     """
-    writer = _Writer(loaded, now)
+    writer = _Writer(loaded, now, look_at)
     for transition in transitions:
         writer.note(transition)
     writer.prepare()
@@ -160,8 +164,9 @@ def _fence(run_id: str, token: str) -> None:
 class _Writer:
     """Collects what to write, so that many equal changes become one statement, and one event each."""
 
-    def __init__(self, loaded: Loaded, now: datetime) -> None:
+    def __init__(self, loaded: Loaded, now: datetime, look_at: datetime | None = None) -> None:
         self._loaded = loaded
+        self._look_at = look_at
         self._run = loaded.run
         self._now = now
         self._step_changes: dict[str, dict[str, Any]] = {}
@@ -179,7 +184,7 @@ class _Writer:
         self.has_changed = False
 
     def note(self, transition: Transition) -> None:
-        self.has_changed = self.has_changed or not isinstance(transition, Remind | Bring)
+        self.has_changed = self.has_changed or not isinstance(transition, Remind | Bring | BringNext)
         handlers: dict[type, Callable[[Any], None]] = {
             Reset: self._note_reset,
             Start: self._starts.append,
@@ -187,6 +192,8 @@ class _Writer:
             Observe: self._note_observed,
             Requeue: self._note_requeued,
             Bring: self._note_brought,
+            BringNext: self._note_brought_next,
+            LetGo: lambda let_go: self._event("step.let_go", let_go.step_id, let_go.reason),
             Supersede: self._supersedes.append,
             End: self._note_end,
             Settle: self._note_settled,
@@ -210,6 +217,8 @@ class _Writer:
         self._starts.extend(self._withdraw())
         self._begin_attempts()
         counts = self._loaded.counts.moved(self._step_moves())
+        if self.has_changed and next_data.find_readers(self._loaded, counts):
+            self._look_at = self._now  # a worker that dies before it brings their data is followed by another
         changed: dict[str, set[str]] = defaultdict(set)
         reset: set[str] = set()
         for step_id, change in self._step_changes.items():
@@ -276,6 +285,15 @@ class _Writer:
             return
         message = f"{bring.why[:1].upper()}{bring.why[1:]}. Meanwhile its data is brought to {bring.template}: "
         self._event("step.bringing", bring.step_id, f"{message}{data.words}.", **facts)
+
+    def _note_brought_next(self, bring: BringNext) -> None:
+        """Note it once for a step and a template: copies that made way for others are asked for again."""
+        step = self._loaded.steps[bring.step_id]
+        facts: dict[str, Any] = {"ahead": True, "template": bring.template}
+        events = RunEvent.objects.filter(run=self._run, kind="step.bringing", step_key=step.key, step_index=step.index)
+        if facts not in events.values_list("data", flat=True):
+            message = f"Its data is brought ahead for {bring.template} while other steps run: {bring.words}."
+            self._event("step.bringing", bring.step_id, message, **facts)
 
     def _note_end(self, end: End) -> None:
         """Note an end, with the moments of its job and not those at which they were noticed."""
@@ -547,6 +565,7 @@ class _Writer:
         changes["event_seq"] = self._run.event_seq + len(self._events)
         insert(self._events)
         run, look_at = self._run, self._now + _STORING_POLL if self._is_storing else None
+        look_at = min(filter(None, (look_at, self._look_at)), default=None)
         is_cancelled = run.cancel_requested_at is not None
         changes |= {"wake_at": wake_at, "lease_expires_at": self._lease_end(looks_again=looks_again)}
         if not _without_news.update(changes, run.pk, token, run.wake_at, is_cancelled, look_at):

@@ -27,7 +27,7 @@ _MOST_RUNS = 64
 
 @dataclass(frozen=True)
 class StepCounts:
-    """How many instances of each step of the spec are `live`, and which of them are pending or delayed after a failure.
+    """How many instances of each step of the spec are `live`: which are pending, delayed after a failure, or running.
 
     `ended` counts the others by state. A step that none is counted of may be left out.
     """
@@ -35,11 +35,13 @@ class StepCounts:
     live: Counter[str] = field(default_factory=Counter)
     pending: Counter[str] = field(default_factory=Counter)
     delayed: Counter[str] = field(default_factory=Counter)
+    running: Counter[str] = field(default_factory=Counter)
     ended: dict[str, Mapping[StepState, int]] = field(default_factory=dict)
 
     def moved(self, moves: Iterable[tuple[str, StepState, StepState]]) -> "StepCounts":
         """Return the counts after instances of steps have gone from one state to another."""
-        counts = StepCounts(Counter(self.live), Counter(self.pending), Counter(self.delayed), dict(self.ended))
+        live, pending, delayed, running = map(Counter, (self.live, self.pending, self.delayed, self.running))
+        counts = StepCounts(live, pending, delayed, running, dict(self.ended))
         for key, before, after in moves:
             counts.add(key, before, -1)
             counts.add(key, after, 1)
@@ -51,7 +53,9 @@ class StepCounts:
             states = self.ended.get(key, {})
             self.ended[key] = {**states, state: states.get(state, 0) + count}
             return
-        for counter, of in ((self.live, state), (self.pending, StepState.PENDING), (self.delayed, StepState.BACKOFF)):
+        counters = (self.live, self.pending, self.delayed, self.running)
+        of_states = (state, StepState.PENDING, StepState.BACKOFF, StepState.RUNNING)
+        for counter, of in zip(counters, of_states, strict=True):
             if state is of:
                 counter[key] += count
                 if not counter[key]:

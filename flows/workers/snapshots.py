@@ -182,13 +182,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     reopened = {step.pk: step for step in step_states if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in step_states if step.pk in reopened or not step.has_ended}
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
-    facts, found_templates = _templates(graph)
-    keys = {step.key for step in rows.values()}
-    choosing = [node for node in graph.nodes if node.has_data and len(node.choices) > 1 and node.key in keys]
-    data = _locate_data(run, spec, choosing, found_templates)
-    if choosing:
-        facts = _with_capacity(facts, found_templates)
-    forecasts, forecast_fault = _forecast(run, spec, graph, steps, found_templates)
+    around, template_rows = _surroundings(run, steps)
     idle = Counter(counts.live)
     idle.subtract(step.key for step in rows.values() if step.pk not in reopened)
     unread = counts.pending - Counter(step.key for step in step_states if step.state == StepState.PENDING)
@@ -198,16 +192,12 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
         ended=_ended(counts, besides=reopened.values()),
         results=_results(run, graph),
         parameters=cast("Mapping[str, Value]", run.parameters),
-        templates=facts,
-        data=data,
-        forecasts=forecasts,
-        forecast_fault=forecast_fault,
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
         idle=idle,
         unread=unread,
+        **around,
     )
-    template_rows = {name: template for name, (template, _) in found_templates.items()}
     return Loaded(run, spec, snapshot, rows, template_rows, is_retry, job_times, news.attempts, ended, counts)
 
 
@@ -221,6 +211,28 @@ def with_refusals(loaded: Loaded, refused: Mapping[tuple[str, str], str]) -> Loa
     """Return the same with the reasons why datasets of steps cannot be brought, by step and template."""
     data = {at: replace(now, error=refused.get(at, "")) for at, now in loaded.snapshot.data.items()}
     return replace(loaded, snapshot=replace(loaded.snapshot, data=data))
+
+
+def around_next(loaded: Loaded, steps: Sequence[Step]) -> tuple[Snapshot, Loaded]:
+    """Return what decides where steps would begin whose parents still run, and the same with their rows at hand."""
+    now = tuple(_step_now(step, None) for step in steps)
+    around, _ = _surroundings(loaded.run, now)
+    snapshot = replace(loaded.snapshot, steps=now, **around)
+    return snapshot, replace(loaded, steps={**loaded.steps, **{step.pk: step for step in steps}})
+
+
+def _surroundings(run: Run, steps: Sequence[StepNow]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts of a snapshot that say where steps can go, and the rows of the templates by name."""
+    spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
+    facts, found_templates = _templates(graph)
+    keys = {step.key for step in steps}
+    choosing = [node for node in graph.nodes if node.has_data and len(node.choices) > 1 and node.key in keys]
+    data = _locate_data(run, spec, choosing, found_templates)
+    if choosing:
+        facts = _with_capacity(facts, found_templates)
+    forecasts, fault = _forecast(run, spec, graph, steps, found_templates)
+    around = {"templates": facts, "data": data, "forecasts": forecasts, "forecast_fault": fault}
+    return around, {name: template for name, (template, _) in found_templates.items()}
 
 
 def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_further: bool) -> list[Step]:

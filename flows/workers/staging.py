@@ -33,8 +33,8 @@ from flows.engine.states import ATTEMPT_STATES, AttemptState
 from flows.engine.transitions import Bring, Transition
 from flows.models import Attempt, AttemptInput, InputState, Run
 from flows.selectors import failures
-from flows.selectors.inputs import AHEAD, DATA_SOURCES
-from flows.workers import run_folders
+from flows.selectors.inputs import AHEAD, DATA_SOURCES, NEXT
+from flows.workers import next_data, run_folders
 from flows.workers.snapshots import Loaded
 
 log = structlog.get_logger(__name__)
@@ -184,12 +184,13 @@ def copy_input(input_id: str) -> None:
 def find_held_inputs() -> list[QuerySet[Any]]:
     """Return what ended attempts still hold, and what is held ahead."""
     held = AttemptInput.objects.filter(is_live=True, attempt__state__in=_ENDED)
-    return [held, cache_selectors.find_holds(prefix=AHEAD)]
+    return [held, cache_selectors.find_holds(prefix=AHEAD), cache_selectors.find_holds(prefix=NEXT)]
 
 
 def release_inputs() -> None:
     """Release what ended attempts hold: cached commits, also those brought ahead, and their own copies."""
-    held, ahead = find_held_inputs()
+    next_data.release()
+    held, ahead, _ = find_held_inputs()
     ended = sorted(set(held.values_list("attempt_id", "attempt__run_id")))
     isolation.for_each("flows.release_inputs", ended, _release, key=lambda item: str(item[0]))
     holders = {holder.removeprefix(AHEAD) for holder in ahead.values_list("holder", flat=True)}

@@ -39,6 +39,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "datasets.services.cache_space:free_capacity": "the copies that leave for one other, in its transaction",
     "datasets.services.caches:release_holds": "the copies that one holder held, in its transaction",
     "datasets.services.caches:request_cache": "two ways to find space for one copy",
+    "datasets.workers.cache_hydration:_pause_others_ahead": "the copies that make way for one other, in its transaction",
     "datasets.services.packs:claim": "the packs of one upload or import, in its transaction",
     "datasets.workers.in_place:_Work._cancel": "the uploads of one import, each ended by one statement",
     "datasets.workers.in_place:_Work._check": "the packs of one import; a changed file is noted, and stops none",
@@ -53,6 +54,8 @@ LOOPS_WITHIN_ONE_ITEM = {
     "scheduler.workers.apply:_evict": "the workloads of one batch, in its transaction",
     "flows.workers.snapshots:_inputs": "the attempts of one run",
     "flows.workers.snapshots:load": "the steps of one run",
+    "flows.workers.next_data:bring": "reads a step of each kind of one run; what is asked for each is isolated",
+    "flows.workers.next_data:release": "looks at rows that were read; what is done for each is isolated",
     "flows.workers.staging:bring_ahead": "the datasets of one plan, of which each refusal is told to it",
 }
 

@@ -73,6 +73,15 @@ def test_what_failed_leaves_before_what_is_good():
     assert plan_space(copies, capacity_bytes=100, need_bytes=10).victims == ("failed",)
 
 
+def test_what_may_be_read_next_leaves_last_for_what_is_needed_now_and_never_for_its_like():
+    copies = [copy("ahead", 50, hours=9, users=("a step",), makes_way=True), copy("idle", 50, hours=0)]
+
+    assert plan_space(copies, capacity_bytes=100, need_bytes=50).victims == ("idle",)
+    assert plan_space(copies, capacity_bytes=100, need_bytes=60).victims == ("idle", "ahead")
+    plan = plan_space(copies, capacity_bytes=100, need_bytes=60, is_ahead=True)
+    assert (plan.victims, plan.missing_bytes, [each.id for each in plan.obstacles]) == ((), 10, ["ahead"])
+
+
 def test_without_enough_to_evict_nothing_leaves_and_every_obstacle_is_named():
     copies = [
         copy("pinned", 40, is_pinned=True),

@@ -100,5 +100,6 @@ KIND = SiteKind(
     open=open_site,
     is_read_early=True,
     has_host=True,
+    pauses=True,
     default_part=0.8,
 )

@@ -39,6 +39,7 @@ KIND = SiteKind(
     open=SimulatedSite,
     default_part=1.0,
     works_alone=True,
+    pauses=True,
     parallel_copies=1,  # so that its rate is never exceeded
     is_simulated=True,
 )
