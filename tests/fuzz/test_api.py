@@ -6,6 +6,7 @@ Nothing ends in a 5xx or a traceback, and every answer is one that the descripti
 import json
 import os
 from collections.abc import Iterator
+from functools import cache
 from urllib.parse import quote, urlencode
 
 import jsonschema_rs
@@ -109,14 +110,18 @@ def draw_body(data, usual: object, generated: object) -> bytes:
 
 def validators_of(operation) -> dict[str, dict[str, jsonschema_rs.Draft202012Validator]]:
     """Return what the description says about each status and type of content."""
-    shared = {"components": DOCUMENT["components"]}
     return {
         status: {
-            kind: jsonschema_rs.Draft202012Validator({**content["schema"], **shared})
-            for kind, content in answer.get("content", {}).items()
+            kind: validator_of(json.dumps(content["schema"])) for kind, content in answer.get("content", {}).items()
         }
         for status, answer in operation.definition.raw["responses"].items()
     }
+
+
+@cache
+def validator_of(schema: str) -> jsonschema_rs.Draft202012Validator:
+    """Return what checks a value; all routes share that of failures."""
+    return jsonschema_rs.Draft202012Validator({**json.loads(schema), "components": DOCUMENT["components"]})
 
 
 def find_faults(answers, answer, content: bytes) -> Iterator[str]:
