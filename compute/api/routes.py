@@ -14,7 +14,17 @@ from compute.api import schemas
 from compute.engine.changes import Changes
 from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
-from compute.selectors import checkpoints, closed_places, data_waits, idle_gpus, job_rows, logs, outlooks, waits
+from compute.selectors import (
+    checkpoints,
+    closed_places,
+    data_waits,
+    idle_gpus,
+    job_rows,
+    logs,
+    outlooks,
+    resource_events,
+    waits,
+)
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
@@ -77,6 +87,13 @@ def detach_resource(request: ApiRequest, name: str) -> Status[None]:
     resource = resource_selectors.get_resource(actor=request.actor, name=name)
     resources.detach_resource(actor=request.actor, resource=resource)
     return Status(204, None)
+
+
+@router.get("/compute/resources/{name}/events", response=schemas.EventsOut, operation_id="compute_list_events")
+def list_events(request: ApiRequest, name: str) -> dict[str, Any]:
+    """List what happened to a resource lately, the newest first. Warnings of a cluster are for site admins."""
+    resource = resource_selectors.get_resource(actor=request.actor, name=name)
+    return {"items": resource_events.list_events(actor=request.actor, resource=resource)}
 
 
 @router.get("/compute/resources/{name}/loss", response=schemas.ResourceLossOut, operation_id="compute_foresee_loss")

@@ -181,6 +181,24 @@ class ResourceOut(Schema):
         return sorted(templates, key=lambda template: (template.gpu_milli, template.cpu_millicores, template.pk))
 
 
+class ResourceEventOut(Schema):
+    """Something that happened to a resource; `source` is `platform`, `scheduler` or `cluster`."""
+
+    at: datetime
+    source: str
+    text: str
+    is_warning: bool
+    by: str = Field(description="Who did it, for site admins; empty: the platform itself.")
+    job: str = Field(description="The job that it is about; empty: none that you may see.")
+
+
+class EventsOut(Schema):
+    """What happened to a resource, the newest first."""
+
+    items: list[ResourceEventOut]
+    next_cursor: str | None = None
+
+
 class SimulatedNodeIn(BodySchema):
     """A node that a simulated resource is declared to have."""
 

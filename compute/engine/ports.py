@@ -96,11 +96,23 @@ class QuotaFacts:
 
 
 @dataclass(frozen=True)
+class ClusterEvent:
+    """A warning of the cluster about one of its objects in our namespace; `at` is an ISO moment, when it came last."""
+
+    at: str
+    about: str
+    reason: str
+    text: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
 class ClusterFacts:
     """What an admin should see of a cluster besides its nodes.
 
     `trident_version` is empty where there is no Trident, or the account may not read it. `lacks` says in sentences what
     the account may not do that jobs can be without, `warnings` what else keeps jobs from some of what the cluster has.
+    `events` are the newest warnings about objects in our namespace, the newest first.
     """
 
     version: str
@@ -110,6 +122,7 @@ class ClusterFacts:
     quotas: tuple[QuotaFacts, ...] = ()
     lacks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    events: tuple[ClusterEvent, ...] = ()
 
 
 @dataclass(frozen=True)

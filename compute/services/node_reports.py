@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from accounts import audit
+from accounts.actor import Actor
 from compute.engine.node_faults import find_fault
 from compute.engine.pod_options import PodOptions
 from compute.engine.ports import ClusterFacts, ForeignUse, NodeFacts
 from compute.models import Resource, ResourceState
+from compute.selectors.resource_events import BACK
 from core import clock
 from core.taints import left_over
 from scheduler.services import resource_nodes
@@ -47,6 +50,8 @@ def write_facts(resource: Resource, facts: ClusterFacts) -> None:
 
 def write_contact(resource: Resource, *fields: str) -> None:
     """Note that a resource has answered now, and the columns of what it has told."""
+    if resource.is_lost:
+        audit.record(Actor.system("asks compute resources for their nodes"), BACK, resource)
     resource.state, resource.error, resource.last_contact_at = ResourceState.READY, "", clock.now()
     resource.save(update_fields=["state", "error", "last_contact_at", *fields])
 

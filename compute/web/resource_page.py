@@ -14,7 +14,7 @@ from accounts.actor import Actor
 from accounts.web.requests import PageRequest
 from compute.engine.states import HOLDING
 from compute.models import Resource
-from compute.selectors import cluster_facts, failures, job_rows, jobs
+from compute.selectors import cluster_facts, failures, job_rows, jobs, resource_events
 from compute.selectors import resources as selectors
 from compute.services import lost_resources, resources
 from compute.web import node_cells
@@ -83,6 +83,7 @@ def resource_page(request: PageRequest, name: str) -> HttpResponse:
         "counts": selectors.count_live_jobs(resource),
         "copies": _copies_of(actor, resource),
         "arrays": site_arrays.list_arrays(resource.sites),
+        "events": resource_events.list_events(actor=actor, resource=resource),
         "templates": resource.templates.all(),
         "has_credentials": any(kind.name == resource.kind and kind.form.secrets() for kind in selectors.list_kinds()),
     }

@@ -5,11 +5,14 @@ from datetime import timedelta
 
 import structlog
 
+from accounts import audit
+from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.engine.ports import DescribesCluster
 from compute.errors import ResourceUnreachable
 from compute.models import Resource, ResourceState
 from compute.selectors import failures
+from compute.selectors.resource_events import LOST
 from compute.services import node_reports
 from compute.workers import gpu_use
 from core import clock, hosts, isolation
@@ -79,6 +82,8 @@ def note_contact(*, resource: Resource) -> None:
 def note_unreachable(*, resource: Resource, error: ResourceUnreachable) -> None:
     """Note that a resource does not answer, and why."""
     if resource.state != ResourceState.UNREACHABLE or resource.error != error.message:
+        if resource.state != ResourceState.UNREACHABLE:
+            audit.record(Actor.system("asks compute resources for their nodes"), LOST, resource, error=error.message)
         log.warning("resource.unreachable", resource=resource.name, error=error.message)
         resource.state, resource.error = ResourceState.UNREACHABLE, error.message
         resource.save(update_fields=["state", "error"])

@@ -1,5 +1,7 @@
 """Reads about people and projects, limited to what the actor may see."""
 
+from collections.abc import Collection
+
 from django.db.models import Count, Q, QuerySet
 
 from accounts import permissions
@@ -154,6 +156,11 @@ def list_audit_entries(
     if area:
         entries = entries.filter(action__startswith=f"{area}.")
     return entries.filter(actor_name__icontains=person) if person else entries
+
+
+def list_platform_entries(targets: Collection[str]) -> QuerySet[AuditEntry]:
+    """Return what was done to these things, which belong to no project, newest first. For the platform itself."""
+    return AuditEntry.objects.filter(project_id="", target_id__in=targets).order_by("-pk")
 
 
 def list_people(*, actor: Actor, person: str = "") -> QuerySet[User]:

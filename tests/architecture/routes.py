@@ -118,6 +118,7 @@ GET    /compute/resources                                     401      200    20
 POST   /compute/resources                                     401      403    403    403   403  201
 PATCH  /compute/resources/{name}                              401      403    403    403   403  200
 DELETE /compute/resources/{name}                              401      403    403    403   403  204
+GET    /compute/resources/{name}/events                       401      200    200    200   200  200
 GET    /compute/resources/{name}/loss                         401      403    403    403   403  200
 POST   /compute/resources/{name}/give-up                      401      403    403    403   403  200
 GET    /copy                                                  401      401    401    401   401  401

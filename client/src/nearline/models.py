@@ -511,6 +511,17 @@ class Resource(Record):
     warnings: tuple[str, ...] = ()
 
 
+class ResourceEvent(Record):
+    """Something that happened to a resource; `source` is `platform`, `scheduler` or `cluster`."""
+
+    at: str
+    source: str
+    text: str
+    is_warning: bool = False
+    by: str = ""
+    job: str = ""
+
+
 class ResourceLoss(Record):
     """What ends with a resource that is given up, in sentences."""
 

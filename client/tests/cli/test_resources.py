@@ -180,3 +180,14 @@ def test_a_cluster_is_shown_with_its_storage_its_quotas_and_what_it_keeps_jobs_f
     assert "Quota team: requests.nvidia.com/gpu: 2 of 4" in lines
     assert "No labels." in shown.stderr
     assert (missing.exit_code, missing.stderr.splitlines()[0]) == (3, "✗ There is no compute resource called 'nope'.")
+
+
+def test_what_happened_to_a_resource_is_listed(cli, server):
+    lost = {"at": "2026-03-01T12:00:00+00:00", "source": "platform", "text": "does not answer: No route.", "by": ""}
+    drained = {**lost, "text": "the node n-1 takes no new jobs", "by": "root", "is_warning": False}
+    server.on("GET", "/compute/resources/dgx/events", page({**lost, "is_warning": True}, drained))
+
+    [_, first, second] = cli("compute", "events", "dgx").stdout.splitlines()
+
+    assert first.endswith("platform  warning: does not answer: No route.")
+    assert second.endswith("root      the node n-1 takes no new jobs")

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
 from compute.adapters.kubernetes import (
     checks,
+    events,
     fields,
     gpu_metrics,
     gpu_shares,
@@ -181,6 +182,7 @@ class KubernetesDriver:
         snapshot_classes = self._try_list("/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses")
         quotas = self._try_list(f"/api/v1/namespaces/{settings.namespace}/resourcequotas")
         backend_facts, quota_facts = storage.read_backends(backends or ()), storage.read_quotas(quotas or ())
+        warnings = self._try_list(f"/api/v1/namespaces/{settings.namespace}/events", fieldSelector="type=Warning")
         # A call for each verb: of an account that may do all it is asked again when it is refused one of the lists.
         if self._lacks != () or None in (backends, versions, classes, snapshot_classes, quotas):
             with unreachable_as_ours():
@@ -194,13 +196,14 @@ class KubernetesDriver:
             quotas=quota_facts,
             lacks=self._lacks,
             warnings=tuple(filter(None, (self._unlabelled, *closed))),
+            events=events.read_events(warnings or ()),
         )
 
-    def _try_list(self, path: str) -> Sequence[Json] | None:
+    def _try_list(self, path: str, **query: Any) -> Sequence[Json] | None:
         """Return a list; None where the account may not read it. A cluster that knows nothing of the kind has none."""
         with unreachable_as_ours():
             try:
-                return self._gateway.list(path).items
+                return self._gateway.list(path, **query).items
             except Refusal as error:
                 return [] if error.status == _NOT_FOUND else None
 

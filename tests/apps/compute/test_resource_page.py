@@ -1,5 +1,6 @@
 """The page of one resource: who holds what, from where it is known and since when, and what detaching it loses."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -7,13 +8,18 @@ import pytest
 
 from accounts.models import User
 from compute.engine.ports import BackendFacts, ClusterFacts, ForeignUse, GpuFacts, NodeFacts, QuotaFacts, StorageFacts
-from compute.models import Resource
+from compute.errors import ResourceUnreachable
+from compute.models import Resource, ResourceSite
 from compute.services import node_reports
+from compute.workers import probes
 from core import clock
-from scheduler.models import Node
+from datasets.engine.cache_states import CacheState
+from datasets.models import CachedCommit, CacheSite
+from scheduler.models import Eviction, Node
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
+from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -166,3 +172,78 @@ def test_a_node_that_cannot_be_is_left_out_and_named_on_the_page(resource, site_
 
     assert "The node node-2 is left out: it has more than 1,000 GPUs." in page
     assert list(Node.objects.values_list("name", flat=True)) == ["node-1"]
+
+
+def test_what_happened_to_it_is_listed_with_the_newest_first(cluster, site_admin, member):
+    with clock.frozen_at(REPORTED_AT.replace(minute=1)):
+        browser_of(site_admin).post("/compute/scripted/drain/", {"drained": "1"})
+    with clock.frozen_at(REPORTED_AT.replace(minute=2)):
+        probes.note_unreachable(resource=cluster, error=ResourceUnreachable("No route to host."))
+        probes.note_unreachable(resource=cluster, error=ResourceUnreachable("Connection refused."))
+    with clock.frozen_at(REPORTED_AT.replace(minute=3)):
+        node_reports.write(cluster, [NODE])
+
+    events = call(site_admin, "GET", "/compute/resources/scripted/events").body["items"]
+    seen = call(member, "GET", "/compute/resources/scripted/events").body["items"]
+
+    assert [(event["text"], event["is_warning"], event["by"]) for event in events[:3]] == [
+        ("answers again", False, ""),
+        ("does not answer: No route to host.", True, ""),
+        ("the node node-1 takes no new jobs", False, site_admin.name),
+    ]
+    assert {event["by"] for event in seen} == {""}
+    assert '<td class="why">answers again</td><td class="sub nowrap">platform</td>' in page_of(member)
+
+
+def test_an_eviction_is_told_to_those_who_may_see_its_job(cluster, project, make_actor, site_admin):
+    [job] = make.submit(project, make.make_template(cluster, "gpu", gpu_milli=1000), "train")
+    Eviction.objects.create(
+        workload_id=job.workload_id,
+        project=project,
+        cycle="c-1",
+        code="stale",
+        at=REPORTED_AT,
+        placed_at=REPORTED_AT,
+        saved_at=REPORTED_AT,
+        gpu_milli=1000,
+        lost_gpu_s=0.0,
+        is_moved=False,
+        victim_share={"queue_id": "q-1", "quota": 0, "fair": 0, "before": 1000, "after": 0},
+    )
+
+    [event] = call(site_admin, "GET", "/compute/resources/scripted/events").body["items"]
+
+    assert (event["source"], event["job"]) == ("scheduler", job.name)
+    assert call(make_actor(None), "GET", "/compute/resources/scripted/events").body["items"] == []
+
+
+def test_what_a_cluster_warns_of_is_for_site_admins(cluster, site_admin, member):
+    event = {"at": "2026-03-01T11:30:00+00:00", "about": "Pod job-1", "reason": "BackOff", "text": "Slow.", "count": 3}
+    cluster.facts["cluster"]["events"] = [event]
+    cluster.save()
+
+    assert "Pod job-1: BackOff: Slow. (3 times)" in page_of(site_admin)
+    assert "BackOff" not in page_of(member)
+
+
+def test_a_commit_that_is_being_cached_shows_how_far_it_is(cluster, home, member, project, site_admin):
+    make_store(home / "store")
+    commit = commit_files(member, make_dataset(member, project, "xrays"), {"a": b"one"})
+    site = CacheSite.objects.create(name="near", kind="simulated", capacity_bytes=10**9)
+    ResourceSite.objects.create(resource=cluster, site="near", position=0)
+    CachedCommit.objects.create(
+        site=site,
+        dataset=commit.dataset,
+        commit=commit,
+        state=CacheState.HYDRATING,
+        files_total=9,
+        files_done=3,
+        bytes_total=2**20,
+        reserved_bytes=2**20,
+        bytes_done=2**19,
+    )
+
+    page = page_of(site_admin)
+
+    assert re.search(r'<td class="num nowrap">\s*3 of\s*9\s*</td>', page)
+    assert "no forecast yet" in page

@@ -5,7 +5,7 @@ from typing import Any
 
 from nearline._http import Http, quoted
 from nearline.errors import InvalidRequest, NotFound
-from nearline.models import Node, Resource, ResourceLoss, Template
+from nearline.models import Node, Resource, ResourceEvent, ResourceLoss, Template
 
 _PROBE_S = 300.0
 
@@ -58,6 +58,10 @@ class Compute:
     def detach(self, name: str) -> None:
         """Take a resource away on which no job waits or runs. For site admins. Raises NotFound and Conflict."""
         self._http.delete("/compute/resources" + quoted(name))
+
+    def list_events(self, name: str) -> Iterator[ResourceEvent]:
+        """Yield what happened to a resource lately, the newest first. Raises NotFound."""
+        return map(ResourceEvent.read, self._http.list_items("/compute/resources" + quoted(name) + "/events"))
 
     def foresee_loss(self, name: str) -> ResourceLoss:
         """Return what is lost with a resource that never comes back. For site admins. Raises NotFound and Conflict."""

@@ -7,7 +7,7 @@ import pytest
 from compute.adapters.kubernetes import checks
 from compute.adapters.kubernetes.driver import KubernetesDriver
 from compute.adapters.kubernetes.manifests import PodSettings
-from compute.engine.ports import QuotaFacts
+from compute.engine.ports import ClusterEvent, QuotaFacts
 from core.kubernetes.gateway import Listed, Refusal
 
 SETTINGS = PodSettings(namespace="jobs", resource="res_1", platform_url="https://nearline.example", agent_image="a:1")
@@ -145,6 +145,36 @@ def test_trident_its_version_and_the_quotas_are_told(tmp_path):
     asked = cluster.reviews
     driver.describe()
     assert cluster.reviews == asked  # an account that may do all is not asked again
+
+
+def test_the_newest_warnings_of_the_namespace_are_told(tmp_path):
+    pulled, mounted = (
+        {
+            "type": "Warning",
+            "metadata": {"creationTimestamp": "2026-03-01T10:00:00Z"},
+            "involvedObject": {"kind": "Pod", "name": "job-1"},
+            "reason": reason,
+            "message": "It failed.",
+            **moments,
+        }
+        for reason, moments in (
+            ("FailedPull", {"lastTimestamp": "2026-03-01T11:00:00Z", "count": 3}),
+            ("FailedMount", {"eventTime": "2026-03-01T11:30:00.123456Z"}),
+        )
+    )
+
+    cluster = FakeCluster({"events": [pulled, {**pulled, "type": "Normal"}, {"type": "Warning"}, mounted]})
+
+    assert driver_of(cluster, tmp_path).describe().events == (
+        ClusterEvent("2026-03-01T11:30:00+00:00", "Pod job-1", "FailedMount", "It failed."),
+        ClusterEvent("2026-03-01T11:00:00+00:00", "Pod job-1", "FailedPull", "It failed.", 3),
+    )
+
+
+def test_an_account_that_may_not_read_events_is_told_the_rest(tmp_path):
+    facts = driver_of(FakeCluster(forbidden=["events"]), tmp_path).describe()
+
+    assert (facts.events, facts.version) == ((), "v1.34.4")
 
 
 def test_a_cluster_without_trident_has_no_version_of_it(tmp_path):

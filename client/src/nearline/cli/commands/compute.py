@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -174,6 +175,25 @@ def show_resource(context: typer.Context, resource: Attached) -> None:
     session.out.record(record, [*fields, *_rows_of(cluster)])
     for warning in record.warnings:
         session.out.warn(warning)
+
+
+@app.command("events")
+def list_events(context: typer.Context, resource: Attached) -> None:
+    """List what happened to a resource lately: lost and back, drained, evictions.
+
+    Site admins also see what a cluster warns of.
+    """
+    session = session_of(context)
+    events = list(session.client().compute.list_events(resource))
+    rows = [
+        (
+            formats.ago(datetime.fromisoformat(each.at)),
+            each.by or each.source,
+            "warning: " * each.is_warning + each.text,
+        )
+        for each in events
+    ]
+    session.out.table(events, ("WHEN", "FROM", "WHAT"), rows, empty="Nothing is known.", ends_in_prose=True)
 
 
 def _rows_of(cluster: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
