@@ -187,7 +187,7 @@ class ResourceEventOut(Schema):
     at: datetime
     source: str
     text: str
-    is_warning: bool
+    is_warning: bool = Field(description="Whether something is wrong.")
     by: str = Field(description="Who did it, for site admins; empty: the platform itself.")
     job: str = Field(description="The job that it is about; empty: none that you may see.")
 

@@ -75,7 +75,7 @@ def _sentence_of(action: str, name: str, facts: dict[str, Any]) -> str:
 
 
 def _evictions(actor: Actor, resource: Resource) -> Iterator[ResourceEvent]:
-    rows = evictions.list_evictions(actor=actor).filter(workload__resource_id=resource.pk)[:_MOST]
+    rows = evictions.list_evictions(actor=actor, resource_id=resource.pk)[:_MOST]
     for view in mark_deleted(evictions.view_evictions(actor=actor, rows=rows)):
         verb = "moved" if view.row.is_moved else "evicted"
         yield ResourceEvent(

@@ -210,8 +210,8 @@ class LoanOut(Schema):
     Projects of which you are no member are named "other projects".
     """
 
-    lender: str | None
-    borrower: str
+    lender: str | None = Field(description="Of whose quota they are; null: no quota covers them.")
+    borrower: str = Field(description="Who holds them.")
     gpu_milli: int
     text: str
 
@@ -221,9 +221,9 @@ class BelowShareOut(Schema):
 
     project: str
     gpu_held_milli: int
-    gpu_fair_milli: int
+    gpu_fair_milli: int = Field(description="Its fair share, in thousandths of GPUs.")
     enqueued_at: datetime
-    is_starved: bool
+    is_starved: bool = Field(description="Whether it waits within its quota for 15 minutes, as others borrow.")
     text: str
 
 
@@ -232,8 +232,8 @@ class SmallQuotaOut(Schema):
 
     project: str
     gpu_quota_milli: int
-    gpu_needed_milli: int
-    needed_by: str
+    gpu_needed_milli: int = Field(description="What the job, or the template, takes: thousandths of GPUs.")
+    needed_by: str = Field(description="Which job or template, in words.")
     text: str
 
 
@@ -241,9 +241,9 @@ class StandingOut(Schema):
     """How the projects of a pool stand to each other now, and which quotas are too small for a job."""
 
     pool: str
-    loans: list[LoanOut]
-    below: list[BelowShareOut]
-    small_quotas: list[SmallQuotaOut]
+    loans: list[LoanOut] = Field(description="Who uses whose quota.")
+    below: list[BelowShareOut] = Field(description="Which of your projects wait below their share.")
+    small_quotas: list[SmallQuotaOut] = Field(description="Which quotas of your projects are too small for a job.")
 
 
 class QuotaIn(BodySchema):

@@ -85,12 +85,13 @@ def list_evictions(
     project: str | None = None,
     job: str | None = None,
     pool: str | None = None,
+    resource_id: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> QuerySet[Eviction]:
-    """Return the evictions of jobs that the actor may see, newest first; those of one project or job where asked for.
+    """Return the evictions of jobs that the actor may see, newest first.
 
-    They were decided at `since` or later, and before `until`.
+    Where asked for, those of one project, job, pool or resource, decided at `since` or later, and before `until`.
     """
     rows = Eviction.objects.select_related("pool", "workload__project", "claimant__project").order_by("-pk")
     if not actor.sees_everything:
@@ -103,6 +104,8 @@ def list_evictions(
     if pool is not None:
         require_pool(actor=actor, name=pool)
         rows = rows.filter(pool__name=pool)
+    if resource_id is not None:
+        rows = rows.filter(workload__resource_id=resource_id)
     if since is not None:
         rows = rows.filter(at__gte=since)
     return rows if until is None else rows.filter(at__lt=until)

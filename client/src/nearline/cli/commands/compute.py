@@ -179,9 +179,9 @@ def show_resource(context: typer.Context, resource: Attached) -> None:
 
 @app.command("events")
 def list_events(context: typer.Context, resource: Attached) -> None:
-    """List what happened to a resource lately: lost and back, drained, evictions.
+    """List what happened to a resource lately.
 
-    Site admins also see what a cluster warns of.
+    It was lost, came back, was drained, or jobs were evicted there. Site admins also see what a cluster warns of.
     """
     session = session_of(context)
     events = list(session.client().compute.list_events(resource))
