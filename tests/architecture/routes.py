@@ -361,6 +361,7 @@ POST   /compute/{name}/templates/{template}/delete/         login      403    40
 GET    /analytics/                                          login      200    200    200   200  200
 GET    /analytics/consumption.csv                           login      200    200    200   200  200
 GET    /forecasts/                                          login      200    200    200   200  200
+GET    /forecasts/forecasts.csv                             login      200    200    200   200  200
 GET    /quotas/                                             login      200    200    200   200  200
 POST   /quotas/changes/try/                                 login      302    302    302   302  302
 POST   /quotas/changes/save/                                login      403    403    403   403  302
