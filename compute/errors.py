@@ -107,6 +107,27 @@ class JobHasParts(Conflict):
     hint = "Name a part: `nearline job show NAME` lists them."
 
 
+class OutputNotStored(Conflict):
+    """The store holds no output of the job: it has not succeeded yet, or what it left could not be stored."""
+
+    code = "compute.output_not_stored"
+    hint = "Outputs are stored when their job has succeeded. Its page says what was stored, and what was not."
+
+
+class OutputEmpty(NotFound):
+    """The job left no file in its output folder."""
+
+    code = "compute.output_empty"
+    hint = "A job leaves what it writes to the folder $NEARLINE_OUTPUT."
+
+
+class OutputGone(NotFound):
+    """What the job left was stored, and has been deleted since."""
+
+    code = "compute.output_gone"
+    hint = "Run it again, or keep outputs that matter: `nearline run keep` makes a version of a dataset of one."
+
+
 class JobNotSuspended(Conflict):
     """Only a suspended job can be resumed."""
 

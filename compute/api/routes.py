@@ -22,6 +22,7 @@ from compute.selectors import (
     job_rows,
     logs,
     outlooks,
+    outputs,
     resource_events,
     waits,
 )
@@ -213,6 +214,13 @@ def read_log(
         is_complete=part.is_complete,
         is_stored=job.log_stored_at is not None,
     )
+
+
+@router.get("/compute/jobs/{name}/output", response=schemas.OutputOut, operation_id="compute_get_output")
+def get_output(request: ApiRequest, name: str) -> outputs.StoredOutput:
+    """Return the tree that the store holds of what a job left. Its files are read by the routes of trees."""
+    job = job_selectors.get_program(actor=request.actor, name=name)
+    return outputs.get_output(actor=request.actor, job=job)
 
 
 @router.get("/compute/jobs/{name}/usage", response=schemas.UsagePageOut, operation_id="compute_read_usage")

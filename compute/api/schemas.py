@@ -471,6 +471,18 @@ class JobLogOut(Schema):
     is_stored: bool
 
 
+class OutputOut(Schema):
+    """What a job left, as a tree of its project. `left_out` says what of it is not stored, and why."""
+
+    job: str
+    project: str
+    tree: str
+    root: str
+    files: int
+    size_bytes: int
+    left_out: str
+
+
 class JobUsageOut(Schema):
     """What a job used around one moment."""
 

@@ -9,9 +9,12 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from compute import permissions
 from compute.engine.mounts import Tree
+from compute.engine.states import JobState
+from compute.errors import OutputEmpty, OutputGone, OutputNotStored
 from compute.models import Job
+from compute.selectors.jobs import SUBMITTED, require_no_parts
 from core import orm
-from datasets.errors import FileNotInCommit
+from datasets.errors import FileNotInCommit, TreeNotFound
 from datasets.selectors import files, trees
 from nearline.content.paths import to_bytes, to_text
 
@@ -62,6 +65,49 @@ def open_file(*, actor: Actor, job: Job, path: str) -> tuple[StoredFile, Iterato
     except FileNotInCommit:
         return None
     return _stored(content.entry), content.read()
+
+
+@dataclass(frozen=True)
+class StoredOutput:
+    """The output of a job as a tree of its project. `left_out` says what of it is not stored, and why."""
+
+    job: str
+    project: str
+    tree: str
+    root: str
+    files: int
+    size_bytes: int
+    left_out: str
+
+
+def get_output(*, actor: Actor, job: Job) -> StoredOutput:
+    """Return what the store holds of a job's output.
+
+    Raises OutputEmpty, OutputNotStored, OutputGone, and JobHasParts for a job whose parts have one each.
+    """
+    require(actor, permissions.VIEW_JOBS, job.project_id)
+    require_no_parts(job)
+    if job.left_nothing:
+        raise OutputEmpty(f"{job.label} left no file in its output folder.")
+    if not job.output_root:
+        raise OutputNotStored(f"The store holds no output of {job.label}. {_explain_missing(job)}")
+    try:
+        tree = trees.get_tree_of(actor, job.project_id, job.output_root)
+    except TreeNotFound as error:
+        raise OutputGone(f"The output of {job.label} was stored, and has been deleted since.") from error
+    return StoredOutput(
+        job.name, job.project.name, tree.pk, tree.root, tree.files, tree.size_bytes, left_out=job.output_error
+    )
+
+
+def _explain_missing(job: Job) -> str:
+    if job.output_error:
+        return job.output_error
+    if job.state != JobState.SUCCEEDED:
+        return f"The job is {job.state}."
+    if job.kind == SUBMITTED:
+        return "Where it ran, outputs are stored of steps of flows alone; it lies in the job's folder there."
+    return "It is not stored yet, which takes longer the more it left."
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,16 @@
 """Routes of datasets: their history and files, and the protocol by which clients upload and download."""
 
 from collections.abc import Sequence
-from urllib.parse import parse_qsl, quote
 
-from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
-from core import bounds, streaming
+from core import bounds
 from core.pagination import Cursor, Limit, Page, paginate
 from datasets.api import schemas
+from datasets.api.file_answers import answer_content, read_raw
 from datasets.engine.names import LATEST
 from datasets.engine.ports import Announcement
 from datasets.models import Branch, Dataset, Tag
@@ -191,10 +190,10 @@ def list_files(
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
     commit = commit_reads.get_commit(request.actor, dataset, ref)
     if glob:
-        pattern = _raw(request, "glob")
+        pattern = read_raw(request, "glob")
         page = files.list_matching(request.actor, commit, glob=pattern, cursor=cursor, limit=limit)
     else:
-        folder = _raw(request, "path")
+        folder = read_raw(request, "path")
         page = files.list_folder(request.actor, commit, path=folder, cursor=cursor, limit=limit)
     changes = find_last_changes(request.actor, commit, page.items) if changed_in else {}
     items = [schemas.FileOut.of(item, changes.get(item.path)) for item in page.items]
@@ -212,9 +211,7 @@ def get_content(
     """Return the bytes of one file, or of a part of it (`Range`), each piece verified before it is sent."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
     commit = commit_reads.get_commit(request.actor, dataset, ref)
-    raw_path = _raw(request, "path")
-    content = files.open_file(request.actor, commit, path=raw_path)
-    return _answer_content(request, content, raw_path.rpartition(b"/")[2])
+    return answer_content(request, files.open_file(request.actor, commit, path=read_raw(request, "path")))
 
 
 @router.get(f"{_DATASET}/diff", response=schemas.DiffOut, operation_id="datasets_get_diff")
@@ -281,8 +278,8 @@ def rename_path(
         actor=request.actor,
         dataset=dataset,
         branch=into.name,
-        path=_raw(request, "path").strip(b"/"),
-        to=_raw(request, "to").strip(b"/"),
+        path=read_raw(request, "path").strip(b"/"),
+        to=read_raw(request, "to").strip(b"/"),
         expected_head=into.head_id,
         message=message,
     )
@@ -385,31 +382,3 @@ def _describe(rows: Sequence[Dataset]) -> list[schemas.DatasetOut]:
         schemas.DatasetOut.of(row, next(views) if commit is not None else None)
         for row, commit in zip(rows, newest, strict=True)
     ]
-
-
-def _answer_content(request: ApiRequest, content: files.FileContent, name: bytes) -> HttpResponseBase:
-    try:
-        span = streaming.parse_range(request.headers.get("Range", ""), content.size_bytes)
-    except ValueError:
-        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{content.size_bytes}"})
-    first, size = span or (0, content.size_bytes)
-    picture = streaming.picture_type(name.decode("utf-8", "replace"))
-    response = streaming.stream(
-        request,
-        content.read(first, size),
-        status=200 if span is None else 206,
-        content_type=picture or "application/octet-stream",
-    )
-    response["Content-Length"] = str(size)
-    response["Content-Disposition"] = f"{'inline' if picture else 'attachment'}; filename*=UTF-8''{quote(name)}"
-    response["Accept-Ranges"] = "bytes"
-    response["ETag"] = f'"{content.entry.content_id.hex()}"'
-    if span is not None:
-        response["Content-Range"] = f"bytes {first}-{first + size - 1}/{content.size_bytes}"
-    return response
-
-
-def _raw(request: ApiRequest, name: str) -> bytes:
-    """Return the exact bytes of a query parameter; Django's own reading would mangle those that are no UTF-8."""
-    query = parse_qsl(request.META.get("QUERY_STRING", ""), keep_blank_values=True, errors="surrogateescape")
-    return next((value.encode("utf-8", "surrogateescape") for key, value in query if key == name), b"")

@@ -144,8 +144,16 @@ FileTree: TypeAlias = Commit | StoredTree
 
 def get_tree(actor: Actor, dataset_id: str, root: str) -> StoredTree:
     """Return a stored tree. Raises TreeNotFound, also to those who are not members of its project."""
-    rows = StoredTree.objects.filter(dataset=dataset_id, root=root, due_at=None).select_related("dataset__store")
-    tree = rows.first()
+    return _get_stored(actor, dataset=dataset_id, root=root)
+
+
+def get_tree_by_id(actor: Actor, tree_id: str) -> StoredTree:
+    """Return a stored tree. Raises TreeNotFound as `get_tree` does."""
+    return _get_stored(actor, pk=tree_id)
+
+
+def _get_stored(actor: Actor, **which: str) -> StoredTree:
+    tree = StoredTree.objects.filter(due_at=None, **which).select_related("dataset__store", "dataset__project").first()
     if tree is None or actor.level_in(tree.dataset.project_id) is None:
         raise TreeNotFound("There are no such files any more, or you are not a member of their project.")
     require(actor, permissions.VIEW, tree.dataset.project_id)

@@ -25,6 +25,7 @@ from datasets.api import (
     part_routes,
     query_routes,
     storage_routes,
+    tree_routes,
 )
 from datasets.api import routes as dataset_routes
 from experiments.api import routes as experiment_routes
@@ -87,6 +88,7 @@ api.add_router("", dataset_routes.router, tags=["datasets"])
 api.add_router("", part_routes.router, tags=["datasets"])
 api.add_router("", query_routes.router, tags=["datasets"])
 api.add_router("", storage_routes.router, tags=["datasets"])
+api.add_router("", tree_routes.router, tags=["datasets"])
 api.add_router("", in_place_routes.router, tags=["datasets"])
 api.add_router("", cache_routes.router, tags=["cache"])
 api.add_router("", copy_routes.router, tags=["cache"])

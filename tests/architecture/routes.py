@@ -87,6 +87,11 @@ GET    /uploads/{upload_id}/parts                             401      404    40
 POST   /uploads/{upload_id}/parts/commit                      401      404    404    201   404  201
 DELETE /uploads/{upload_id}                                   401      404    404    204   404  204
 
+GET    /trees/{tree_id}/files                                 401      404    200    200   200  200
+GET    /trees/{tree_id}/content                               401      404    200    200   200  200
+POST   /trees/{tree_id}/downloads                             401      404    200    200   200  200
+POST   /trees/{tree_id}/damage                                401      404    204    204   204  204
+
 POST   /datasets/{project}/{name}/imports                     401      404    403    202   202  202
 GET    /datasets/{project}/{name}/imports                     401      404    200    200   200  200
 GET    /imports/{import_id}                                   401      404    200    200   200  200
@@ -149,6 +154,7 @@ GET    /compute/jobs/{name}                                   401      404    20
 GET    /compute/jobs/{name}/changes                           401      404    403    200   200  200
 GET    /compute/jobs/{name}/log                               401      404    200    200   200  200
 GET    /compute/idle-gpus                                     401      200    200    200   200  200
+GET    /compute/jobs/{name}/output                            401      404    200    200   200  200
 GET    /compute/jobs/{name}/usage                             401      404    200    200   200  200
 POST   /compute/jobs/{name}/exec                              401      404    403    409   409  409
 POST   /compute/jobs/{name}/ports                             401      404    403    409   409  409
@@ -437,6 +443,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/compute/resources", {"name": "resource"}),
     ("/compute/templates", {"name": "template"}),
     ("/compute/{name}/templates/{template}/", {"name": "lab", "template": "shape"}),
+    ("/compute/jobs/{name}/output", {"name": "ended_job"}),
     ("/compute/jobs", {"name": "job"}),
     ("/scheduler/pools", {"name": "pool"}),
     ("/scheduler/departments", {"name": "department"}),
@@ -491,6 +498,7 @@ def queries(values: Mapping[str, str]) -> dict[str, str]:
     """Return what follows the question mark, where a route needs it."""
     return {
         "GET /datasets/{project}/{name}/content": "path=a.txt",
+        "GET /trees/{tree_id}/content": "path=report.txt",
         "GET /datasets/{project}/{name}/diff": f"base={values['first']}",
         "GET /datasets/{project}/{name}/merge": "source=side",
         "POST /datasets/{project}/{name}/files/rename": "path=a.txt&to=b.txt",
@@ -541,6 +549,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/uploads": {"branch": "main"},
         "POST /datasets/{project}/{name}/downloads": {"objects": [{"kind": "root", "id": values["second_root"]}]},
         "POST /datasets/{project}/{name}/damage": {"packs": [values["pack"]]},
+        "POST /trees/{tree_id}/downloads": {"objects": [{"kind": "root", "id": values["output_root"]}]},
+        "POST /trees/{tree_id}/damage": {"packs": [values["pack"]]},
         "POST /deleted-datasets/{dataset_id}/restore": {},
         "POST /datasets/{project}/{name}/revert": {"commit": values["first"], "branch": "main"},
         "POST /datasets/{project}/{name}/imports": {"source": "shelf"},

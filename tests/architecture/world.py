@@ -15,6 +15,7 @@ from accounts.selectors import actor_of
 from accounts.services import deletions, projects, secrets, tokens
 from compute.engine.port_hosts import PortHost
 from compute.models import Job, Resource, ResourceState
+from compute.selectors import outputs
 from core import clock, tasks
 from core.encryption import encrypt
 from datasets.engine.queries import Conditions
@@ -160,6 +161,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     machines.finish(ended, "train", prints="cnvrg_linechart_loss value: 1\n")
     machines.turn()
     assert Run.objects.get(pk=ended.pk).state == "succeeded"
+    output = outputs.get_output(actor=member, job=Job.objects.get(name=job_name))
     failed = machines.start(member, project, FLOW)
     machines.turn()
     machines.turn()
@@ -182,6 +184,9 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "run": running.pk,
         "failed": failed.pk,
         "ended": ended.pk,
+        "ended_job": job_name,
+        "tree_id": output.tree,
+        "output_root": output.root,
         "experiment": Experiment.objects.get(run_id=ended.pk).pk,
         "standalone": recording.create_experiment(
             actor=member, project=project, title="elsewhere", values=recording.Values()

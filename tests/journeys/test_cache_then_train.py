@@ -97,6 +97,8 @@ def test_a_flow_reads_the_cached_commit_and_passes_outputs_and_metrics_on(produc
     assert [(step["key"], step["state"]) for step in run["steps"]] == [("count", "succeeded"), ("report", "succeeded")]
     report = product.cli_json("experiment", "show", run["steps"][1]["experiment_id"], cwd=tmp_path)
     assert report["tags"]["doubled"] == "90"
+    product.cli("data", "clone", f"run:{run['id']}/count", "left", cwd=tmp_path)
+    assert contents(tmp_path / "left") == {"doubled": b"90\n"}
 
 
 def test_a_job_finds_the_folder_of_code_and_the_data_that_was_cached_nowhere(product, folder, tmp_path):

@@ -19,17 +19,19 @@ from nearline.client import Client
 from nearline.content.entries import Entry, EntryKind
 from nearline.content.paths import to_text
 from nearline.reading.commit_files import CommitFiles
-from nearline.resources.references import Reference
+from nearline.resources.references import Reference, TreeReference, is_output, parse_output
 
 Info = dict[str, Any]
+_JOB = "job:"
 
 
 class NearlineFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """Datasets as folders: `project/dataset@ref/path`; without `@ref` the newest commit of the default branch.
 
-    What a branch or tag means is decided when it is first used, and stays until `invalidate_cache`. Slashes in its name
-    are written `%2F`. Nothing can be written: a commit never changes. Content is verified before it is given. What does
-    not exist raises FileNotFoundError, and what the reader may not see PermissionError.
+    Outputs are `run:RUN/STEP/path` and `job:NAME/path`. What a branch or tag means is decided when it is first used,
+    and stays until `invalidate_cache`. Slashes in its name are written `%2F`. Nothing can be written: a commit never
+    changes. Content is verified before it is given. What does not exist raises FileNotFoundError, and what the reader
+    may not see PermissionError.
     """
 
     protocol = "nearline"
@@ -137,13 +139,21 @@ class NearlineFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ha
         """Return the commit that a path lies in, and the rest of the path; None above all commits."""
         project, _, rest = path.partition("/")
         dataset, _, inner = rest.partition("/")
-        if not dataset:
+        if path.startswith(_JOB):
+            dataset, inner = "", rest
+        elif not dataset:
             return None, ""
         key = f"{project}/{dataset}"
         if key not in self._commits:
-            name, _, ref = dataset.partition("@")
-            self._commits[key] = self._client.datasets.open_commit(Reference(project, name, unquote(ref) or None))
+            self._commits[key] = self._client.datasets.open_commit(_reference_of(project, dataset))
         return self._commits[key], inner
+
+
+def _reference_of(project: str, dataset: str) -> TreeReference:
+    if is_output(project):
+        return parse_output(unquote(f"{project}/{dataset}" if dataset else project))
+    name, _, ref = dataset.partition("@")
+    return Reference(project, name, unquote(ref) or None)
 
 
 def _file_info(name: str, entry: Entry) -> Info:

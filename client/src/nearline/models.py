@@ -82,6 +82,28 @@ class Commit(Record):
     tags: tuple[str, ...] = ()
     cached: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"commit {self.short}"
+
+
+class Output(Record):
+    """What a job left, as a tree in the store. `left_out` says what of it is not stored, and why."""
+
+    job: str
+    project: str
+    tree: str
+    root: str
+    files: int
+    size_bytes: int
+    left_out: str = ""
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"the output of {self.job}"
+
 
 class KeptOutput(Record):
     """The commit that the output of a step became."""

@@ -1,9 +1,18 @@
 """How a dataset is named."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nearline.errors import InvalidRequest
-from nearline.resources.references import Reference, parse_reference, server_of
+from nearline.resources.references import (
+    OutputReference,
+    Reference,
+    is_output,
+    parse_output,
+    parse_reference,
+    server_of,
+)
 
 HERE = "http://127.0.0.1:8000"
 
@@ -64,3 +73,42 @@ def test_an_address_names_its_server(address):
 def test_a_reference_names_no_server():
     with pytest.raises(InvalidRequest):
         server_of("a/b")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant", "folder"),
+    [
+        ("run:run_1/train", OutputReference("run_1", "train"), "train"),
+        ("run:run_1/train C=10", OutputReference("run_1", "train C=10"), "train-C=10"),
+        ("run:run_1/train path=/a@b:c", OutputReference("run_1", "train path=/a@b:c"), "train-path=-a-b-c"),
+        ("run:run_1/..", OutputReference("run_1", ".."), "output"),
+        ("job:sweep-3", OutputReference("sweep-3"), "sweep-3"),
+    ],
+)
+def test_an_output_is_named_by_its_step_or_job(text, meant, folder):
+    assert parse_output(text) == meant
+    assert (str(meant), meant.name) == (text, folder)
+
+
+@pytest.mark.parametrize("text", ["run:", "run:run_1", "run:run_1/", "run:/train", "job:", "team/digits"])
+def test_what_names_no_output_is_refused(text):
+    with pytest.raises(InvalidRequest):
+        parse_output(text)
+
+
+def test_an_output_is_no_dataset():
+    with pytest.raises(InvalidRequest, match="where a dataset is needed"):
+        parse_reference("run:run_1/train", project="mine", url=HERE)
+
+
+@given(text=st.text() | st.from_regex(r"(run|job):[a-z_0-9/ =@.]*", fullmatch=True))
+def test_any_text_names_one_thing_or_is_refused(text):
+    """What is read reads back as it was written, and its folder lies where the command runs."""
+    try:
+        output = parse_output(text)
+    except InvalidRequest:
+        return
+    assert is_output(text)
+    assert str(output) == text
+    assert output.name not in {"", ".", ".."}
+    assert "/" not in output.name

@@ -4,10 +4,16 @@ import pytest
 
 from accounts.actor import Actor
 from accounts.permissions import Role
+from compute.errors import OutputEmpty, OutputGone, OutputNotStored
 from compute.models import Job
 from compute.selectors import outputs as output_reads
 from compute.workers import outputs
+from core import clock
 from core.errors import NotFound
+from datasets.errors import TreeNotFound
+from datasets.models import StoredTree
+from datasets.selectors import trees as tree_reads
+from datasets.services import trees
 from tests.factories.compute import make_resource, make_template, submit
 from tests.factories.datasets import make_store
 
@@ -168,3 +174,53 @@ def test_strangers_read_no_output(driver, job, make_actor):
         output_reads.open_file(actor=stranger, job=job, path="model.bin")
     assert paths_of(stranger, job) == []
     assert paths_of(make_actor(Role.VIEWER), job) == ["model.bin"]
+
+
+def test_an_output_is_a_tree_that_its_readers_find(driver, job, make_actor):
+    driver.leave(job.name, "model.bin", b"weights")
+    store(job)
+
+    output = output_reads.get_output(actor=make_actor(Role.VIEWER), job=job)
+
+    assert (output.job, output.project, output.files, output.size_bytes) == ("train-1", "team-a", 1, 7)
+    assert output.root == job.output_root
+
+
+def test_an_output_without_a_tree_says_why(driver, job, member):
+    with pytest.raises(OutputNotStored, match="The job is pending"):
+        output_reads.get_output(actor=member, job=job)
+
+    driver.leave(job.name, "model.bin", b"weights")
+    outputs.give_up_output(job.pk, "The disk was full.")
+    job.refresh_from_db()
+    with pytest.raises(OutputNotStored, match="The disk was full"):
+        output_reads.get_output(actor=member, job=job)
+
+
+def test_an_output_without_a_file_says_so(job, member):
+    store(job)
+
+    with pytest.raises(OutputEmpty):
+        output_reads.get_output(actor=member, job=job)
+
+
+def test_an_output_that_was_collected_says_so(driver, job, member):
+    driver.leave(job.name, "model.bin", b"weights")
+    store(job)
+    tree = output_reads.get_output(actor=member, job=job).tree
+    trees.release_tree(actor=Actor.system("tests"), holder=output_reads.holder_of(job.pk))
+    StoredTree.objects.update(due_at=clock.now())  # as the collection does before it deletes one
+
+    with pytest.raises(OutputGone):
+        output_reads.get_output(actor=member, job=job)
+    with pytest.raises(TreeNotFound):
+        tree_reads.get_tree_by_id(member, tree)
+
+
+def test_strangers_find_no_tree(driver, job, member):
+    driver.leave(job.name, "model.bin", b"weights")
+    store(job)
+    tree = output_reads.get_output(actor=member, job=job).tree
+
+    with pytest.raises(TreeNotFound):
+        tree_reads.get_tree_by_id(Actor(user_id=None, name="stranger"), tree)

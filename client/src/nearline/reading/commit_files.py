@@ -14,7 +14,7 @@ from nearline.content.entries import Entry
 from nearline.content.paths import to_bytes, to_text
 from nearline.content.patterns import Patterns, parse_glob
 from nearline.errors import NotFound
-from nearline.models import Commit
+from nearline.models import Commit, Output
 from nearline.reading.blobs import BlobReader, Reader
 from nearline.reading.order import Order, in_order
 from nearline.reading.samples import Group, Mix, Sample, is_archive, list_groups, mixed, name_fields, read_archive
@@ -43,7 +43,7 @@ class _Opened:
 
 
 class CommitFiles:
-    """The files of one commit. What is read is verified; nothing is written to disk.
+    """The files of one commit, or of an output. What is read is verified; nothing is written to disk.
 
     `connect` opens a connection to the commit's dataset. Every process that uses the object opens one for itself: it
     may be inherited by `fork`, and pickled where `connect` may be. Safe to use from several threads. `memory_bytes`
@@ -54,7 +54,7 @@ class CommitFiles:
 
     def __init__(
         self,
-        commit: Commit,
+        commit: Commit | Output,
         connect: Callable[[], Storage],
         *,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
@@ -196,7 +196,7 @@ class CommitFiles:
         entry = self.find(path)
         if entry is None:
             raise NotFound(
-                f"There is no file '{path}' in commit {self.commit.short}.", hint="Paths are relative to the dataset."
+                f"There is no file '{path}' in {self.commit.label}.", hint="Paths are relative to the dataset."
             )
         return entry
 

@@ -7,11 +7,22 @@ from dataclasses import dataclass
 from nearline._http import Http, Json, quoted
 from nearline.content.paths import to_bytes
 from nearline.errors import Conflict, NotFound
-from nearline.models import Branch, CachedCommit, Commit, Dataset, DeletedDataset, File, Import, Query, Tag
+from nearline.models import Branch, CachedCommit, Commit, Dataset, DeletedDataset, File, Import, Output, Query, Tag
 from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
-from nearline.resources.references import Reference, parse_reference
+from nearline.resources import outputs, tree_routes
+from nearline.resources.references import (
+    OutputReference,
+    Reference,
+    TreeReference,
+    is_output,
+    parse_output,
+    parse_reference,
+)
 from nearline.resources.sync_routes import SyncRoutes
+from nearline.resources.tree_differences import PlacedTree, find_differences
+from nearline.resources.tree_routes import TreeRoutes
 from nearline.settings import read_settings
+from nearline.transfer.remote.server import Storage
 
 LATEST = "latest"
 
@@ -19,7 +30,8 @@ LATEST = "latest"
 class Datasets:
     """Versioned file trees. Everywhere a dataset is named by `project/dataset[@ref]` or by the address of its page.
 
-    Where files are read, `project/dataset@ref:query` stands for those that a saved query selects.
+    Where files are read, `project/dataset@ref:query` stands for those that a saved query selects, `run:RUN/STEP` for
+    what a step of a run left, and `job:NAME` for what a job left.
     """
 
     def __init__(self, http: Http, *, project: str | None = None) -> None:
@@ -31,6 +43,20 @@ class Datasets:
         if isinstance(reference, Reference):
             return reference
         return parse_reference(reference, project=self._project, url=self._http.url)
+
+    def parse_tree(self, reference: str | TreeReference) -> TreeReference:
+        """Read what names files: a dataset, or an output. Raises InvalidRequest."""
+        if isinstance(reference, OutputReference) or (isinstance(reference, str) and is_output(reference)):
+            return parse_output(reference) if isinstance(reference, str) else reference
+        return self.parse(reference)
+
+    def get_output(self, reference: str | OutputReference) -> Output:
+        """Return the tree of an output: of the newest try of a step, or of a job.
+
+        Raises NotFound where there is none, it holds no file (`compute.output_empty`), or it was deleted
+        (`compute.output_gone`), and Conflict while it is not stored (`compute.output_not_stored`).
+        """
+        return outputs.get_output(self._http, parse_output(reference) if isinstance(reference, str) else reference)
 
     def create(self, reference: str | Reference, *, description: str = "", kind: str | None = None) -> Dataset:
         """Make an empty dataset. Raises Conflict when the name is taken."""
@@ -113,32 +139,43 @@ class Datasets:
         target = self.parse(reference)
         return Commit.read(self._http.get(self._path(target) + "/commits" + quoted(self._ref_of(target))))
 
-    def list_folder(self, reference: str | Reference, path: str = "") -> Iterator[File]:
-        """Yield what lies directly in a folder of a commit."""
-        target = self.parse(reference)
-        return map(File.read, self._http.list_items(self._path(target) + "/files", ref=self._ref_of(target), path=path))
+    def list_folder(self, reference: str | TreeReference, path: str = "") -> Iterator[File]:
+        """Yield what lies directly in a folder of a commit, or of an output."""
+        place, ref = self._place_of(reference)
+        return map(File.read, self._http.list_items(place + "/files", **ref, path=path))
 
-    def list_files(self, reference: str | Reference, *, glob: str = "**", limit: int | None = None) -> Iterator[File]:
-        """Yield the files of a commit whose path matches, in the order of their paths."""
-        target = self.parse(reference)
-        route = self._path(target) + "/files"
-        return map(File.read, self._http.list_items(route, limit=limit, ref=self._ref_of(target), glob=glob))
+    def list_files(
+        self, reference: str | TreeReference, *, glob: str = "**", limit: int | None = None
+    ) -> Iterator[File]:
+        """Yield the files of a commit, or of an output, whose path matches, in the order of their paths."""
+        place, ref = self._place_of(reference)
+        return map(File.read, self._http.list_items(place + "/files", limit=limit, **ref, glob=glob))
 
-    def open(self, reference: str | Reference, path: str) -> AbstractContextManager[Iterator[bytes]]:
+    def open(self, reference: str | TreeReference, path: str) -> AbstractContextManager[Iterator[bytes]]:
         """Open one file as a stream of pieces."""
-        target = self.parse(reference)
-        return self._http.stream(self._path(target) + "/content", ref=self._ref_of(target), path=path)
+        place, ref = self._place_of(reference)
+        return self._http.stream(place + "/content", **ref, path=path)
 
     def open_commit(
-        self, reference: str | Reference, *, memory_bytes: int = DEFAULT_MEMORY_BYTES, threads: int = DEFAULT_THREADS
+        self,
+        reference: str | TreeReference,
+        *,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        threads: int = DEFAULT_THREADS,
     ) -> CommitFiles:
-        """Open a commit, whose files are read from the store as they are asked for.
+        """Open a commit, or an output, whose files are read from the store as they are asked for.
 
-        What a branch or tag means is decided now. At most `memory_bytes` of content are kept in memory.
+        What a branch or tag means, or the newest try of a step, is decided now. At most `memory_bytes` of content are
+        kept in memory.
         """
-        target = self.parse(reference)
-        connect = _Connect(self._http, target)
-        return CommitFiles(self.get_commit(target), connect, memory_bytes=memory_bytes, threads=threads)
+        tree, connect = self._find_tree(reference)
+        return CommitFiles(tree, connect, memory_bytes=memory_bytes, threads=threads)
+
+    def compare(self, base: str | TreeReference, other: str | TreeReference) -> Json:
+        """Return what differs between two trees, each a commit or an output: counts, and all changed paths."""
+        trees = map(self._find_tree, (base, other))
+        old, new = (PlacedTree(tree.root, _open(self._http, connect.place)) for tree, connect in trees)
+        return find_differences(old, new)
 
     def diff(self, reference: str | Reference, base: str, ref: str) -> Json:
         """Return what differs between two commits: counts, and all changed paths.
@@ -327,6 +364,21 @@ class Datasets:
         """Return what names the commit: for a query, the one that holds what it selects."""
         return self.select(target).id if target.query else target.ref or LATEST
 
+    def _find_tree(self, reference: str | TreeReference) -> tuple[Commit | Output, "_Connect"]:
+        """Return a commit or an output, and what opens a connection to its content."""
+        target = self.parse_tree(reference)
+        if isinstance(target, OutputReference):
+            output = self.get_output(target)
+            return output, _Connect(self._http, output.tree)
+        return self.get_commit(target), _Connect(self._http, target)
+
+    def _place_of(self, reference: str | TreeReference) -> tuple[str, Json]:
+        """Return where the API has files, and what names their commit there."""
+        target = self.parse_tree(reference)
+        if isinstance(target, OutputReference):
+            return tree_routes.path_of(self.get_output(target).tree), {}
+        return self._path(target), {"ref": self._ref_of(target)}
+
     def _path(self, reference: str | Reference) -> str:
         target = self.parse(reference)
         return "/datasets" + quoted(target.project, target.name)
@@ -338,18 +390,25 @@ class Datasets:
 
 @dataclass(frozen=True)
 class _Connect:
-    """Opens a connection of its own to a dataset. Pickled without the token, another program uses its own settings."""
+    """Opens a connection of its own to a dataset, or to the tree of an output, by its id.
+
+    Pickled without the token, another program uses its own settings.
+    """
 
     http: Http
-    dataset: Reference
+    place: Reference | str
 
-    def __call__(self) -> SyncRoutes:
-        return SyncRoutes(self.http.anew(), self.dataset)
+    def __call__(self) -> Storage:
+        return _open(self.http.anew(), self.place)
 
-    def __reduce__(self) -> tuple[Callable[..., "_Connect"], tuple[tuple[str, str | None], Reference]]:
-        return _connect, (self.http.pickled(), self.dataset)
+    def __reduce__(self) -> tuple[Callable[..., "_Connect"], tuple[tuple[str, str | None], Reference | str]]:
+        return _connect, (self.http.pickled(), self.place)
 
 
-def _connect(server: tuple[str, str | None], dataset: Reference) -> _Connect:
+def _connect(server: tuple[str, str | None], place: Reference | str) -> _Connect:
     url, token = server
-    return _Connect(Http(url, token or read_settings(url=url).token), dataset)
+    return _Connect(Http(url, token or read_settings(url=url).token), place)
+
+
+def _open(http: Http, place: Reference | str) -> Storage:
+    return TreeRoutes(http, place) if isinstance(place, str) else SyncRoutes(http, place)

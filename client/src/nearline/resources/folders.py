@@ -18,8 +18,9 @@ from nearline.content.paths import check_path, to_bytes
 from nearline.errors import Conflict, Failed, InvalidRequest, NotFound
 from nearline.models import Dataset
 from nearline.resources.datasets import Datasets
-from nearline.resources.references import Reference, is_same_server
+from nearline.resources.references import OutputReference, Reference, TreeReference, is_same_server
 from nearline.resources.sync_routes import SyncRoutes
+from nearline.resources.tree_routes import TreeRoutes
 from nearline.transfer.foreign import dvc, hugging_face, lfs
 from nearline.transfer.foreign.adoption import Adoption, check_digests
 from nearline.transfer.local.sharing import Donor
@@ -224,7 +225,7 @@ class Folders:
 
     def clone(
         self,
-        dataset: str | Reference,
+        dataset: str | TreeReference,
         into: Path | str,
         *,
         link: bool = True,
@@ -234,11 +235,26 @@ class Folders:
     ) -> Outcome:
         """Bring a commit into a new folder; a clone that was broken off goes on. Raises Conflict when it is in use.
 
-        What a query selects is never linked: a sync would take the other files for new ones. Files that `cached_copy`
+        What a query selects is never linked: a sync would take the other files for new ones. Nor is an output
+        (`run:RUN/STEP`, `job:NAME`), which has no branch. Files that `cached_copy`
         has are taken from there, by a reflink or a hard link where that can be; all are compared with their hashes.
         """
-        target, options = self._datasets.parse(dataset), self._options(parallel, progress)
+        target, options = self._datasets.parse_tree(dataset), self._options(parallel, progress)
+        if isinstance(target, OutputReference):
+            return self._clone_output(target, Path(into), options)
         return self._clone(target, Path(into), options, link=link, cached_copy=cached_copy)
+
+    def _clone_output(self, target: OutputReference, into: Path, options: Options) -> Outcome:
+        output = self._datasets.get_output(target)
+        _check_free_space(into, output.size_bytes)
+        workspace = Workspace(into.absolute())
+        if workspace.is_linked or workspace.cloned_root != output.root:
+            _check_is_new(into)
+            workspace.begin_clone(output.root)
+        with _as_client_errors():
+            outcome = sync.download_tree(workspace, TreeRoutes(self._http, output.tree), output.root, options=options)
+        shutil.rmtree(workspace.home)
+        return outcome
 
     def _clone(
         self, target: Reference, into: Path, options: Options, *, link: bool, cached_copy: Path | str | None = None

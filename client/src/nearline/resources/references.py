@@ -1,11 +1,19 @@
-"""How people name a dataset: `project/dataset@ref`, a bare name inside their project, or an address of it."""
+"""How people name what has files.
 
+A dataset is `project/dataset@ref`, a bare name inside their project, or an address of it; the output of a step is
+`run:RUN/STEP`, and that of a job `job:NAME`.
+"""
+
+import re
 from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from nearline.errors import InvalidRequest
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_RUN, _JOB = "run:", "job:"
+_OUTPUT_HINT = "Write it like run:RUN/STEP, 'run:RUN/train C=10' or job:NAME; `nearline run list` shows runs."
 _HINT = "Write it like project/dataset, project/dataset@main, or paste the address of its page."
 
 
@@ -31,11 +39,55 @@ class Reference:
         return f"{self.project}/{self.name}"
 
 
+@dataclass(frozen=True)
+class OutputReference:
+    """What a step of a run left, its newest try; where `step` is empty, what a job left."""
+
+    owner: str
+    step: str = ""
+
+    def __str__(self) -> str:
+        return f"{_RUN}{self.owner}/{self.step}" if self.step else f"{_JOB}{self.owner}"
+
+    @property
+    def name(self) -> str:
+        """What a folder with its files may be called."""
+        return re.sub(r"[^\w.=+-]+", "-", self.step or self.owner).strip("-.") or "output"
+
+
+TreeReference: TypeAlias = Reference | OutputReference
+"""What has files: a commit of a dataset, or an output."""
+
+
+def is_output(text: str) -> bool:
+    """Return whether a reference means an output; no project is called so."""
+    return text.startswith((_RUN, _JOB))
+
+
+def parse_output(text: str) -> OutputReference:
+    """Read a reference to an output. Raises InvalidRequest."""
+    if text.startswith(_RUN):
+        owner, _, step = text.removeprefix(_RUN).partition("/")
+        if owner and step:
+            return OutputReference(owner, step)
+        raise InvalidRequest(f"'{text}' names no step of a run.", hint=_OUTPUT_HINT)
+    owner = text.removeprefix(_JOB)
+    if not is_output(text) or not owner:
+        raise InvalidRequest(f"'{text}' names no output.", hint=_OUTPUT_HINT)
+    return OutputReference(owner)
+
+
 def parse_reference(text: str, *, project: str | None = None, url: str | None = None) -> Reference:
     """Read a reference. `project` completes a bare name; an address must belong to the server at `url`.
 
-    Raises InvalidRequest.
+    Raises InvalidRequest, also for an output, which is no dataset.
     """
+    if is_output(text):
+        raise InvalidRequest(
+            f"'{text}' is an output, where a dataset is needed.",
+            hint="Outputs are read by `nearline data files`, `clone` and `diff`. "
+            "`nearline run keep RUN STEP DATASET` makes a version of a dataset of one.",
+        )
     if "://" in text:
         return _parse_address(text, url)
     path, _, ref = text.partition("@")

@@ -106,6 +106,20 @@ class Workspace:
         except KeyError as error:
             raise _damaged(self.home / "config.json") from error
 
+    def begin_clone(self, root: str) -> None:
+        """Note which tree is brought into a folder that is linked to nothing, so that it can be gone on with."""
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+            _write_json(self.home / "clone.json", {"version": 1, "root": root})
+        except OSError as error:
+            raise _cannot_link(self.root, error.strerror) from error
+
+    @property
+    def cloned_root(self) -> str | None:
+        """Return the tree whose clone was begun here and has not ended."""
+        path = self.home / "clone.json"
+        return str(_read_json(path).get("root")) if path.exists() else None
+
     @property
     def state(self) -> State:
         """Return the last synced state."""

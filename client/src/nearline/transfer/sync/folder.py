@@ -24,7 +24,7 @@ from nearline.transfer.local.workspace import State, Workspace
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.objects import SignedPacks
-from nearline.transfer.remote.server import Server
+from nearline.transfer.remote.server import Storage
 from nearline.transfer.sync import local_changes
 from nearline.transfer.sync.collector import collecting_rarely
 from nearline.transfer.sync.local_changes import Changes, Sending
@@ -33,10 +33,10 @@ from nearline.transfer.sync.options import Options
 
 @dataclass(frozen=True)
 class LinkedFolder:
-    """The folder, its dataset, and what is known about both."""
+    """The folder, what holds the content of its dataset, and what is known about both."""
 
     workspace: Workspace
-    server: Server
+    storage: Storage
     options: Options
     cache: StatCache
     manifests: Manifests
@@ -44,11 +44,11 @@ class LinkedFolder:
 
     @classmethod
     @contextmanager
-    def open(cls, workspace: Workspace, server: Server, options: Options) -> Iterator[Self]:
+    def open(cls, workspace: Workspace, storage: Storage, options: Options) -> Iterator[Self]:
         """Open a folder for one transfer. Raises Conflict when another one is under way."""
         with collecting_rarely(), workspace.lock(), opened(workspace.cache_path) as cache:
-            manifests = Manifests(server, workspace.manifests, policy=options.policy)
-            yield cls(workspace, server, options, cache, manifests, os.fsencode(workspace.root))
+            manifests = Manifests(storage, workspace.manifests, policy=options.policy)
+            yield cls(workspace, storage, options, cache, manifests, os.fsencode(workspace.root))
 
     @property
     def rules(self) -> IgnoreRules:
@@ -119,7 +119,7 @@ class LinkedFolder:
         update = FolderUpdate(self.root, target, self.cache, self.rules)
         options = self.options
         return update.apply(
-            SignedPacks(self.server, options.policy),
+            SignedPacks(self.storage, options.policy),
             changes,
             conflicts,
             threads=options.threads,

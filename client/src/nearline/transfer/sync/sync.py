@@ -15,7 +15,7 @@ from nearline.models import Commit
 from nearline.transfer.local.applying import Applied
 from nearline.transfer.local.scan import Scan
 from nearline.transfer.local.workspace import State, Workspace
-from nearline.transfer.remote.server import Server
+from nearline.transfer.remote.server import Server, Storage
 from nearline.transfer.sync import local_changes
 from nearline.transfer.sync.folder import LinkedFolder
 from nearline.transfer.sync.local_changes import Changes
@@ -38,7 +38,9 @@ def sync_folder(
     the folder, or when names cannot stand beside each other.
     """
     with LinkedFolder.open(workspace, server, options or Options()) as folder:
-        return _repeat(lambda lost: _Sync(folder, message, lost, fetch=not force, force=force).run(), force=force)
+        return _repeat(
+            lambda lost: _Sync(folder, server, message, lost, fetch=not force, force=force).run(), force=force
+        )
 
 
 def upload_folder(
@@ -50,7 +52,7 @@ def upload_folder(
     (`datasets.stale_parent`) is raised and nothing changes.
     """
     with LinkedFolder.open(workspace, server, options or Options()) as folder:
-        return _repeat(lambda lost: _Sync(folder, message, lost, fetch=False, force=force).run(), force=force)
+        return _repeat(lambda lost: _Sync(folder, server, message, lost, fetch=False, force=force).run(), force=force)
 
 
 def download_folder(
@@ -67,22 +69,32 @@ def download_folder(
         else:
             commit = server.get_commit(ref)
             head = Head(commit.id, commit.root)
-        base, target = folder.load_trees(state.root, head.root)
-        scan = folder.scan(base)
-        ours: Iterable[Change] = folder.find_changes(scan, "Checking")
-        theirs = list(diff_roots(base, target, folder.manifests.load_range))
-        if ref is not None:
-            ours, theirs = changes_to_restore(ours, theirs)
-        merged = merge_changes(ours, theirs)
-        applied = folder.apply(merged.changes, merged.conflicts, target)
-        folder.finish(State(head.commit, head.root))
-        return Outcome(
-            files_downloaded=applied.files,
-            bytes_downloaded=applied.size_bytes,
-            files_removed=applied.removed,
-            conflicts=show_paths(applied.conflicts),
-            skipped=show_skipped(scan.skipped),
-        )
+        return _bring(folder, head, is_restoring=ref is not None)
+
+
+def download_tree(workspace: Workspace, storage: Storage, root: str, *, options: Options | None = None) -> Outcome:
+    """Bring the files of a tree into a folder that follows no branch; what is there already is not read again."""
+    with LinkedFolder.open(workspace, storage, options or Options()) as folder:
+        return _bring(folder, Head(None, root), is_restoring=True)
+
+
+def _bring(folder: LinkedFolder, head: Head, *, is_restoring: bool) -> Outcome:
+    base, target = folder.load_trees(folder.workspace.state.root, head.root)
+    scan = folder.scan(base)
+    ours: Iterable[Change] = folder.find_changes(scan, "Checking")
+    theirs = list(diff_roots(base, target, folder.manifests.load_range))
+    if is_restoring:
+        ours, theirs = changes_to_restore(ours, theirs)
+    merged = merge_changes(ours, theirs)
+    applied = folder.apply(merged.changes, merged.conflicts, target)
+    folder.finish(State(head.commit, head.root))
+    return Outcome(
+        files_downloaded=applied.files,
+        bytes_downloaded=applied.size_bytes,
+        files_removed=applied.removed,
+        conflicts=show_paths(applied.conflicts),
+        skipped=show_skipped(scan.skipped),
+    )
 
 
 def _repeat(attempt: Callable[[set[bytes]], Outcome], *, force: bool) -> Outcome:
@@ -100,13 +112,16 @@ def _repeat(attempt: Callable[[set[bytes]], Outcome], *, force: bool) -> Outcome
 
 
 class _Sync:
-    def __init__(self, folder: LinkedFolder, message: str, lost: set[bytes], *, fetch: bool, force: bool) -> None:
+    def __init__(
+        self, folder: LinkedFolder, server: Server, message: str, lost: set[bytes], *, fetch: bool, force: bool
+    ) -> None:
         self._folder = folder
+        self._server = server
         self._message = message
         self._fetch = fetch
         self._force = force
         self._branch = folder.workspace.link.branch
-        self._publisher = Publisher(folder.server, self._branch, folder.manifests, folder.options, frozenset(lost))
+        self._publisher = Publisher(server, self._branch, folder.manifests, folder.options, frozenset(lost))
         self._applied = Applied(0, 0, [])
         self._bytes_sent = 0
         folder.cache.forget_stored(lost)
@@ -114,7 +129,7 @@ class _Sync:
     def run(self) -> Outcome:
         folder = self._folder
         state = folder.workspace.state
-        head = find_head(folder.server, self._branch, Head(state.commit, state.root))
+        head = find_head(self._server, self._branch, Head(state.commit, state.root))
         base = head if self._force else Head(state.commit, state.root)
         base_tree, head_tree = folder.load_trees(base.root, head.root)
         scanned, scan = base, folder.scan(base_tree)
@@ -144,7 +159,7 @@ class _Sync:
             except Conflict as error:
                 if self._force or not is_stale(error):
                     raise
-                head = find_head(folder.server, self._branch)
+                head = find_head(self._server, self._branch)
                 _, head_tree = folder.load_trees(base.root, head.root)
                 self._check_names(head_tree, *names_of(ours))
                 continue

@@ -9,7 +9,7 @@ from nearline.cli import formats
 from nearline.cli.commands.data.caches import wait_until_ready
 from nearline.cli.commands.data.folder import AllowCollisions, Parallel, tell_healing, tell_skipped
 from nearline.cli.commands.data.queries import with_query
-from nearline.cli.commands.data.target import Ref, target_of
+from nearline.cli.commands.data.target import Ref, TreeRef, target_of, tree_of
 from nearline.cli.compatibility import accepts, refuses
 from nearline.cli.confirm import confirm
 from nearline.cli.options import Message, Project, Yes
@@ -17,7 +17,7 @@ from nearline.cli.output import printable
 from nearline.cli.progress import progress_of
 from nearline.cli.session import Session, session_of
 from nearline.errors import Conflict, InvalidRequest, NearlineError, NotFound
-from nearline.resources.references import Reference
+from nearline.resources.references import OutputReference, Reference, TreeReference
 
 if TYPE_CHECKING:
     from nearline.models import CachedCommit
@@ -64,20 +64,24 @@ def list_datasets(
 )
 def list_files(
     context: typer.Context,
-    reference: Ref,
+    reference: TreeRef,
     *,
     offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Skip the first N.")] = 0,
     limit: Annotated[int, typer.Option("--limit", "-l", min=1, help="Show at most so many.")] = 1000,
     commit: Commit = None,
     glob: Annotated[str, typer.Option(help="Only paths that match, like '**/*.png'.")] = "**",
 ) -> None:
-    """List the files of a commit."""
+    """List the files of a commit, or of an output.
+
+    `run:RUN/STEP` is what a step of a run left, a try of its grid is 'run:RUN/train C=10', and `job:NAME` is what a job
+    left.
+    """
     session = session_of(context)
-    show_files(session, target_of(session, reference, ref=commit), offset=offset, limit=limit, glob=glob)
+    show_files(session, tree_of(session, reference, ref=commit), offset=offset, limit=limit, glob=glob)
 
 
-def show_files(session: Session, target: Reference, *, offset: int, limit: int, glob: str = "**") -> None:
-    """Show files of a commit."""
+def show_files(session: Session, target: TreeReference, *, offset: int, limit: int, glob: str = "**") -> None:
+    """Show files of a commit, or of an output."""
     files = list(session.client().datasets.list_files(target, glob=glob, limit=offset + limit))[offset:]
     rows = [(item.path, formats.size(item.size_bytes), (item.content_id or "")[:12]) for item in files]
     session.out.table(files, ("FILE", "SIZE", "CONTENT"), rows, empty="There is no such file.")
@@ -165,8 +169,10 @@ def remove_files(
 @accepts("--remote", "--relative/-rel", "--soft/-s", "--threads=", "--verbose/-v")
 def clone(
     context: typer.Context,
-    reference: Ref,
-    destination: Annotated[Path | None, typer.Argument(metavar="DEST", help="Folder; else the dataset's name.")] = None,
+    reference: TreeRef,
+    destination: Annotated[
+        Path | None, typer.Argument(metavar="DEST", help="Folder; else the name of the dataset or step.")
+    ] = None,
     *,
     commit: Commit = None,
     parallel: Parallel = None,
@@ -182,18 +188,27 @@ def clone(
         typer.Option("--link", help="Share the files of a cached copy on this machine where there is one."),
     ] = False,
 ) -> None:
-    """Get a dataset into a new folder. Run it again to go on after a break.
+    """Get a dataset, or an output, into a new folder. Run it again to go on after a break.
 
-    What a query selects comes as files only: the folder stays unlinked.
+    What a query selects, and what a step or a job left, comes as files only: the folder stays unlinked.
     """
     session = session_of(context)
     if flatten:
         raise InvalidRequest("Flat clones do not exist here.", hint="See `nearline data files --glob`.")
-    target = target_of(session, reference, ref=commit)
-    if query:
-        target = with_query(target, query)
+    target = tree_of(session, reference, ref=commit)
     into = destination or Path(target.name)
-    if tree:
+    if isinstance(target, OutputReference):
+        if query or link or cache_link:
+            raise InvalidRequest(
+                f"'{target}' is an output: it has no queries and no cached copies.",
+                hint="Leave out --query, --link and --cache_link.",
+            )
+        if not tree:
+            clone_files(session, target, into, is_linked=False, parallel=parallel)
+            return
+    elif query:
+        target = with_query(target, query)
+    if tree or isinstance(target, OutputReference):
         _make_folders(session, target, into)
     elif not (cache_link and link_to_cache(session, target, into)):
         copy = find_copy(session, target) if link else None
@@ -219,14 +234,14 @@ def clone_query(
 
 def clone_files(
     session: Session,
-    target: Reference,
+    target: TreeReference,
     into: Path,
     *,
     is_linked: bool,
     parallel: int | None,
     cached_copy: "CachedCommit | None" = None,
 ) -> None:
-    """Bring a commit into a new folder, and say what was brought."""
+    """Bring a commit, or an output, into a new folder, and say what was brought."""
     was_there = into.is_dir()
     with progress_of(session.out) as progress:
         outcome = session.client().folders.clone(
@@ -276,7 +291,7 @@ def find_copy(session: Session, target: Reference) -> "CachedCommit | None":
     return None
 
 
-def _make_folders(session: Session, target: Reference, into: Path) -> None:
+def _make_folders(session: Session, target: TreeReference, into: Path) -> None:
     folders = sorted({str(Path(item.path).parent) for item in session.client().datasets.list_files(target)})
     for folder in folders:
         (into / folder).mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from nearline.cli.commands.data.target import (
     get_linked_folder,
     linked_folder,
     target_of,
+    tree_of,
 )
 from nearline.cli.compatibility import accepts
 from nearline.cli.confirm import confirm
@@ -21,8 +22,10 @@ from nearline.cli.output import printable
 from nearline.cli.progress import progress_of
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest
+from nearline.resources.references import TreeReference, is_output
 
 if TYPE_CHECKING:
+    from nearline._http import Json
     from nearline.models import Commit
 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
@@ -61,13 +64,16 @@ def diff(
     other: Annotated[str | None, typer.Argument(metavar="B", help="The newer state; else the newest.")] = None,
     dataset: DatasetOption = None,
 ) -> None:
-    """Show what differs between two states of datasets.
+    """Show what differs between two states of datasets, or outputs.
 
     A state is a branch, a tag, a commit, or `.` for the files of this folder. States of other datasets are written as
-    project/dataset@ref. Without arguments: what the newest commit changed.
+    project/dataset@ref, and outputs as run:RUN/STEP or job:NAME. Without arguments: what the newest commit changed.
     """
     session = session_of(context)
     datasets = session.client().datasets
+    if any(each and is_output(each) for each in (base, other)):
+        _show_difference(session, _compare_outputs(session, base, other, dataset))
+        return
     if HERE in (base, other):
         _diff_folder(session, base, other)
         return
@@ -89,7 +95,30 @@ def diff(
                 session.out.json({"added": newest.files, "removed": 0, "changed": 0, "items": [], "next_cursor": None})
             return
         base = newest.parent
-    answer = datasets.diff(target, base, newer)
+    _show_difference(session, datasets.diff(target, base, newer))
+
+
+def _compare_outputs(session: Session, base: str | None, other: str | None, dataset: str | None) -> "Json":
+    """Return what differs between two states of which at least one is an output."""
+    if HERE in (base, other):
+        raise InvalidRequest(
+            "A folder is compared with commits of its dataset, not with outputs.",
+            hint="Clone the output, or keep it in the dataset: `nearline run keep`.",
+        )
+    if base is None or other is None:
+        raise InvalidRequest(
+            "Name what to compare the output with.", hint="As in `nearline data diff v1 run:RUN/STEP`."
+        )
+
+    def name(state: str) -> TreeReference:
+        if is_output(state) or "/" in state:
+            return tree_of(session, state)
+        return target_of(session, dataset or HERE, ref=state)
+
+    return session.client().datasets.compare(name(base), name(other))
+
+
+def _show_difference(session: Session, answer: "Json") -> None:
     if session.out.is_json:
         session.out.json(answer)
         return

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli.session import Session
-from nearline.resources.references import Reference, parse_reference
+from nearline.errors import InvalidRequest
+from nearline.resources.references import Reference, TreeReference, is_output, parse_output, parse_reference
 
 if TYPE_CHECKING:
     from nearline.resources.folders import Folder
@@ -15,6 +16,13 @@ HERE = "."
 
 Ref = Annotated[
     str, typer.Argument(metavar="REF|URL", help="project/dataset[@ref], its address, or `.` for this folder's.")
+]
+TreeRef = Annotated[
+    str,
+    typer.Argument(
+        metavar="REF|URL|OUTPUT",
+        help="project/dataset[@ref], its address, `.` for this folder's, or an output: run:RUN/STEP or job:NAME.",
+    ),
 ]
 DatasetOption = Annotated[str | None, typer.Option("--dataset", metavar="REF", help="A dataset; else this folder's.")]
 
@@ -43,3 +51,12 @@ def target_of(session: Session, text: str, *, ref: str | None = None) -> Referen
     project = session.project() if name and "/" not in name else None
     target = parse_reference(text, project=project, url=session.settings().url)
     return Reference(target.project, target.name, ref or target.ref)
+
+
+def tree_of(session: Session, text: str, *, ref: str | None = None) -> TreeReference:
+    """Return what has files under this name: a commit of a dataset, or an output. Raises InvalidRequest."""
+    if not is_output(text):
+        return target_of(session, text, ref=ref)
+    if ref:
+        raise InvalidRequest(f"'{text}' is an output and has no commits.", hint="Leave out --commit.")
+    return parse_output(text)
