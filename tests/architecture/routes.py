@@ -684,6 +684,7 @@ WRITE_NOTHING = frozenset(
         "PUT /flows/drafts",
         "DELETE /flows/drafts",
         "POST /datasets/{project}/{name}/downloads",
+        "POST /trees/{tree_id}/downloads",
         "POST /uploads/{upload_id}/packs",
         "POST /uploads/{upload_id}/packs/complete",
         "POST /uploads/{upload_id}/manifests",
