@@ -1,11 +1,14 @@
 """Routes for the pods that fill and verify cached commits. A token of a person opens none of them."""
 
+from typing import Annotated
+
 from django.http import HttpRequest
 from ninja import Field, Router, Schema, Status
 
 from core import bounds
 from core.bodies import BodySchema
 from datasets.api import schemas
+from datasets.engine.volumes import MOST_PODS
 from datasets.models import CachedCommit
 from datasets.services.downloads import Wanted
 from datasets.workers import copies
@@ -41,7 +44,10 @@ class CopyOut(Schema):
 
 
 class CopyProgressIn(BodySchema):
-    """How far a copy is, and where its bytes came from: a cloned volume, a mounted one, the store."""
+    """How far a copy is, and where its bytes came from: a cloned volume, a mounted one, the store.
+
+    Where several pods fill it: how far this `share` of so many `shares` is.
+    """
 
     files_done: bounds.Offset
     bytes_done: bounds.Bytes
@@ -49,6 +55,8 @@ class CopyProgressIn(BodySchema):
     bytes_copied: bounds.Bytes
     bytes_moved: bounds.Bytes
     rate_bytes_s: bounds.Finite
+    share: Annotated[int, Field(ge=0, le=MOST_PODS - 1, description="Which share the pod fills, from 0.")] = 0
+    shares: Annotated[int, Field(ge=1, le=MOST_PODS, description="How many pods fill the copy.")] = 1
 
 
 class CopyProgressOut(Schema):

@@ -10,7 +10,11 @@ SHARED = "shared_with"
 """The setting of a site on volumes whose copies jobs in other namespaces read: those, by the ids of their resources."""
 FILES = "files"
 """The folder of a volume that holds the files of the commit; beside it lie the marks of the pods that fill it."""
+FILL_PODS, BYTES_PER_POD = "fill_pods", "bytes_per_pod"
+"""The settings of a site in a cluster that say how many pods fill a copy at most, and how much each is worth."""
+MOST_PODS = 64
 _SPARE = 1.06
+_FILLING = {FILL_PODS: 4, BYTES_PER_POD: 8 * GIB}
 # ONTAP gives one inode for each 32 KiB of a volume: a commit of many small files needs more than its bytes.
 _BYTES_PER_FILE = 34 * 1024
 
@@ -23,6 +27,12 @@ def claim_name(copy_id: str) -> str:
 def pool_claim_name(site_id: str) -> str:
     """Return the name of the claim that all copies of a site share."""
     return f"nl-pool-{site_id.replace('_', '-')}"
+
+
+def count_pods(size_bytes: int, config: Mapping[str, object]) -> int:
+    """Return how many pods fill a copy of which so many bytes have to be brought, by the settings of its site."""
+    most, each = (int(str(config.get(key, usual))) for key, usual in _FILLING.items())
+    return max(1, min(most, -(-size_bytes // each)))
 
 
 def is_pool(config: Mapping[str, object]) -> bool:

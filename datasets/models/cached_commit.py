@@ -113,7 +113,8 @@ class CachedCommit(Leased, BaseModel):
     `settled_ns` is the site's own clock when the platform last changed files of this copy. `is_weighed` says that what
     its removal frees is settled.
 
-    `next_packs` are those that jobs which read it while it is filled need next.
+    `next_packs` are those that jobs which read it while it is filled need next. Where several pods fill it,
+    `share_reports` has what each has told last of its share; the counts are their sums.
 
     `is_for_holders`: only those who hold it have asked for it, so it is cancelled if none of them is left before it is
     ready. `paused_at`: since then its filling, which had begun, makes way for copies that are needed now.
@@ -159,6 +160,7 @@ class CachedCommit(Leased, BaseModel):
     is_weighed = models.BooleanField(default=False)
 
     next_packs = models.JSONField(default=list)
+    share_reports = models.JSONField(default=list)
 
     attempts = models.PositiveIntegerField(default=0)
     error_code = models.CharField(max_length=100, blank=True)

@@ -301,6 +301,7 @@ class _Hydration:
             **({"bytes_shared": plan.shared_bytes} if self._works_alone else {}),
             files_total=plan.files,
             bytes_total=plan.size_bytes,
+            share_reports=[],
         )
         if not is_ours:
             raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")

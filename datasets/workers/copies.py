@@ -4,7 +4,11 @@ They may read objects of the dataset that the copy is of, and say how far the co
 for by its hash, and a token tells the root of one commit only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.errors import NotSignedIn
@@ -35,17 +39,37 @@ def sign_downloads(*, copy: CachedCommit, objects: Sequence[Wanted]) -> list[Dow
     return downloads.sign_below(actor=_SYSTEM, dataset=copy.dataset, objects=objects)
 
 
-def report_progress(*, copy: CachedCommit, rate_bytes_s: float, **counts: int) -> Sequence[str]:
+def report_progress(
+    *, copy: CachedCommit, rate_bytes_s: float, share: int = 0, shares: int = 1, **counts: int
+) -> Sequence[str]:
     """Note how far a copy is that is being filled; return the packs that jobs which read it meanwhile need next.
 
-    Of one that is ready nothing changes.
+    Of several `shares` it is how far one is; the copy is as far as they are together. Of one that is ready nothing
+    changes.
     """
     rows = CachedCommit.objects.filter(pk=copy.pk, state__in=WORKING)
-    is_noted = rows.update(rate_bytes_s=rate_bytes_s, attempts=0, waits_for="", **counts)
+    report: dict[str, Any] = {**counts, "rate_bytes_s": rate_bytes_s}
+    if shares == 1:
+        is_noted = rows.update(attempts=0, waits_for="", **report)
+    else:
+        is_noted = _note_share(rows, report, share, shares)
     if is_noted and counts["bytes_done"] and not copy.bytes_done:
         tell_changed(copy)
     next_packs: Sequence[str] = copy.next_packs
     return next_packs
+
+
+@transaction.atomic
+def _note_share(rows: QuerySet[CachedCommit], report: Mapping[str, Any], share: int, shares: int) -> bool:
+    """Note the report of one share, and the sums of all; say whether the copy is still being filled."""
+    row = rows.select_for_update().first()
+    if row is None or share >= shares:
+        return False
+    reports = row.share_reports if len(row.share_reports) == shares else [{}] * shares
+    reports[share] = report
+    sums = {key: sum(each.get(key, 0) for each in reports) for key in report}
+    rows.update(attempts=0, waits_for="", share_reports=reports, **sums)
+    return True
 
 
 def report_damage(*, copy: CachedCommit, packs: Sequence[str]) -> None:

@@ -565,6 +565,36 @@ def test_a_filling_pod_that_is_killed_is_followed_by_one_that_goes_on(site, plac
     assert files_in(place.folder_of(trident, row)) == FIRST
 
 
+def test_several_pods_fill_a_large_commit_one_of_which_is_killed(place, settings, trident, dataset, member):
+    settings.ALLOWED_HOSTS = ["*"]
+    place.waits = False
+    files: dict[str, bytes] = {}
+    for number in range(4):  # so that it is in four packs
+        files[f"{number}/one"] = os.urandom(2**20)
+        commit = commit_files(member, dataset, files)
+    row = make_row(make_site("near", fill_pods=3, bytes_per_pod=2**20), commit)
+    deadline = real_time.monotonic() + 240
+    killed, jobs = "", set()
+    while row.state != CacheState.READY:
+        assert real_time.monotonic() < deadline, place.describe()
+        work(row, times=1)
+        assert row.state != CacheState.FAILED, row.error
+        jobs |= {(job["metadata"]["name"], job["spec"].get("completions", 1)) for job in place.find("jobs")}
+        pods = [pod for pod in place.find("pods") if pod["status"]["phase"] in {"Pending", "Running"}]
+        if pods and not killed:
+            killed = pods[0]["metadata"]["name"]
+            place.api.delete(place.path("pods", killed) + "?gracePeriodSeconds=0")
+        real_time.sleep(0.1)
+
+    name = claim_name(row.pk)
+    assert jobs == {(name, 3), (f"{name}-seal", 1)}
+    assert killed.startswith(f"{name}-")
+    assert files_in(place.folder_of(trident, row)) == files
+    assert sorted(path.name for path in place.folder_of(trident, row).parent.iterdir()) == ["READY", "files"]
+    assert (row.files_done, row.bytes_done) == (4, 2**22)
+    assert (place.find("jobs"), place.list_tokens()) == ([], [])
+
+
 def test_a_class_that_does_not_exist_is_refused_with_those_that_do(place, settings):
     with pytest.raises(InvalidCacheSite, match=f"no storage class 'gold'. It has: .*{STORAGE_CLASS}"):
         make_site("near", storage_class="gold")

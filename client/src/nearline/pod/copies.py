@@ -12,6 +12,10 @@ what both have is linked. `remove /volume --copy ID` takes a copy away, also one
 Jobs that start early mount `files/` while it is filled. So each file appears whole and verified, and the platform says
 which packs these jobs need next.
 
+Several pods of an indexed Job fill a large copy: `share /volume --shares 4` writes the files of the share that
+JOB_COMPLETION_INDEX names, and then FILLED-<number>. Once all of them have ended, `fill /volume --shares 4` looks at
+what they wrote, fetches what is missing, and writes READY: only this one pod does.
+
 `serve /volume --copy ID` lets another host read a copy, also one in the making (`nearline.pod.peers`). The file in
 NEARLINE_PEER tells of it there: what it has is not read from the store.
 
@@ -51,6 +55,7 @@ from nearline.pod import imports
 from nearline.pod import pool as pools
 from nearline.pod.existing_files import find_difference, list_files
 from nearline.pod.peers import Peer, PeerGone, serve
+from nearline.pod.shares import divide
 from nearline.pod.volume_target import VolumeTarget, is_in_part
 from nearline.resources.storage_routes import StorageRoutes
 from nearline.transfer.remote.manifests import check_root
@@ -58,7 +63,7 @@ from nearline.transfer.remote.objects import ObjectReader, SignedPacks
 from nearline.transfer.remote.retry import transfer_policy
 from nearline.transfer.remote.server import ObjectKind, SignedRequest
 
-FILES, READY, FILLING = "files", "READY", "FILLING"
+FILES, READY, FILLING, FILLED = "files", "READY", "FILLING", "FILLED-"
 HOPELESS = 3
 """The exit code of what trying again cannot cure."""
 _HOPELESS_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS}
@@ -69,6 +74,7 @@ _NAMED = 10
 _BATCH_FILES, _BATCH_BYTES = 1000, 64 * 2**20
 _IMPORTING = ("import", "promote")
 _PEER = "NEARLINE_PEER"
+_SHARE = "JOB_COMPLETION_INDEX"
 _MIN_RATE_S = 0.001
 
 
@@ -105,7 +111,11 @@ class NotTheCommit(Conflict):
 
 
 class CopyRoutes(StorageRoutes):
-    """The platform's routes for the pods of one cached copy."""
+    """The platform's routes for the pods of one cached copy, of which a pod may fill a `share` of so many."""
+
+    def __init__(self, http: Http, share: tuple[int, int] | None = None) -> None:
+        super().__init__(http)
+        self._share = {} if share is None else {"share": share[0], "shares": share[1]}
 
     def get_task(self) -> Task:
         """Return what is to be done."""
@@ -114,7 +124,7 @@ class CopyRoutes(StorageRoutes):
 
     def report(self, totals: Totals, rate_bytes_s: float) -> Sequence[str]:
         """Say how far the copy is; return the packs that are needed next. Raises NotSignedIn when nobody wants it."""
-        progress = {**asdict(totals), "rate_bytes_s": rate_bytes_s}
+        progress = {**asdict(totals), "rate_bytes_s": rate_bytes_s, **self._share}
         packs: Sequence[str] = self._http.post("/copy/progress", progress, may_repeat=True)["next_packs"]
         return packs
 
@@ -136,7 +146,7 @@ class Reporter:
     def __init__(self, routes: CopyRoutes) -> None:
         self.totals = Totals()
         self.next_packs: Sequence[str] = ()
-        self.is_unwanted = False
+        self.is_unwanted = self.has_filled = False
         self._routes = routes
         self._started = time.monotonic()
         self._news = threading.Event()
@@ -167,8 +177,9 @@ class Reporter:
         """Report now. A platform that is away is told later."""
         totals = self.totals
         passed_s = max(_MIN_RATE_S, time.monotonic() - self._started)
+        rate_bytes_s = 0.0 if self.has_filled else (totals.bytes_done - totals.bytes_shared) / passed_s
         try:
-            self.next_packs = self._routes.report(totals, (totals.bytes_done - totals.bytes_shared) / passed_s)
+            self.next_packs = self._routes.report(totals, rate_bytes_s)
         except NotSignedIn:
             self.is_unwanted = True
         except NearlineError as error:
@@ -206,11 +217,11 @@ class Copy:
         self._packs = SignedPacks(routes, self._policy)
         self._cancellation = Cancellation(lambda: reporter.is_unwanted)
 
-    def fill(self, task: Task, *, base: Path | None, donor: Path | None, peer: Peer | None) -> Totals:
+    def fill(self, task: Task, *, base: Path | None, donor: Path | None, peer: Peer | None, shares: int = 0) -> Totals:
         """Bring the files of the commit into place, and mark the folder as complete.
 
         `base` is the folder of another copy on the same file system; `donor` has the files of a copy on another one,
-        and a `peer` those of one on another host.
+        and a `peer` those of one on another host. Of so many `shares`, other pods have filled those that are marked.
         """
         made, begun = _read(self._folder / READY), _read(self._folder / FILLING)
         if begun is None and made is not None and made["root"] == task.root:
@@ -223,6 +234,8 @@ class Copy:
         target = VolumeTarget(self._files, appear_whole=True)
         target.prepare([])
         entries = self._list_entries(task.root)
+        if shares:
+            entries = self._keep_filled(entries, task, target, shares)
         if cloned is not None:
             entries = self._keep_cloned(entries, task.root, target, cloned)
         base_made = _read(base / READY) if base is not None else None
@@ -236,8 +249,34 @@ class Copy:
         self._seal(task, target)
         totals = self._reporter.totals
         _write(self._folder / READY, {"root": task.root, "commit_id": task.commit_id, "totals": asdict(totals)})
+        for mark in self._folder.glob(f"{FILLED}*"):
+            mark.unlink()
         (self._folder / FILLING).unlink()
         sync_disk(self._folder)
+        return totals
+
+    def fill_share(self, task: Task, share: tuple[int, int], *, donor: Path | None) -> Totals:
+        """Bring the files of one of several shares into place, and mark the share as complete.
+
+        Others fill theirs in the same folders meanwhile, so these stay open.
+        """
+        number, count = share
+        mark = self._folder / f"{FILLED}{number}"
+        if (filled := self._read_filled(task, number, count)) is not None:
+            self._reporter.totals = filled
+            return filled
+        target = VolumeTarget(self._files, appear_whole=True, is_shared=True)
+        target.prepare([])
+        division = divide(self._list_entries(task.root), count)
+        entries: Iterator[Entry] = filter(
+            lambda entry: division.share_of(entry) == number, self._list_entries(task.root)
+        )
+        if donor is not None:
+            entries = self._copy(entries, target, donor)
+        self._hydrate(target, entries, next_packs=lambda: self._reporter.next_packs)
+        sync_disk(self._folder)
+        totals = self._reporter.totals
+        _write(mark, {"root": task.root, "shares": count, "totals": asdict(totals)})
         return totals
 
     def verify(self, task: Task, part: tuple[int, int] | None, pool: Path | None) -> list[Damaged]:
@@ -278,6 +317,27 @@ class Copy:
         if differences:
             raise NotTheCommit(differences)
         return self._reporter.totals
+
+    def _keep_filled(self, entries: Iterator[Entry], task: Task, target: VolumeTarget, count: int) -> Iterator[Entry]:
+        """Count what other pods have filled and verified; yield the files that are not there as they left them."""
+        filled = {number: self._read_filled(task, number, count) for number in range(count)}
+        for totals in filter(None, filled.values()):
+            self._reporter.add(
+                bytes_shared=totals.bytes_shared, bytes_copied=totals.bytes_copied, bytes_moved=totals.bytes_moved
+            )
+        division = divide(self._list_entries(task.root), count)
+        for entry in entries:
+            if filled[division.share_of(entry)] is not None and target.looks_untouched(entry):
+                self._count(entry)
+            else:
+                yield entry
+
+    def _read_filled(self, task: Task, number: int, count: int) -> Totals | None:
+        """Return what a pod noted that has filled a share; None: none has yet, or one of another division."""
+        filled = _read(self._folder / f"{FILLED}{number}")
+        if filled is None or (filled["root"], filled["shares"]) != (task.root, count):
+            return None
+        return Totals(**filled["totals"])
 
     def _keep_cloned(self, entries: Iterator[Entry], root: str, target: VolumeTarget, base: str) -> Iterator[Entry]:
         """Remove what is not of the commit; count what the clone of a volume brought, and yield what it lacks."""
@@ -465,7 +525,8 @@ def _work(given: argparse.Namespace) -> None:
     pool: Path | None = given.volume if given.copy else None
     folder: Path = given.volume / given.copy
     http = _connect()
-    routes = CopyRoutes(http)
+    share = (int(os.environ[_SHARE]), given.shares) if given.duty == "share" else None
+    routes = CopyRoutes(http, share)
     try:
         task = routes.get_task()
         with Reporter(routes) as reporter:
@@ -479,9 +540,16 @@ def _work(given: argparse.Namespace) -> None:
                 reporter.send()
                 return
             folder.mkdir(exist_ok=True)
+            copy = Copy(folder, routes, reporter)
+            if share is not None:
+                totals = copy.fill_share(task, share, donor=given.donor)
+                reporter.has_filled = True
+                _note({"root": task.root, **asdict(totals)})
+                reporter.send()
+                return
             base = pool / given.base if pool is not None and given.base else None
             peer = Peer.read_from(Path(os.environ[_PEER])) if _PEER in os.environ else None
-            totals = Copy(folder, routes, reporter).fill(task, base=base, donor=given.donor, peer=peer)
+            totals = copy.fill(task, base=base, donor=given.donor, peer=peer, shares=given.shares)
             _note({"root": task.root, **asdict(totals)})
             reporter.send()
     finally:
@@ -496,12 +564,13 @@ def _connect() -> Http:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m nearline.pod.copies", description="Fill or verify a cached commit.")
-    parser.add_argument("duty", choices=["fill", "verify", "remove", "serve", "check", *_IMPORTING])
+    parser.add_argument("duty", choices=["fill", "share", "verify", "remove", "serve", "check", *_IMPORTING])
     parser.add_argument("volume", type=Path)
     parser.add_argument("donor", type=Path, nargs="?", help="the files of a copy on another volume")
     parser.add_argument("--part", type=_part, help="read these files only: 3/30 is the fourth of thirty parts")
     parser.add_argument("--copy", default="", help="the copy's folder, on a volume that several share")
     parser.add_argument("--base", default="", help="the folder of another copy there, to share files with")
+    parser.add_argument("--shares", type=int, default=0, help="how many pods fill the copy, where they are several")
     return parser.parse_args(arguments)
 
 

@@ -31,13 +31,17 @@ def is_in_part(entry: Entry, part: tuple[int, int]) -> bool:
 class VolumeTarget(FolderTarget):
     """The folder of a copy. It notes what was there and was not as the commit says, and which of it has other names.
 
-    Files of which `must_read` says no are taken to be right when their size, time and mode are.
+    Files of which `must_read` says no are taken to be right when their size, time and mode are. Where it `is_shared`,
+    others write to it meanwhile, so its folders stay open.
     """
 
-    def __init__(self, root: Path, *, part: tuple[int, int] | None = None, appear_whole: bool = False) -> None:
+    def __init__(
+        self, root: Path, *, part: tuple[int, int] | None = None, appear_whole: bool = False, is_shared: bool = False
+    ) -> None:
         super().__init__(root, read_only=True, existing=Existing.REPLACE, appear_whole=appear_whole)
         self._top = os.fsencode(root)
         self._part = part
+        self._is_shared = is_shared
         self.damage: list[tuple[bytes, str]] = []
         self.linked: dict[bytes, int] = {}
 
@@ -52,6 +56,11 @@ class VolumeTarget(FolderTarget):
             if status is not None and status.st_nlink > 1:
                 self.linked[entry.path] = status.st_ino
         return is_right
+
+    def finish(self) -> None:
+        """Close the folders to writing, unless others write to them."""
+        if not self._is_shared:
+            super().finish()
 
     def looks_untouched(self, entry: Entry) -> bool:
         """Say whether nobody seems to have written to a file since it was made."""

@@ -14,6 +14,7 @@ from core.form_fields import SizeField
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.volume.kind import check_settings, connection_of, open_cluster
 from datasets.adapters.sites.volume.pool import ExportSite
+from datasets.engine.volumes import BYTES_PER_POD, FILL_PODS
 from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite
 
@@ -38,7 +39,7 @@ def check(site: CacheSite) -> None:
 
     Where the file system makes no hard links, the site's `hard_links` says so.
     """
-    keys = {"resource", "server", "path", "size_bytes", "hard_links"}
+    keys = {"resource", "server", "path", "size_bytes", "hard_links", FILL_PODS, BYTES_PER_POD}
     check_settings(site, keys=keys, needed={"server": "the name of an NFS server", "path": "an export of it"})
     check_export(site.config)
     open_cluster(site.config)

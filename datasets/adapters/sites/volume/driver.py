@@ -18,10 +18,9 @@ from datasets.adapters.sites.copy_work import ready, wait_until_gone
 from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage
 from datasets.adapters.sites.volume.pods import (
+    DUTIES,
     ENDED,
     NOT_THERE,
-    READS_ALL,
-    READS_PART,
     ClusterSite,
     Share,
     as_site_errors,
@@ -29,7 +28,7 @@ from datasets.adapters.sites.volume.pods import (
 )
 from datasets.engine.cache_ports import CopyProgress, CopyRequest, Sharing, SiteUsage
 from datasets.engine.cache_states import UNFINISHED
-from datasets.engine.volumes import claim_bytes, claim_name
+from datasets.engine.volumes import claim_bytes, claim_name, count_pods
 from datasets.errors import RemovalHeldUp
 
 Json = dict[str, Any]
@@ -76,7 +75,7 @@ class VolumeSite(ClusterSite):
                 self._gateway.patch(
                     f"{self._claims}/{name}", {"metadata": {"name": name, "annotations": {manifests.MADE: None}}}
                 )
-            for duty in ("", READS_ALL, READS_PART):
+            for duty in DUTIES:
                 self._end_job(name + duty)
             return wait_until_gone(lambda: self._go_on_removing(name), keep_going)
 
@@ -117,7 +116,14 @@ class VolumeSite(ClusterSite):
             return ready(made)
         if reason := self._find_claim_reason(claim):
             return self._progress(copy, waits_for=reason)
-        return self._fill(copy, claim)
+        return self._fill(copy, claim, pods=self._count_pods(copy, claim))
+
+    def _count_pods(self, copy: CopyRequest, claim: Json) -> int:
+        """Return how many pods fill a claim: one, where it is a clone, or where one node alone mounts it."""
+        modes = (claim.get("status") or {}).get("accessModes") or claim["spec"]["accessModes"]
+        if claim["spec"].get("dataSource") or "ReadWriteMany" not in modes:
+            return 1
+        return count_pods(copy.size_bytes, self._config)
 
     def _create_claim(self, copy: CopyRequest, source: manifests.Source | None) -> Json:
         manifest = manifests.build_claim(copy, site_id=self._site_id, config=self._config, source=source)

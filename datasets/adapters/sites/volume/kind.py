@@ -18,13 +18,13 @@ from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.volume.driver import VolumeSite
 from datasets.adapters.sites.volume.manifests import SNAPSHOTS
 from datasets.adapters.sites.volume.pool import ClaimPoolSite
-from datasets.engine.volumes import POOL, is_pool
+from datasets.engine.volumes import BYTES_PER_POD, FILL_PODS, MOST_PODS, POOL, is_pool
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite
 
 _KEYS = {
     *("resource", "storage_class", "size_bytes", "sharing", "clones", "snapshot_class", "hard_links"),
-    *("provisioner", "binds_late", "namespace"),
+    *("provisioner", "binds_late", "namespace", FILL_PODS, BYTES_PER_POD),
 }
 SNAPSHOT_PERMISSIONS = ((SNAPSHOTS, "volumesnapshots", ("get", "list", "create", "patch", "delete")),)
 """What the account may do where clones are made from snapshots."""
@@ -78,6 +78,10 @@ def check_settings(site: CacheSite, *, keys: Collection[str], needed: Mapping[st
     size = config.get("size_bytes")
     if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= bounds.MAX_QUANTITY:
         raise InvalidCacheSite(f"A site of kind {site.kind} needs 'size_bytes': how much its copies may take together.")
+    for key, most in ((FILL_PODS, MOST_PODS), (BYTES_PER_POD, bounds.MAX_QUANTITY)):
+        value = config.get(key, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+            raise InvalidCacheSite(f"'{key}' of a site of kind {site.kind} is a whole number from 1 to {most}.")
     if site.root:
         raise InvalidCacheSite(f"A site of kind {site.kind} has no folder.")
 

@@ -197,8 +197,12 @@ def build_job(
     storage: Storage,
     options: tuple[str, ...] = (),
     donor: Storage | None = None,
+    pods: int = 1,
 ) -> Json:
-    """Return the Job whose pods fill, verify or remove a copy: one at a time, and another one where one was killed."""
+    """Return the Job whose pods fill, verify or remove a copy, and another one where one was killed.
+
+    Each of several `pods` has a share of the work, whose number the cluster gives it.
+    """
     volumes: list[Json] = [storage.mounted("volume"), {"name": "token", "secret": {"secretName": name}}]
     mounts: list[Json] = [
         {"name": "volume", "mountPath": "/volume", **_mounted_part(storage)},
@@ -216,12 +220,17 @@ def build_job(
         "NEARLINE_COPY_TOKEN_FILE": f"{_TOKEN_FOLDER}/token",
     }
     pod = _build_pod(connection, [*command, *options], env=env, volumes=volumes, mounts=mounts)
+    indexed: Json = {}
+    if pods > 1:
+        indexed = {"completionMode": "Indexed", "completions": pods, "parallelism": pods}
+        pod["topologySpreadConstraints"] = [_spread(name)]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": name, "labels": labels(site_id), "ownerReferences": [_owner(owner)]},
         "spec": {
-            "backoffLimit": _RETRIES,
+            **indexed,
+            "backoffLimit": _RETRIES * pods,
             # Two pods that write the same files would never agree.
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {
@@ -232,6 +241,22 @@ def build_job(
             },
             "template": {"metadata": {"labels": labels(site_id)}, "spec": pod},
         },
+    }
+
+
+def pods_of_job(job: Json) -> int:
+    """Return into how many shares the work of a Job is divided; 1: it is not."""
+    spec = job["spec"]
+    return int(spec["completions"]) if spec.get("completionMode") == "Indexed" else 1
+
+
+def _spread(job: str) -> Json:
+    """Return that the pods of a Job are put on as many nodes as possible: each brings its own network link."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"batch.kubernetes.io/job-name": job}},
     }
 
 

@@ -37,6 +37,12 @@ Json = dict[str, Any]
 
 # What the names of Jobs that verify a copy end with.
 READS_ALL, READS_PART = "-verify", "-verify-part"
+_SEALS = "-seal"
+"""What the name of the Job ends with that completes a copy once several pods have filled it."""
+DUTIES = ("", _SEALS, READS_ALL, READS_PART)
+"""What the names of all Jobs end with that work on a copy until it is removed."""
+_SHARES_BY = "share"
+"""What each of several pods that fill a copy is told to do."""
 ENDED = {"Succeeded", "Failed"}
 NOT_THERE = {403, 404}
 """What the cluster answers for kinds of objects that it does not know, or that the account may not use."""
@@ -128,17 +134,26 @@ class ClusterSite(ABC):
             raise failure(result)
         return copy_work.read_findings(result)
 
-    def _fill(self, copy: CopyRequest, owner: Json, options: tuple[str, ...] = ()) -> CopyProgress:
-        """Have the Job that fills a copy, and return how far its pods are."""
-        name = claim_name(copy.id)
-        job = self._have_job(name, owner, copy.id, duty=self.fills_by, options=options, donor=_storage_of_donor(copy))
-        pods = self._pods_of(name)
+    def _fill(self, copy: CopyRequest, owner: Json, options: tuple[str, ...] = (), *, pods: int = 1) -> CopyProgress:
+        """Have the Job that fills a copy by so many pods, and return how far these are.
+
+        One that is there goes on with as many as it has. Where they are several, none of them can tell that it is the
+        last one: once all have ended, another Job looks at what they wrote, and it alone marks the copy as complete.
+        """
+        name, donor = claim_name(copy.id), _storage_of_donor(copy)
+        duty, shares = (_SHARES_BY, _as_shares(pods)) if pods > 1 else (self.fills_by, ())
+        job = self._have_job(name, owner, copy.id, duty=duty, options=(*options, *shares), donor=donor, pods=pods)
+        is_filled = manifests.end_of(job) == "Complete"
+        if is_filled and (count := manifests.pods_of_job(job)) > 1:
+            name, options = f"{name}{_SEALS}", (*options, *_as_shares(count))
+            job = self._have_job(name, owner, copy.id, duty=self.fills_by, options=options, donor=donor)
+        job_pods = self._pods_of(name)
         if (end := manifests.end_of(job)) == "Complete":
-            return self._finish(name, owner, reasons.read_result(pods))
+            return self._finish(claim_name(copy.id), owner, reasons.read_result(job_pods))
         if end == "Failed":
-            self._end_job(name)
-            raise failure(reasons.read_result(pods))
-        return self._progress(copy, waits_for=self._find_pod_reason(job, pods))
+            self._end_filling(claim_name(copy.id))
+            raise failure(reasons.read_result(pod for pod in job_pods if not _has_succeeded(pod)))
+        return self._progress(copy, waits_for=self._find_pod_reason(job, job_pods))
 
     def _have_job(
         self,
@@ -149,6 +164,7 @@ class ClusterSite(ABC):
         duty: str,
         options: tuple[str, ...] = (),
         donor: Storage | None = None,
+        pods: int = 1,
         sign: Callable[[str], str] = sign_copy,
     ) -> Json:
         """Return the Job of this name, made with its token if it was not there; the token is renewed in time."""
@@ -165,6 +181,7 @@ class ClusterSite(ABC):
                 storage=self.storage_of(copy_id),
                 options=options,
                 donor=donor,
+                pods=pods,
             )
             job = self._gateway.create(self._jobs, manifest) or self._gateway.get(path) or {}
         return job
@@ -186,11 +203,11 @@ class ClusterSite(ABC):
         """Mark a copy as ready, whose Job has succeeded."""
         if not all(isinstance(result.get(key), int) for key in COUNTS):
             # Its pod is gone with what it said; the marker on the volume makes another one quick.
-            self._end_job(name)
+            self._end_filling(name)
             return CopyProgress(waits_for="a pod that looks at the volume again")
         made = {key: result[key] for key in ("root", *COUNTS)}
         self._mark(owner, made)
-        self._end_job(name)
+        self._end_filling(name)
         return ready(made)
 
     def _find_claim_reason(self, claim: Json) -> str:
@@ -218,8 +235,12 @@ class ClusterSite(ABC):
     def _drop(self, claim: Json) -> None:
         """Leave nothing behind of a claim that never had a volume: what is tried for ever slows the provisioner."""
         name = claim["metadata"]["name"]
-        self._end_job(name)
+        self._end_filling(name)
         self._gateway.delete(f"{self._claims}/{name}", uid=claim["metadata"]["uid"])
+
+    def _end_filling(self, name: str) -> None:
+        self._end_job(name)
+        self._end_job(f"{name}{_SEALS}")
 
     def _end_job(self, name: str) -> None:
         self._gateway.delete(f"{self._jobs}/{name}")
@@ -307,6 +328,14 @@ def failure(result: Json) -> Exception:
     """Return the error for a Job that failed, from what its last pod wrote."""
     unexplained = "The pods that fill it ended without saying why; look at their events."
     return copy_work.find_failure(result, kind=VolumeRefused, unexplained=unexplained)
+
+
+def _as_shares(pods: int) -> tuple[str, ...]:
+    return ("--shares", str(pods))
+
+
+def _has_succeeded(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Succeeded"
 
 
 def _storage_of_donor(copy: CopyRequest) -> Storage | None:

@@ -17,9 +17,9 @@ from datasets.adapters.sites import charges
 from datasets.adapters.sites.copy_work import ready, wait_until_gone
 from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage, claim_storage
-from datasets.adapters.sites.volume.pods import ENDED, READS_ALL, READS_PART, ClusterSite, as_site_errors, pods_of
+from datasets.adapters.sites.volume.pods import DUTIES, ENDED, ClusterSite, as_site_errors, pods_of
 from datasets.engine.cache_ports import CopyProgress, CopyRequest, Sharing, SiteUsage
-from datasets.engine.volumes import claim_name, pool_claim_name
+from datasets.engine.volumes import claim_name, count_pods, pool_claim_name
 from datasets.errors import RemovalHeldUp, VolumeRefused
 from datasets.models import BYTES_ON_DISK, CacheSite
 
@@ -104,7 +104,13 @@ class PoolSite(ClusterSite):
         if reason := self._find_reason():
             return self._progress(copy, waits_for=reason)
         base = record["metadata"]["annotations"][_BASE]
-        return self._fill(copy, record, ("--base", base) if base else ())
+        if base:  # most of it is linked
+            return self._fill(copy, record, ("--base", base))
+        return self._fill(copy, record, pods=self._count_pods(copy))
+
+    def _count_pods(self, copy: CopyRequest) -> int:
+        """Return how many pods fill the folder of a copy."""
+        return count_pods(copy.size_bytes, self._config)
 
     def _find_reason(self) -> str:
         """Return what the volume waits for; empty: it can be mounted."""
@@ -134,7 +140,7 @@ class PoolSite(ClusterSite):
     def _hide(self, name: str) -> None:
         """Take the mark of a ready copy away, and end the Jobs that work on it."""
         self._gateway.delete(f"{self._secrets}/{name}{_READY}")
-        for duty in ("", READS_ALL, READS_PART):
+        for duty in DUTIES:
             self._end_job(name + duty)
 
     def _forget(self, name: str) -> None:
@@ -159,7 +165,7 @@ class PoolSite(ClusterSite):
     def _go_on_removing(self, copy_id: str, record: Json) -> str:
         """Take the next step of a removal, and return what it waits for; empty: the folder is gone."""
         name = claim_name(copy_id)
-        for duty in ("", READS_ALL, READS_PART):
+        for duty in DUTIES:
             if any((pod.get("status") or {}).get("phase") not in ENDED for pod in self._pods_of(name + duty)):
                 return f"the end of the pods of {name}{duty}"
         job = self._have_job(name + _REMOVE, record, copy_id, duty="remove")

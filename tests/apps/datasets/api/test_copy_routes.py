@@ -63,6 +63,32 @@ def test_progress_is_what_the_cache_page_shows(copy):
     assert {name: getattr(copy, name) for name in PROGRESS} == PROGRESS
 
 
+def test_where_several_pods_fill_a_copy_it_is_as_far_as_they_are_together(copy):
+    for share, bytes_done in ((0, 1), (1, 1), (0, 2)):
+        report = {**PROGRESS, "bytes_done": bytes_done, "share": share, "shares": 3}
+        assert ask(copy, "POST", "/progress", report).status == 200
+
+    copy.refresh_from_db()
+    sums = {name: 2 * value for name, value in PROGRESS.items()} | {"bytes_done": 3}
+    assert {name: getattr(copy, name) for name in PROGRESS} == sums
+
+
+def test_reports_of_another_number_of_pods_do_not_count_any_more(copy):
+    ask(copy, "POST", "/progress", {**PROGRESS, "share": 1, "shares": 2})
+    ask(copy, "POST", "/progress", {**PROGRESS, "share": 1, "shares": 3})
+
+    copy.refresh_from_db()
+    assert {name: getattr(copy, name) for name in PROGRESS} == PROGRESS
+
+
+@pytest.mark.parametrize("part", [{"share": 3, "shares": 3}, {"share": -1, "shares": 3}, {"share": 0, "shares": 65}])
+def test_a_share_that_is_not_there_changes_nothing(copy, part):
+    ask(copy, "POST", "/progress", {**PROGRESS, **part})
+
+    copy.refresh_from_db()
+    assert (copy.bytes_done, copy.share_reports) == (0, [])
+
+
 def test_it_is_told_what_jobs_that_read_the_copy_need_next(copy):
     CachedCommit.objects.filter(pk=copy.pk).update(next_packs=["a" * 64])
 
