@@ -100,7 +100,7 @@ def test_what_a_deletion_does_is_told_in_numbers_and_words_and_changes_nothing(e
         "live_runs": 1,
         "flows": 1,
         "drafts": 1,
-        "experiments": 4,
+        "experiments": 5,
         "running_jobs": 1,
         "waiting_jobs": 1,
         "jobs": 4,
