@@ -404,13 +404,14 @@ class CycleDump(BaseModel):
 
 
 class ChangeKind(StrEnum):
-    """What has changed: a workload (new, changed, its reservations, gone), a node, or the prices of capacity."""
+    """What has changed: a workload (new, changed, its reservations, gone), a node, queues or their pool, or prices."""
 
     NEW = "new"
     CHANGED = "changed"
     RESERVED = "reserved"
     GONE = "gone"
     NODE = "node"
+    QUEUE = "queue"
     PACKING = "packing"
 
 

@@ -41,6 +41,7 @@ class News:
     gone_ids: Collection[str] = field(default=frozenset())
     node_ids: Collection[str] = field(default=frozenset())
     has_reservations: bool = False
+    has_queues: bool = False
     has_packing: bool = False
 
 
@@ -94,5 +95,6 @@ def _news(rows: Collection[_Row]) -> News:
         gone_ids=gone,
         node_ids=kinds[ChangeKind.NODE],
         has_reservations=bool(kinds[ChangeKind.RESERVED]),
+        has_queues=bool(kinds[ChangeKind.QUEUE]),
         has_packing=bool(kinds[ChangeKind.PACKING]),
     )

@@ -199,6 +199,8 @@ class SnapshotReader:
         news = self._changes.read()
         if news.is_all or news.has_packing:
             self.packing = find_packing()
+        if news.is_all or news.has_queues:
+            tasks.read_anew(QUEUES)
         has_other_queues, has_other_ages = self._read_queues(changed, rules)
         other_ids = self._read_nodes(news) if news.is_all or news.node_ids else set()
         if has_other_ages:

@@ -10,7 +10,6 @@ from core.prepared import prepared
 from scheduler.engine.states import LIVE
 from scheduler.models import DEFAULT_POOL_ID, Gpu, Node, Pool, PoolResource, Queue, Workload
 from scheduler.selectors.queues import list_project_ids
-from scheduler.selectors.snapshots import QUEUES
 
 
 def get_pool_ids(resource_ids: Collection[str]) -> Mapping[str, str]:
@@ -96,7 +95,6 @@ def ensure_queues(project_ids: Collection[str], *, pool_id: str = DEFAULT_POOL_I
             [Queue(pool_id=pool_id, project_id=project_id) for project_id in missing], ignore_conflicts=True
         )
         queue_ids |= dict(_queues_of(pool_id, missing))
-        tasks.read_anew(QUEUES)
     return queue_ids
 
 

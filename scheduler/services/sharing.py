@@ -10,7 +10,7 @@ from accounts.actor import Actor
 from core import tasks
 from scheduler.engine.sharing import Rules, with_changes
 from scheduler.models import Pool
-from scheduler.selectors.snapshots import QUEUES, view_rules
+from scheduler.selectors.snapshots import view_rules
 from scheduler.services import queues
 
 
@@ -24,6 +24,5 @@ def set_rules(*, actor: Actor, pool: Pool, **changes: Unpack[Rules]) -> Pool:
         setattr(locked, name, value)
     locked.save(update_fields=list(changed))
     audit.record(actor, "scheduler.set_sharing", locked, **changes)
-    tasks.read_anew(QUEUES)
     tasks.enqueue_on_commit("scheduler.cycle")
     return locked

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from django.db import connection, transaction
 
 from scheduler.engine.states import WorkloadState
-from scheduler.models import Change, ChangeKind
+from scheduler.models import Change, ChangeKind, Queue
 
 _KEPT = 200_000
+_NO_RULES = {"id", "created_at", "used_gpu_s"}
 
 _NAMES = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
@@ -58,6 +59,7 @@ def install() -> None:
 
 def _triggers() -> Iterator[_Trigger]:
     is_gone = f"CASE NEW.state WHEN '{WorkloadState.RELEASED}' THEN '{ChangeKind.GONE}' ELSE '{ChangeKind.CHANGED}' END"
+    rules = ", ".join(field.attname for field in Queue._meta.concrete_fields if field.name not in _NO_RULES)
     seen = "state, queue_id, resource_id, evictions, revision, placed_at, requeued_at, reason, reason_code, answer_id"
     yield _Trigger("scheduler_workload", "INSERT", f"'{ChangeKind.NEW}'", "NEW.id")
     yield _Trigger("scheduler_workload", f"UPDATE OF {seen}", is_gone, "NEW.id")
@@ -66,6 +68,8 @@ def _triggers() -> Iterator[_Trigger]:
         ("scheduler_placement", ChangeKind.CHANGED, "workload_id", " OF evicting_since, saved_at_s"),
         ("scheduler_reservation", ChangeKind.RESERVED, "workload_id", ""),
         ("scheduler_node", ChangeKind.NODE, "id", " OF revision"),
+        ("scheduler_queue", ChangeKind.QUEUE, "id", f" OF {rules}"),
+        ("scheduler_pool", ChangeKind.QUEUE, "id", ""),
         ("scheduler_packing", ChangeKind.PACKING, "id", ""),
     ):
         yield _Trigger(table, "INSERT", f"'{kind}'", f"NEW.{key}")

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Count, Q, QuerySet, Sum
 from prometheus_client import Histogram
 
-from core import clock, ids, isolation, leases, tasks
+from core import clock, ids, isolation, leases
 from core.prepared import prepared
 from core.units import ONE_GPU
 from scheduler.engine.cycle import decide_moves
@@ -27,7 +27,7 @@ from scheduler.engine.states import WorkloadState
 from scheduler.models import Gpu, Node, Placement, Pool, Queue, Workload
 from scheduler.selectors import workloads
 from scheduler.selectors.changes import CYCLE_LEASE
-from scheduler.selectors.snapshots import QUEUES, ClusterView, SnapshotReader
+from scheduler.selectors.snapshots import ClusterView, SnapshotReader
 from scheduler.workers import answers, apply, receipts, undecided
 from scheduler.workers.apply import Applied
 from scheduler.workers.receipts import CycleReceipts
@@ -175,7 +175,6 @@ def _run(policy: Policy, lease: _Lease) -> CycleReport:
         else:
             if consolidated_ids:
                 Pool.objects.filter(pk__in=consolidated_ids).update(consolidated_at=clock.now())
-                tasks.read_anew(QUEUES)
             return _write(decided, lease)
     _sessions.forget()
     undecided.blame(view, session.policy, _decide, failed)

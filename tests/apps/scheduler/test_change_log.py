@@ -4,21 +4,13 @@ import pytest
 from django.db import transaction
 
 from core import clock
-from scheduler.models import Change, Node, Placement, Reservation, Workload
+from scheduler.models import Change, Node, Placement, Pool, Queue, Reservation, Workload
 from scheduler.selectors.changes import ChangeReader, News
-from scheduler.services import workloads
+from scheduler.services import queues, workloads
 from scheduler.workers import change_log, cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def reader():
-    """Return a reader that has read what there is."""
-    reader = ChangeReader()
-    assert reader.read() == News(is_all=True)
-    return reader
 
 
 @pytest.fixture
@@ -30,12 +22,20 @@ def job(project):
     return Workload.objects.get()
 
 
+@pytest.fixture
+def reader(job):
+    """Return a reader that has read what there is."""
+    reader = ChangeReader()
+    assert reader.read() == News(is_all=True)
+    return reader
+
+
 def test_each_change_is_told_once(project, reader):
-    report_nodes(report("n1", 1))
-    node = Node.objects.get()
+    report_nodes(report("n1", 1), report("n2", 1))
+    node = Node.objects.get(name="n2")
     assert reader.read() == News(node_ids={node.pk})
 
-    (job,) = enqueue(project, "job", gpus=1)
+    (job,) = enqueue(project, "another", gpus=1)
     assert reader.read() == News(workload_ids={job.pk}, new_ids={job.pk})
 
     cycle.run_once()
@@ -58,12 +58,22 @@ def test_what_bypasses_the_services_is_told_too(job):
     assert reader.read() == News(gone_ids={job.pk}, has_reservations=True)
 
 
+def test_other_queues_and_rules_are_told(site_admin, project, reader):
+    queue = Queue.objects.get(project=project)
+    queues.set_quota(actor=site_admin, queue=queue, gpu_limit_milli=1000)
+    assert reader.read() == News(has_queues=True)
+
+    Pool.objects.update(claim_delay_s=60)
+    assert reader.read() == News(has_queues=True)
+
+
 def test_what_no_cycle_reads_is_not_told(job):
     reader = ChangeReader()
     reader.read()
 
     Placement.objects.update(is_claimed=True)
     Workload.objects.update(price_per_hour=2)
+    Queue.objects.update(used_gpu_s=7)
 
     assert reader.read() == News()
 

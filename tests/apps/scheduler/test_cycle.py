@@ -8,7 +8,7 @@ from core import clock, leases, tasks
 from core.local_queue import LocalQueue
 from core.models import Lease
 from scheduler import signals
-from scheduler.models import Node, Placement, Workload
+from scheduler.models import Node, Placement, Queue, Workload
 from scheduler.services import resource_nodes, workloads
 from scheduler.workers import cycle
 from scheduler.workers.cycle import CycleReport
@@ -141,6 +141,18 @@ def handing_over():
             yield
     finally:
         tasks.install_threads(None)
+
+
+@pytest.mark.usefixtures("handing_over")
+def test_a_limit_holds_for_what_is_enqueued_after_it_whichever_thread_has_set_it(project):
+    report_nodes(report("n1", 2))
+    enqueue(project, "before", gpus=1)
+    assert cycle.run_once().placed == 1
+
+    Queue.objects.filter(project=project).update(gpu_limit_milli=1000)
+    enqueue(project, "after", gpus=1)
+
+    assert cycle.run_once().placed == 0
 
 
 @pytest.mark.usefixtures("handing_over")
