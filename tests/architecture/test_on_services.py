@@ -29,7 +29,7 @@ def test_what_uses_no_service_is_left_out_and_counted(tmp_path):
     for suite in ("apps", "journeys"):
         (tmp_path / "tests" / suite).mkdir(parents=True)
         (tmp_path / "tests" / suite / f"test_{suite}.py").write_text(TESTS)
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
     plugins = ["-p", "tests.on_services", "-p", "no:cacheprovider"]
 
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *plugins, "tests"]
