@@ -46,6 +46,7 @@ class Product:
     port: int = field(default_factory=reserve_port)
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
     joins: "Product | None" = None
+    is_set_up: bool = False
 
     def __post_init__(self) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("NEARLINE_")}
@@ -74,8 +75,9 @@ class Product:
         """Start every process and wait until the product is ready to serve."""
         python = str(BIN / "python")
         if is_full():
-            if self.joins is None and not (self.home / "admin.token").exists():
+            if self.joins is None and not self.is_set_up:
                 self.manage("setup")
+                self.is_set_up = True
             self.spawn(
                 "web",
                 [
