@@ -48,6 +48,10 @@ class TwoClusters:
     def wait_for(self, name: str, holds) -> dict:
         return self.product.wait_for(lambda: self.job(name), holds)
 
+    def copies_coming_to_far(self) -> list[dict]:
+        copies = self.product.api("GET", "/cache/commits")["items"]
+        return [copy for copy in copies if copy["site"] == "far" and copy["state"] not in {"evicting", "gone"}]
+
     def claims_on(self, name: str) -> list[str]:
         path = f"/api/v1/namespaces/{self.namespaces[name]}/persistentvolumeclaims"
         return [claim["metadata"]["name"] for claim in self.clusters[name].api.list(path)]
@@ -85,6 +89,7 @@ def test_what_is_brought_for_a_job_that_moved_goes_with_it_when_it_is_stopped(tw
     two.product.start()
 
     two.product.cli("job", "stop", "stopped", cwd=two.folder)
+    two.product.wait_for(two.copies_coming_to_far, lambda copies: not copies)
 
     two.provisioners["far"].resume()
     two.product.wait_for(lambda: two.claims_on("far"), lambda claims: not claims)
