@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from django.db.models import OuterRef, Subquery
 
 from accounts.actor import Actor
 from compute.selectors import resources, templates
@@ -57,25 +58,33 @@ class Ahead:
 def bring(loaded: Loaded, now: datetime, keep_lease: Callable[[], object]) -> Ahead:
     """Ask for the datasets of the next steps where these will likely start, as far as they are not asked for yet.
 
-    Before something is asked for, `keep_lease` is called. A failure is tried again, and holds nothing up.
+    Before a step's are asked for, `keep_lease` is called. A failure is tried again, and holds nothing up.
     """
     run, nodes = loaded.run, find_readers(loaded, loaded.counts)
     if not nodes:
         return Ahead(loaded)
-    firsts = [
-        Step.objects.filter(run=run, key=node.key, state=StepState.PENDING).order_by("index").first() for node in nodes
-    ]
-    steps = [step for step in firsts if step is not None]
+    steps = _first_of_each(run, nodes)
     held = cache_selectors.list_held([NEXT + step.pk for step in steps])
     missing = [step for step in steps if not _is_kept(loaded, step, held.get(NEXT + step.pk, ()))]
     if not missing:
         return Ahead(loaded)
-    keep_lease()
     snapshot, loaded = snapshots.around_next(loaded, missing)
-    asked = isolation.for_each(failures.BRING_NEXT, missing, lambda step: _ask(loaded, snapshot, step, now))
+
+    def ask(step: Step) -> tuple[BringNext | None, bool]:
+        keep_lease()
+        return _ask(loaded, snapshot, step, now)
+
+    asked = isolation.for_each(failures.BRING_NEXT, missing, ask)
     is_complete = len(asked) == len(missing) and all(is_asked for _, is_asked in asked)
     notes = tuple(note for note, _ in asked if note is not None)
     return Ahead(loaded, notes, None if is_complete else now + _TRY_AGAIN)
+
+
+def _first_of_each(run: Run, nodes: Sequence[Node]) -> list[Step]:
+    """Return of each of these steps the first instance that has not begun."""
+    pending = Step.objects.filter(run=run, state=StepState.PENDING)
+    first = pending.filter(key=OuterRef("key")).order_by("index").values("index")[:1]
+    return list(pending.filter(key__in=[node.key for node in nodes], index=Subquery(first)).order_by("pk"))
 
 
 def _is_kept(loaded: Loaded, step: Step, held: Sequence[HeldCopy]) -> bool:

@@ -45,8 +45,12 @@ def pair_loans(holdings: Sequence[Holding], total_milli: int) -> list[Loan]:
         uncovered -= lend(None, borrower_id, uncovered)
     parents = {each.queue_id: each.parent_id for each in holdings}
     for is_near in (True, False):
-        for borrower_id in owed:
-            for lender_id, amount in idle.items():
+        for borrower_id in list(owed):
+            for lender_id in list(idle):
+                if not owed[borrower_id]:
+                    break
                 if not is_near or parents[lender_id] == parents[borrower_id]:
-                    idle[lender_id] -= lend(lender_id, borrower_id, amount)
+                    idle[lender_id] -= lend(lender_id, borrower_id, idle[lender_id])
+                    if not idle[lender_id]:
+                        del idle[lender_id]
     return loans
