@@ -65,8 +65,9 @@ def find_donor(commit: Commit, site: CacheSite) -> CachedCommit | None:
     """
     own = CachedCommit.objects.filter(commit=commit, site=site, state__in=UNFINISHED).values("pk")[:1]
     others = CachedCommit.objects.filter(commit=commit).exclude(site=site)
-    ready = _first_readable(site, others.filter(state=CacheState.READY))
-    return ready or _first_readable(site, others.filter(being_filled(), pk__lt=own), is_early=True)
+    # In this order, or a copy that becomes ready between the two statements would be neither.
+    coming = _first_readable(site, others.filter(being_filled(), pk__lt=own), is_early=True)
+    return _first_readable(site, others.filter(state=CacheState.READY)) or coming
 
 
 def being_filled() -> Q:

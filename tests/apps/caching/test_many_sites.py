@@ -4,6 +4,7 @@ import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from datasets.adapters.hydration import StorePacks
 from datasets.adapters.sites.folder import driver
 from datasets.errors import StagingLost
 from datasets.models import CachedCommit
+from datasets.selectors import cache_plans
 from datasets.services import cache_sites, caches
 from datasets.workers import cache_hydration
 from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree
@@ -109,6 +111,24 @@ def test_twelve_sites_filled_at_once_read_the_store_hardly_more_than_once(copies
     assert [copy.bytes_done for copy in filled] == [SIZE] * SITES
     # A file that appears just as it is given up is read from the store.
     assert reads.size_bytes == sum(copy.bytes_moved for copy in filled) <= 1.05 * SIZE
+
+
+def test_a_copy_that_gets_ready_while_another_site_looks_for_one_is_read(copies):
+    first, second = copies[:2]
+    lease = {"lease_token": "a", "lease_expires_at": clock.now() + timedelta(minutes=1)}
+    CachedCommit.objects.filter(pk=first.pk).update(state="hydrating", **lease)
+
+    def get_ready_after_one(execute, sql, params, many, context):
+        try:
+            return execute(sql, params, many, context)
+        finally:
+            if "lease_expires_at" in sql and "SELECT" in sql:
+                CachedCommit.objects.filter(pk=first.pk, state="hydrating").update(
+                    state="ready", lease_token="", lease_expires_at=None
+                )
+
+    with connection.execute_wrapper(get_ready_after_one):
+        assert cache_plans.find_donor(second.commit, second.site) == first
 
 
 def test_a_peer_that_fails_half_way_is_replaced_by_the_store(copies, reads):
