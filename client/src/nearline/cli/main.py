@@ -1,5 +1,7 @@
 """The program `nearline`. `alias cnvrg='nearline --cnvrg'` makes it cnvrg's, `alias runai=nearline` Run:AI's."""
 
+import atexit
+import gc
 import os
 import sys
 from pathlib import Path
@@ -97,6 +99,8 @@ def root(
 def main() -> None:
     """Run the program and end the process with its exit code."""
     _prepare_streams()
+    # What is left when the process ends goes with it. Python would look through all of it once more.
+    atexit.register(gc.freeze)
     try:
         try:
             app()
