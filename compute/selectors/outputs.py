@@ -12,7 +12,7 @@ from compute.engine.mounts import Tree
 from compute.engine.states import JobState
 from compute.errors import OutputEmpty, OutputGone, OutputNotStored
 from compute.models import Job
-from compute.selectors.jobs import SUBMITTED, require_no_parts
+from compute.selectors.jobs import require_no_parts
 from core import orm
 from datasets.errors import FileNotInCommit, TreeNotFound
 from datasets.selectors import files, trees
@@ -105,8 +105,6 @@ def _explain_missing(job: Job) -> str:
         return job.output_error
     if job.state != JobState.SUCCEEDED:
         return f"The job is {job.state}."
-    if job.kind == SUBMITTED:
-        return "Where it ran, outputs are stored of steps of flows alone; it lies in the job's folder there."
     return "It is not stored yet, which takes longer the more it left."
 
 

@@ -335,9 +335,11 @@ def delete_job(*, actor: Actor, job: Job) -> None:
     require_own(actor=actor, job=job, permission=permissions.CANCEL_JOBS)
     reason = f"{actor.name} deleted the job."
     jobs.cancel_many(actor=actor, job_ids=journal.lock_with_parts(job), reason=reason)
-    if Job.objects.filter(Q(pk=job.pk) | Q(part_of=job.pk), deleted_at=None).update(deleted_at=clock.now()):
+    rows = Job.objects.filter(Q(pk=job.pk) | Q(part_of=job.pk))
+    if rows.filter(deleted_at=None).update(deleted_at=clock.now()):
         trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
-        outputs.release_output(actor=actor, job_id=job.pk)
+        for job_id in rows.exclude(output_root="").order_by("pk").values_list("pk", flat=True):
+            outputs.release_output(actor=actor, job_id=job_id)
         audit.record(actor, "compute.delete_job", job)
 
 

@@ -11,7 +11,10 @@ from experiments.services.experiments import NewExperiment
 
 
 def create_experiment(*, actor: Actor, job_id: str, datasets: Sequence[Mapping[str, object]]) -> None:
-    """Create the experiment of a job that waits for resources. `datasets` say which commits it reads."""
+    """Create the experiment of a job that waits for resources. `datasets` say which commits it reads.
+
+    All of its output is stored once it has succeeded.
+    """
     job = jobs.list_by_id([job_id])[job_id]
     new = NewExperiment(
         project_id=job.project_id,
@@ -24,5 +27,6 @@ def create_experiment(*, actor: Actor, job_id: str, datasets: Sequence[Mapping[s
         template=job.template_name,
         is_simulated=job.resource.is_simulated,
         datasets=datasets,
+        output_patterns=("**",),
     )
     experiments.create_experiments(actor=actor, kind=JOB, experiments=[new])

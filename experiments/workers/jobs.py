@@ -1,4 +1,7 @@
-"""Following the jobs that people submit: what they print, and their states. Flows tell those of attempts themselves."""
+"""Following the jobs that people submit: what they print, their states, and that their outputs are to be stored.
+
+Flows tell that of attempts themselves.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -61,4 +64,5 @@ def _change(job: "Job") -> Mapping[Field, object]:
         "reason": job.reason if job.has_ended else "",
         "started_at": job.started_at,
         "finished_at": job.finished_at,
+        "artifacts_wanted": job.state == "succeeded" and not job.left_nothing,
     }

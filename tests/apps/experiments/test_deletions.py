@@ -110,6 +110,19 @@ def test_files_of_a_job_go_once_neither_it_nor_its_experiment_is_there(member, e
     assert not TreeHold.objects.filter(holder=holder_of(ended.pk)).exists()
 
 
+def test_files_of_the_parts_of_a_job_go_with_it(member, ended):
+    Experiment.objects.all().delete()
+    whole = Job.objects.get(pk=ended.pk)
+    whole.pk, whole.name, whole.output_root, whole._state.adding = "job_whole", "whole", "", True
+    whole.workload = None
+    whole.save()
+    Job.objects.filter(pk=ended.pk).update(part_of=whole.pk, part_index=0)
+
+    submissions.delete_job(actor=member, job=whole)
+
+    assert not TreeHold.objects.filter(holder=holder_of(ended.pk)).exists()
+
+
 def test_the_api_tells_and_deletes(member, project):
     row = create(member, project)
 

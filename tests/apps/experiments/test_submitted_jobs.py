@@ -6,17 +6,21 @@ import pytest
 
 from accounts.actor import Actor
 from accounts.models import User
+from compute.errors import OutputNotStored
 from compute.models import Checkpoint, Job
+from compute.selectors import outputs
 from compute.services import jobs as job_services
 from compute.services import submissions
 from compute.services.submissions import Submission
 from core import clock
 from experiments.models import Experiment, MetricPoint
+from experiments.selectors import artifacts as artifact_reads
 from experiments.selectors import experiments, lists, sources
-from experiments.workers import harvest, jobs
+from experiments.workers import artifacts, harvest, jobs
 from scheduler.models import Placement
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World
+from tests.markup import flat
 
 WANTED = Submission(template="this-machine.small", command="python train.py", name="train")
 
@@ -65,6 +69,41 @@ def test_what_it_prints_is_recorded_while_it_runs_and_nothing_twice(world: World
         ("loss", 1, 0.25),
     ]
     assert [row.title for row in lists.find(actor=member, where="tags.split = patient", is_recorded=True)] == ["train"]
+
+
+def test_what_it_leaves_is_stored_once_it_has_succeeded(world: World, job, member):
+    world.turn()
+    world.turn()
+    world.driver_of("train").leave("train", "models/best.bin", b"weights")
+    world.driver_of("train").finish("train")
+    world.turn()
+    jobs.follow_jobs()
+
+    job.refresh_from_db()
+    with pytest.raises(OutputNotStored, match="It is not stored yet"):
+        outputs.get_output(actor=member, job=job)
+    artifacts.store_artifacts()
+
+    job.refresh_from_db()
+    row = Experiment.objects.get()
+    assert (outputs.get_output(actor=member, job=job).files, row.artifacts_wanted, row.is_recorded) == (1, False, True)
+    (file,) = artifact_reads.list_artifacts(actor=member, experiment=row)
+    assert (file.path, file.size_bytes) == ("models/best.bin", 7)
+
+
+@pytest.mark.parametrize(("exit_code", "leaves"), [(0, False), (3, True)])
+def test_nothing_is_stored_of_one_that_failed_or_left_nothing(world: World, job, member, exit_code, leaves):
+    world.turn()
+    world.turn()
+    if leaves:
+        world.driver_of("train").leave("train", "half.bin", b"weights")
+    world.driver_of("train").finish("train", exit_code=exit_code)
+    world.turn()
+    jobs.follow_jobs()
+
+    assert not Experiment.objects.filter(artifacts_wanted=True).exists()
+    page = flat(browser_of(member).get(f"/experiments/{Experiment.objects.get().pk}/").content.decode())
+    assert ("is stored when it succeeds." if leaves else "It wrote no file to") in page
 
 
 def test_a_checkpoint_that_it_tells_of_is_noted_and_is_no_recording(world: World, member, project):
