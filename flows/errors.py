@@ -69,6 +69,13 @@ class StepNotFound(RunNotFound):
     hint = "`nearline run show RUN` and the page of the run list its steps."
 
 
+class StepAmbiguous(InvalidInput):
+    """The step has several tries, of a grid or as parts, and none of them is named; `details.step` names the step."""
+
+    code = "flows.step_ambiguous"
+    hint = "Name one of them by its index, or as in `nearline run logs RUN 'train C=10'`."
+
+
 class RunNotFinished(Conflict):
     """Only a run that has ended can be retried."""
 

@@ -23,7 +23,7 @@ from core.times import Interval, Times, measure
 from experiments.selectors.log_records import LogRecord, Problems, records_of_run
 from flows import permissions
 from flows.engine.states import RUN_ENDS, RunState
-from flows.errors import RunNotFound, StepNotFound
+from flows.errors import RunNotFound, StepAmbiguous, StepNotFound
 from flows.models import Attempt, Run, RunEvent, Step
 from flows.selectors import inputs
 from scheduler.selectors.workloads import WorkloadWait
@@ -34,6 +34,7 @@ _SHOWN = (
     *("created_at", "started_at", "finished_at"),
 )
 
+_MOST_NAMED = 10
 _WAITING = ("preparing", "queued")
 _BRINGS_DATA = "Its data is being brought to the compute."
 
@@ -234,12 +235,17 @@ def list_events(*, actor: Actor, run: Run, after: int = 0) -> QuerySet[RunEvent]
 
 
 def get_step(*, actor: Actor, run: Run, key: str, index: int | None = None) -> Step:
-    """Return a step of a run. Raises StepNotFound."""
+    """Return a step of a run; `index` names one try of a grid. Raises StepNotFound, and StepAmbiguous without one."""
     require(actor, permissions.VIEW_FLOWS, run.project_id)
-    step = Step.objects.filter(run=run, key=key, index=index or 0).first()
-    if step is None:
-        raise StepNotFound(f"This run has no step '{key}'" + (f" with the index {index}." if index else "."))
-    return step
+    tries = Step.objects.filter(run=run, key=key).order_by("index")
+    first, *others = (tries if index is None else tries.filter(index=index))[: _MOST_NAMED + 1] or [None]
+    if first is None:
+        raise StepNotFound(f"This run has no step '{key}'" + ("." if index is None else f" with the index {index}."))
+    if others:
+        names = [f"{step.label} (index {step.index})" for step in (first, *others)]
+        more = f" and {tries.count() - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+        raise StepAmbiguous(f"'{key}' has several tries: {', '.join(names[:_MOST_NAMED])}{more}.", step=key)
+    return first
 
 
 def find_step_of_job(*, actor: Actor, job_id: str) -> Step | None:
@@ -258,7 +264,7 @@ def get_attempt(
 ) -> Attempt | None:
     """Return a try of a step: the newest unless `number` says which; None when there was none yet.
 
-    Raises RunNotFound for a step or a number that does not exist.
+    Raises RunNotFound for a step or a number that does not exist, and StepAmbiguous.
     """
     require(actor, permissions.VIEW_FLOWS, run.project_id)
     step = get_step(actor=actor, run=run, key=key, index=index)

@@ -39,16 +39,17 @@ def keep_output(
     """Make the output of a step the newest version of a dataset of the run's project. No content is copied.
 
     The version holds the output's files and no others. `index` names one try of a grid. `creates`: a dataset that does
-    not exist is created. Raises RunNotFound for a step that the run does not have, OutputNotStored, DatasetNotFound,
-    and what `trees.commit_tree` raises.
+    not exist is created. Raises RunNotFound for a step that the run does not have, StepAmbiguous, OutputNotStored,
+    DatasetNotFound, and what `trees.commit_tree` raises.
     """
     require(actor, permissions.KEEP_OUTPUT, run.project_id)
+    label = run_selectors.get_step(actor=actor, run=run, key=step, index=index).label
     attempt = run_selectors.get_attempt(actor=actor, run=run, key=step, index=index)
     job = attempt.job if attempt is not None else None
     if job is not None and job.left_nothing:
-        raise OutputNotStored(f"'{step}' of run #{run.number} left no file in its output folder.", step=step)
+        raise OutputNotStored(f"'{label}' of run #{run.number} left no file in its output folder.", step=step)
     if job is None or not job.output_root:
-        raise OutputNotStored(f"The store holds no output of '{step}' of run #{run.number}.", step=step)
+        raise OutputNotStored(f"The store holds no output of '{label}' of run #{run.number}.", step=step)
     name = dataset.removeprefix(f"{run.project.name}/")
     try:
         target = dataset_selectors.get_dataset(actor=actor, project=run.project.name, name=name)
@@ -61,7 +62,7 @@ def keep_output(
         tree=tree_selectors.get_tree_of(actor, run.project_id, job.output_root),
         dataset=target,
         branch=target.default_branch,
-        message=message or f"Output of {step} in {run.flow.name} #{run.number}",
+        message=message or f"Output of {label} in {run.flow.name} #{run.number}",
         allow_collisions=allow_collisions,
     )
     return KeptOutput(

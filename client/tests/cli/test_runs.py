@@ -276,6 +276,19 @@ def test_a_step_of_a_grid_is_named_with_its_values(cli, server):
     assert server.bodies("POST", "/runs/run_1/retry") == [{"step": "train", "index": 1}]
 
 
+@pytest.mark.parametrize("command", [["logs", "run_1", "train"], ["keep", "run_1", "train", "models"]])
+def test_a_step_of_a_grid_that_is_named_alone_is_refused_with_its_tries(cli, server, command):
+    tries = [step("train", index=index, label=f"train C={index}") for index in range(12)]
+    server.on("GET", "/runs/run_1", run("succeeded", *tries))
+
+    done = cli("run", *command)
+
+    assert (done.exit_code, len(server.asked)) == (2, 1)
+    assert "'train' has 12 tries; it must be one of them." in done.stderr
+    assert "Name one: 'train C=0', 'train C=1'," in done.stderr
+    assert "and 2 more." in done.stderr
+
+
 def test_a_step_that_does_not_exist_is_answered_with_those_that_do(cli, server):
     server.on("GET", "/runs/run_1", run("succeeded", step("prepare"), step("train")))
 
@@ -295,9 +308,16 @@ def test_runs_are_cancelled_and_retried(cli, server):
 
 
 @pytest.mark.parametrize(
-    ("name", "sent"), [("train", {"step": "train", "index": None}), ("train[2]", {"step": "train", "index": 2})]
+    ("name", "sent"),
+    [
+        ("train", {"step": "train", "index": None}),
+        ("train[2]", {"step": "train", "index": 2}),
+        ("train-3", {"step": "train", "index": 3}),
+    ],
 )
 def test_a_retry_can_begin_at_a_step(cli, server, name, sent):
+    parts = [step("train", index=index, label=f"train-{index}") for index in range(4)]
+    server.on("GET", "/runs/run_1", run("failed", *parts))
     server.on("POST", "/runs/run_1/retry", run("running"))
 
     assert cli("run", "retry", "run_1", "--from", name).exit_code == 0

@@ -11,8 +11,9 @@ from datasets.models import Commit, Dataset, Pack
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import files
 from datasets.services import datasets
-from flows.errors import OutputNotStored, RunNotFound
+from flows.errors import OutputNotStored, RunNotFound, StepAmbiguous
 from flows.services import outputs
+from tests.factories.api import call
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World, newest_attempt
 from tests.markup import flat
@@ -55,13 +56,22 @@ def test_an_output_is_the_newest_version_of_a_dataset(run, member, project):
 
 def test_a_dataset_is_created_only_when_asked_for(run, member):
     with pytest.raises(DatasetNotFound):
-        outputs.keep_output(actor=member, run=run, step="train", dataset="models")
+        outputs.keep_output(actor=member, run=run, step="train", index=0, dataset="models")
     assert not Dataset.objects.filter(name="models").exists()
 
-    kept = outputs.keep_output(actor=member, run=run, step="train", dataset="team-a/models", creates=True)
+    kept = outputs.keep_output(actor=member, run=run, step="train", index=0, dataset="team-a/models", creates=True)
 
     assert read(member, kept, b"model.bin") == b"weights 0"
-    assert Commit.objects.get().message == "Output of train in digits #1"
+    assert Commit.objects.get().message == "Output of train C=1 in digits #1"
+
+
+def test_a_grid_without_an_index_is_refused_with_its_tries(run, member):
+    with pytest.raises(StepAmbiguous, match=r"train C=1 \(index 0\), train C=10 \(index 1\)\."):
+        outputs.keep_output(actor=member, run=run, step="train", dataset="models", creates=True)
+    answer = call(member, "GET", f"/runs/{run.pk}/steps/train/log")
+
+    assert (answer.status, answer.body["code"]) == (400, "flows.step_ambiguous")
+    assert not Dataset.objects.filter(name="models").exists()
 
 
 def test_a_version_holds_the_files_of_the_output_and_no_others(run, member):
@@ -97,21 +107,21 @@ def test_the_form_keeps_an_output(run, member):
 
     kept = Commit.objects.get()
     assert answer.headers["Location"] == f"/datasets/team-a/models/?ref={kept.pk}"
-    assert kept.message == "Output of train in digits #1"
+    assert kept.message == "Output of train C=10 in digits #1"
 
 
 @pytest.mark.parametrize(
-    ("step", "dataset", "error"),
+    ("form", "dataset", "error"),
     [
-        ("train", "Not a name", "'Not a name' cannot be a name. Use 1 to 63 lower-case letters"),
-        ("train", "", "This field is required."),
-        ("report", "models", "'report' of run #1 left no file in its output folder."),
+        ("train/keep/?index=0", "Not a name", "'Not a name' cannot be a name. Use 1 to 63 lower-case letters"),
+        ("train/keep/?index=0", "", "This field is required."),
+        ("report/keep/?index=", "models", "'report' of run #1 left no file in its output folder."),
     ],
 )
-def test_an_output_that_cannot_be_kept_is_refused_in_the_form(run, member, step, dataset, error):
+def test_an_output_that_cannot_be_kept_is_refused_in_the_form(run, member, form, dataset, error):
     given = {"dataset": dataset, "message": "the best"}
 
-    answer = browser_of(member).post(f"/runs/{run.pk}/steps/{step}/keep/", given)
+    answer = browser_of(member).post(f"/runs/{run.pk}/steps/{form}", given)
 
     page = flat(html.unescape(answer.content.decode()))
     assert answer.status_code == 422

@@ -1,7 +1,6 @@
 """Executions of flows."""
 
-import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +10,7 @@ from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
 from nearline.cli.options import Limit, Project, Timeout, Wait
 from nearline.cli.session import Session, session_of
-from nearline.errors import NotFound
-
-if TYPE_CHECKING:
-    from nearline.models import Run, Step
+from nearline.resources.steps import find_labelled, find_step, parse_step
 
 app = CommandGroup(help="Executions of flows: show, logs, cancel, retry.")
 
@@ -73,7 +69,9 @@ def show(context: typer.Context, run_id: RunId, *, wait: Wait = False, timeout: 
 def logs(
     context: typer.Context,
     run_id: RunId,
-    step: Annotated[str | None, typer.Argument(metavar="STEP", help="As in `train` or 'train C=10'; else all.")] = None,
+    step: Annotated[
+        str | None, typer.Argument(metavar="STEP", help="As `train`, 'train C=10' or 'train[1]'; else all.")
+    ] = None,
     attempt: Annotated[int | None, typer.Option(min=1, help="Which try; else the newest.")] = None,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
@@ -81,7 +79,7 @@ def logs(
     """Print what a step, or each step, has written."""
     session = session_of(context)
     run = session.client().runs.get(run_id)
-    steps = [_find_step(run, step)] if step else list(run.steps)
+    steps = [find_step(run, step)] if step else list(run.steps)
     texts = []
     for item in steps:
         if len(steps) > 1:
@@ -116,11 +114,8 @@ def retry(
     """Try the failed steps again; or one step and all after it. The rest is kept."""
     session = session_of(context)
     runs = session.client().runs
-    if "=" in start:
-        step_record = _find_step(runs.get(run_id), start)
-        step, index = step_record.key, step_record.index
-    else:
-        step, index = _parse_step(start)
+    labelled = find_labelled(runs.get(run_id), start) if start else None
+    step, index = (labelled.key, labelled.index) if labelled is not None else parse_step(start)
     run = runs.retry(run_id, step=step, index=index)
     if wait:
         follow_run(session, run.id, timeout_s=timeout)
@@ -132,7 +127,7 @@ def retry(
 def keep(
     context: typer.Context,
     run_id: RunId,
-    step: Annotated[str, typer.Argument(metavar="STEP", help="As in `train` or 'train C=10'.")],
+    step: Annotated[str, typer.Argument(metavar="STEP", help="As `train`, 'train C=10' or 'train[1]'.")],
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset of the run's project.")],
     *,
     message: Annotated[str, typer.Option("--message", "-m", help="What the version is.")] = "",
@@ -144,7 +139,7 @@ def keep(
     """Keep the output of a step as the newest version of a dataset. Nothing is copied."""
     session = session_of(context)
     runs = session.client().runs
-    step_record = _find_step(runs.get(run_id), step)
+    step_record = find_step(runs.get(run_id), step)
     commit = runs.keep(
         run_id,
         step_record.key,
@@ -164,20 +159,6 @@ def keep(
             ("size", formats.size(commit.size_bytes)),
         ),
     )
-
-
-def _parse_step(name: str) -> tuple[str, int | None]:
-    match = re.fullmatch(r"(.+?)\[(\d+)\]", name)
-    return (match[1], int(match[2])) if match else (name, None)
-
-
-def _find_step(run: "Run", name: str) -> "Step":
-    key, index = _parse_step(name)
-    for step in run.steps:
-        if name == step.label or (step.key == key and index in {None, step.index}):
-            return step
-    known = ", ".join(step.label for step in run.steps)
-    raise NotFound(f"Run {run.id} has no step '{name}'.", hint=f"Its steps are: {known}.")
 
 
 def _check_end(session: Session, run_id: str) -> None:
