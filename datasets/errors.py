@@ -224,12 +224,19 @@ class StoreUnreachable(PlatformError):
     hint = "Try again in a moment; if it lasts, ask an admin to look at the store."
 
 
+_MENDING = (
+    "What a dataset lost (`nearline data damage` lists it) is sent again by `nearline data sync` or `data put` with a "
+    "good copy of the files. What an output lost comes from running its step again (`nearline run retry RUN --from "
+    "STEP`) or its job."
+)
+
+
 class BlobMissing(NotFound):
     """The store has nothing under that key."""
 
     code = "datasets.blob_missing"
     blame = Blame.PROVIDER
-    hint = "The store lost an object. `nearline data sync` or `data put` with a good copy of the files sends it again."
+    hint = f"The store lost an object. {_MENDING}"
 
 
 class ContentCorrupt(PlatformError):
@@ -238,10 +245,7 @@ class ContentCorrupt(PlatformError):
     code = "datasets.content_corrupt"
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PROVIDER
-    hint = (
-        "Nothing damaged was passed on. `nearline data sync` or `data put` with a good copy of the files sends again "
-        "what is damaged; `nearline data damage` lists it."
-    )
+    hint = f"Nothing damaged was passed on. {_MENDING}"
 
 
 class SourceUnreachable(StoreUnreachable):

@@ -1,6 +1,7 @@
 """Background tasks of datasets: ids in, one service or worker, done."""
 
 from core.tasks import Queue, task
+from datasets.services import damage
 from datasets.workers import (
     cache_hydration,
     collection,
@@ -104,6 +105,12 @@ def check_sites(site_id: str | None = None) -> None:
 def read_arrays() -> None:
     """Read the space of the storage arrays behind cache sites."""
     site_arrays.read_arrays()
+
+
+@task("datasets.check_pack", queue=Queue.TIDY)
+def check_pack(*, dataset_id: str, pack: str) -> None:
+    """Note whether a pack that could not be read is damaged."""
+    damage.check_pack(dataset_id, pack)
 
 
 @task("datasets.work_on_import", queue=Queue.TIDY)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from core import tasks
 from core.errors import InvalidInput
 from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions
@@ -14,21 +15,26 @@ from datasets.engine.browse import FolderItem, Listing
 from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
 from datasets.engine.queries import CompiledQuery
-from datasets.errors import ContentCorrupt, FileNotInCommit
+from datasets.errors import BlobMissing, ContentCorrupt, FileNotInCommit
+from datasets.models import Dataset
 from datasets.selectors import trees
 from datasets.selectors.trees import FileTree, open_tree
 from nearline.content.diff import Change, diff_roots
 from nearline.content.hashing import file_id, new_hasher
-from nearline.content.manifest import Entry, EntryKind, LoadRange, RootRange
+from nearline.content.manifest import BlobRef, Entry, EntryKind, LoadRange, RootRange
 from nearline.content.paths import show_path
 from nearline.content.patterns import MAX_LENGTH
 
 
 class FileContent:
-    """One file of a commit, to be read whole or in part; every blob is checked before a byte of it is handed on."""
+    """One file of a tree, to be read whole or in part; every blob is checked before a byte of it is handed on.
 
-    def __init__(self, entry: Entry, store: BlobStore) -> None:
+    A pack that is found damaged or missing is looked at in the background, so that good copies of it are taken.
+    """
+
+    def __init__(self, entry: Entry, dataset: Dataset, store: BlobStore) -> None:
         self.entry = entry
+        self._dataset = dataset
         self._store = store
 
     @property
@@ -50,15 +56,24 @@ class FileContent:
         for blob in self.entry.blobs:
             end = start + blob.size
             if start < last and end > first:
-                data = self._store.get_range(pack_key(blob.pack.hex()), blob.offset, blob.size)
-                if file_id(data) != blob.content_id:
-                    raise _damaged(self.entry)
+                data = self._read_blob(blob)
                 if whole is not None:
                     whole.update(data)
                 yield data[max(0, first - start) : last - start]
             start = end
         if whole is not None and whole.digest() != self.entry.content_id:
             raise _damaged(self.entry)
+
+    def _read_blob(self, blob: BlobRef) -> bytes:
+        pack = blob.pack.hex()
+        try:
+            data = self._store.get_range(pack_key(pack), blob.offset, blob.size)
+            if file_id(data) == blob.content_id:
+                return data
+            raise _damaged(self.entry)
+        except (BlobMissing, ContentCorrupt):
+            tasks.enqueue("datasets.check_pack", dataset_id=self._dataset.pk, pack=pack)
+            raise
 
 
 def list_folder(
@@ -102,7 +117,7 @@ def open_file(actor: Actor, tree: FileTree, *, path: bytes) -> FileContent:
     entry = open_tree(tree).find(path)
     if entry is None:
         raise FileNotInCommit(f"The {tree.label} has no file '{show_path(path)}'.")
-    return FileContent(entry, open_dataset_store(tree.dataset))
+    return FileContent(entry, tree.dataset, open_dataset_store(tree.dataset))
 
 
 def count_changes(

@@ -59,6 +59,12 @@ def check_packs(dataset: Dataset, rows: Iterable[Pack]) -> list[str]:
     return damaged
 
 
+def check_pack(dataset_id: str, pack: str) -> None:
+    """Read one pack, which somebody could not read, as `check_packs` does. One that is gone is passed over."""
+    for dataset in Dataset.objects.filter(pk=dataset_id, deleted_at=None).select_related("store"):
+        check_packs(dataset, dataset.packs.filter(sha256=pack, state__in=PRESENT))
+
+
 def check_all_packs(dataset: Dataset) -> list[str]:
     """Read every pack of a dataset as `check_packs` does: all of its bytes leave the store once."""
     return check_packs(dataset, dataset.packs.filter(state__in=PRESENT).order_by("pk").iterator())

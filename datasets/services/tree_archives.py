@@ -35,7 +35,7 @@ def read_archive(*, actor: Actor, tree: trees.FileTree) -> Iterator[bytes]:
             yield archives.header(name, 0o777, 0, entry.mtime_ns, os.fsdecode(entry.target))
             continue
         yield archives.header(name, entry.mode, entry.size, entry.mtime_ns)
-        yield from archives.padded(FileContent(entry, store).read(), entry.size)
+        yield from archives.padded(FileContent(entry, tree.dataset, store).read(), entry.size)
     yield archives.end()
 
 

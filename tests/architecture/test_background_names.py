@@ -15,8 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("platform", "datasets", "scheduler", "compute", "experiments", "flows")
 FUNCTIONS = {"enqueue_on_commit", "enqueue", "enqueue_reliably"}
 THE_PORT = ROOT / "platform" / "core" / "tasks.py"
-# What another periodic task repeats by itself: each look at a resource stops again what is to be stopped.
-REPEATED = {"compute.stop"}
+# What is asked for again by itself: each look at a resource stops again what is to be stopped, and whoever reads a
+# damaged pack next finds it.
+REPEATED = {"compute.stop", "datasets.check_pack"}
 # Which apps stand below: only their events may be followed.
 APPS_BELOW = {
     "flows": {"experiments", "compute", "scheduler", "datasets", "accounts"},

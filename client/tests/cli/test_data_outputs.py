@@ -92,6 +92,9 @@ def test_what_is_damaged_in_the_store_reaches_no_folder_and_is_reported(server, 
 
     assert (done.exit_code, server.store.calls["report_damaged_packs"]) == (1, 1)
     assert not (here / "out" / "model.bin").exists()
+    assert "What an output lost comes from running its step again (`nearline run retry RUN" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_an_output_is_compared_with_a_commit_and_a_commit_with_it(cli, stored):

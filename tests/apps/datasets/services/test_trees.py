@@ -8,12 +8,12 @@ from accounts.actor import Actor
 from accounts.errors import ProjectNotFound
 from accounts.models import Project
 from accounts.permissions import Role
-from core import clock
+from core import clock, tasks
 from core.errors import InvalidInput
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import Announcement
-from datasets.errors import DatasetNotFound, FileNotInCommit, SourceChanged, TreeNotFound
+from datasets.errors import ContentCorrupt, DatasetNotFound, FileNotInCommit, SourceChanged, TreeNotFound
 from datasets.models import Branch, Dataset, Pack, PackState, StoredTree, TreeHold
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import datasets as dataset_reads
@@ -26,6 +26,7 @@ from datasets.workers import collection, purges, store_requests
 from datasets.workers.checkouts import write_tree
 from nearline.content.chunking import THRESHOLD_BYTES
 from tests.factories.datasets import commit_files, make_dataset, read_tree, source_files
+from tests.factories.queues import RecordedQueue
 
 DAY = timedelta(days=1)
 FILES = {"a.txt": b"one", "b/c.txt": b"two", "b/empty": b"", "b/link": "c.txt", "b/run.sh": (b"#!/bin/sh", 0o755)}
@@ -395,3 +396,18 @@ def test_a_commit_of_borrowed_packs_is_written_to_a_folder(store, member, datase
     assert read_tree(tmp_path / "copy") == {
         name: content[0] if isinstance(content, tuple) else content for name, content in FILES.items()
     }
+
+
+def test_what_a_reader_finds_damaged_is_stored_anew_when_it_comes_again(store, member):
+    tree, queue = store(FILES), RecordedQueue()
+    pack = Pack.objects.get()
+    open_dataset_store(tree.dataset).put(pack_key(pack.sha256), bytes(pack.size_bytes))
+    tasks.install(queue)
+    with pytest.raises(ContentCorrupt):
+        read(member, tree, b"a.txt")
+    assert queue.messages == [("datasets.check_pack", {"dataset_id": tree.dataset_id, "pack": pack.sha256})]
+    queue.work()
+
+    again = store(FILES, holder="job_2")
+
+    assert (again, read(member, again, b"a.txt")) == (tree, b"one")

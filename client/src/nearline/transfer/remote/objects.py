@@ -100,8 +100,9 @@ class ObjectReader:
         return Failed(
             f"The {kind} {name[:12]} is damaged in the store: {reason}",
             code="client.damaged",
-            hint="Nothing damaged was written. `nearline data sync` or `data put` with a good copy of the "
-            "files sends again what is damaged; `nearline data damage` lists it.",
+            hint="Nothing damaged was written. What a dataset lost (`nearline data damage` lists it) is sent again by "
+            "`nearline data sync` or `data put` with a good copy of the files. What an output lost comes from running "
+            "its step again (`nearline run retry RUN --from STEP`) or its job.",
             details={"kind": str(kind), "id": name},
         )
 
