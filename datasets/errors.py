@@ -401,6 +401,16 @@ class CacheFull(PlatformError):
     hint = "Unpin or clear one of these commits, wait for the jobs that use them, or ask an admin for more capacity."
 
 
+class NoVolumeLeft(CacheFull):
+    """The site has as many volumes as it may have, and too few of them may leave. `details.obstacles` says why."""
+
+    code = "datasets.no_volume_left"
+    hint = (
+        "Unpin or clear one of these commits, wait for the jobs that use them, or ask an admin for more volumes: "
+        "`nearline cache set SITE --set max_volumes=NUMBER`."
+    )
+
+
 class CacheInUse(Conflict):
     """The cached commit is in use, so it cannot be cleared. `details.users` names who uses it."""
 

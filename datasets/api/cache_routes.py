@@ -46,12 +46,13 @@ def create_site(request: ApiRequest, body: schemas.CacheSiteIn) -> Status[schema
 
 @router.patch("/cache/sites/{name}", response=schemas.CacheSiteOut, operation_id="cache_update_site")
 def update_site(request: ApiRequest, name: str, body: schemas.CacheSiteChangeIn) -> schemas.CacheSiteOut:
-    """Change a site's capacity or idle days. For site admins."""
+    """Change a site's capacity, idle days, or what can be changed of its config. For site admins."""
     site = cache_sites.update_site(
         actor=request.actor,
         site=cache_reads.get_site(actor=request.actor, name=name),
         capacity_bytes=body.capacity_bytes,
         idle_days=body.idle_days,
+        config=body.config,
     )
     return schemas.CacheSiteOut.of(site)
 

@@ -11,6 +11,8 @@ from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, SiteArray
 from datasets.selectors import caches, site_readers
 
+_VOLUMES = "How many volumes the site has or has promised; null: its copies are no volumes of their own."
+
 
 class CacheSiteIn(BodySchema):
     """A new site. Kind `folder` needs `root`, a folder of the server.
@@ -18,9 +20,9 @@ class CacheSiteIn(BodySchema):
     Where there are several hosts, it needs their `host` too, and a capacity unless that is the host which answers.
     Kind `simulated` does not exist; its `config` needs `size_bytes` and `rate_bytes_s`. On an attached cluster,
     `volume` needs the `resource` (an id), `storage_class` and `size_bytes`, and `sharing` of `pool` for one volume for
-    all; `nfs` needs `resource`, `server`, `path` and `size_bytes`. On a host that is attached by SSH, `ssh` needs its
-    `resource`, and a folder there as `root`. Without a capacity a folder may fill four fifths of what is free there,
-    and any other site all of its size.
+    all, or `max_volumes` where there is a limit; `nfs` needs `resource`, `server`, `path` and `size_bytes`. On a host
+    that is attached by SSH, `ssh` needs its `resource`, and a folder there as `root`. Without a capacity a folder may
+    fill four fifths of what is free there, and any other site all of its size.
     """
 
     name: bounds.Name
@@ -33,10 +35,15 @@ class CacheSiteIn(BodySchema):
 
 
 class CacheSiteChangeIn(BodySchema):
-    """What to change; what is left out stays. `idle_days` of 0: idleness never evicts."""
+    """What to change; what is left out stays. `idle_days` of 0: idleness never evicts.
+
+    Of the `config` of a site on a cluster `fill_pods` and `bytes_per_pod` can be changed and, with a volume for each
+    commit, `max_volumes`; null: as usual, which is any number of volumes.
+    """
 
     capacity_bytes: bounds.Bytes | None = None
     idle_days: bounds.Days | None = None
+    config: Annotated[dict[bounds.Name, bounds.Quantity | None], Field(max_length=20)] = {}
 
 
 class CacheSiteOut(Schema):
@@ -52,6 +59,8 @@ class CacheSiteOut(Schema):
     committed_bytes: int
     used_bytes: int
     free_bytes: int
+    volumes: int | None = Field(description=_VOLUMES)
+    max_volumes: int | None
     error: str = Field(description="Why the cluster or host that it is on does not answer; empty: it does.")
     warning: str = Field(description="What keeps it from working as well as it could; empty: nothing that is known.")
     created_at: datetime
@@ -71,6 +80,8 @@ class CacheSiteOut(Schema):
             committed_bytes=capacity.committed_bytes,
             used_bytes=capacity.used_bytes,
             free_bytes=capacity.free_bytes,
+            volumes=capacity.volumes,
+            max_volumes=capacity.max_volumes,
             error=site_readers.find_fault(row, site_readers.list_readers([row.name])[row.name]),
             warning=row.warning,
             created_at=row.created_at,
@@ -285,7 +296,7 @@ class ObstacleOut(Schema):
 class EvictionPlanOut(Schema):
     """What would be evicted, and that frees `freed_bytes` at least.
 
-    With `missing_bytes` above 0 nothing would leave, and the obstacles say why.
+    With `missing_bytes` or `missing_volumes` above 0 nothing would leave, and the obstacles say why.
     """
 
     site: str
@@ -293,6 +304,9 @@ class EvictionPlanOut(Schema):
     free_bytes: int
     freed_bytes: int
     missing_bytes: int
+    volumes: int | None = Field(description=_VOLUMES)
+    max_volumes: int | None
+    missing_volumes: int
     victims: list[VictimOut]
     obstacles: list[ObstacleOut]
 
@@ -305,6 +319,9 @@ class EvictionPlanOut(Schema):
             free_bytes=plan.free_bytes,
             freed_bytes=plan.freed_bytes,
             missing_bytes=plan.missing_bytes,
+            volumes=len(copies) if site.has_volumes else None,
+            max_volumes=site.max_volumes,
+            missing_volumes=plan.missing_volumes,
             victims=[
                 VictimOut(
                     id=id_,

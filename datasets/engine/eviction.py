@@ -15,6 +15,7 @@ class Copy:
 
     `size_bytes` is what all its files weigh; `charged_bytes` is its part of what the site has promised, shared files
     being charged to one copy only. `base_id` names the copy it was made from, with which it shares `shared_bytes`.
+    `clone_of` is the copy whose volume its own is cloned from, which the storage keeps as long as the clone is there.
     `idle_days` of 0 means that idleness never evicts it. `users` says in words who holds it. One that `makes_way` is
     held only for what may be read next, and leaves, after all others, when space is needed now.
     """
@@ -27,6 +28,7 @@ class Copy:
     idle_days: float
     base_id: str | None = None
     shared_bytes: int = 0
+    clone_of: str | None = None
     is_pinned: bool = False
     is_unfinished: bool = False
     is_failed: bool = False
@@ -49,7 +51,8 @@ class Obstacle:
 class EvictionPlan:
     """What would be evicted, in order, and what that frees at least.
 
-    `missing_bytes` above 0 means that no permitted departures suffice: then nothing leaves and `obstacles` says why.
+    `missing_bytes` or `missing_volumes` above 0 means that no permitted departures suffice: then nothing leaves and
+    `obstacles` says why.
     """
 
     need_bytes: int
@@ -57,12 +60,13 @@ class EvictionPlan:
     victims: tuple[str, ...] = ()
     freed_bytes: int = 0
     missing_bytes: int = 0
+    missing_volumes: int = 0
     obstacles: tuple[Obstacle, ...] = ()
 
     @property
     def is_sufficient(self) -> bool:
-        """Whether the needed space is there once the victims have left."""
-        return self.missing_bytes == 0
+        """Whether what is needed is there once the victims have left."""
+        return self.missing_bytes == self.missing_volumes == 0
 
 
 def find_obstacle(copy: Copy) -> str | None:
@@ -94,18 +98,28 @@ def plan_space(
     *,
     capacity_bytes: int,
     need_bytes: int,
+    max_volumes: int | None = None,
+    need_volumes: int = 0,
     keep: Collection[str] = (),
     is_ahead: bool = False,
 ) -> EvictionPlan:
     """Decide which copies leave so that `need_bytes` fit: failed ones, then the least recently used, none in vain.
 
-    Copies in `keep` stay as if they were in use. What is needed now goes before what may be read next; for what
-    `is_ahead` itself none of those leaves. Same input, same plan.
+    With `max_volumes` each copy is a volume, and `need_volumes` more must be possible as well. Copies in `keep` stay as
+    if they were in use. What is needed now goes before what may be read next; for what `is_ahead` itself none of those
+    leaves. Same input, same plan.
     """
+
+    def missing_without(gone: Collection[str]) -> tuple[int, int]:
+        """Return how many bytes and volumes are missing once these copies have left."""
+        missing_bytes = max(0, need_bytes - _free_without(copies, capacity_bytes, gone))
+        if max_volumes is None or not need_volumes:
+            return missing_bytes, 0
+        return missing_bytes, max(0, need_volumes + len(_volumes_without(copies, gone)) - max_volumes)
+
     leaving = {copy.id for copy in copies if copy.is_leaving}
-    charged = sum(copy.charged_bytes for copy in copies)
-    free = capacity_bytes - charged + freed_by(copies, leaving)
-    if need_bytes <= free:
+    free = _free_without(copies, capacity_bytes, leaving)
+    if not any(missing_without(leaving)):
         return EvictionPlan(need_bytes, free)
     may_leave = [
         copy
@@ -117,15 +131,18 @@ def plan_space(
     chosen: list[str] = []
     for copy in sorted(may_leave, key=_turn):
         chosen.append(copy.id)
-        if need_bytes <= _free_without(copies, capacity_bytes, leaving.union(chosen)):
+        if not any(missing_without(leaving.union(chosen))):
             break
     else:
-        missing = need_bytes - _free_without(copies, capacity_bytes, leaving.union(chosen))
-        obstacles = _list_obstacles([copy for copy in copies if copy not in may_leave], keep)
-        return EvictionPlan(need_bytes, free, missing_bytes=missing, obstacles=obstacles)
+        gone = leaving.union(chosen)
+        missing_bytes, missing_volumes = missing_without(gone)
+        held = _volumes_without(copies, gone) & gone if missing_volumes else set()
+        obstacles = _list_obstacles([copy for copy in copies if copy not in may_leave or copy.id in held], keep, held)
+        return EvictionPlan(
+            need_bytes, free, missing_bytes=missing_bytes, missing_volumes=missing_volumes, obstacles=obstacles
+        )
     for spared in reversed(chosen[:-1]):
-        rest = leaving.union(chosen) - {spared}
-        if need_bytes <= _free_without(copies, capacity_bytes, rest):
+        if not any(missing_without(leaving.union(chosen) - {spared})):
             chosen.remove(spared)
     freed = _free_without(copies, capacity_bytes, leaving.union(chosen)) - free
     return EvictionPlan(need_bytes, free, tuple(chosen), freed)
@@ -184,11 +201,25 @@ def _free_without(copies: Sequence[Copy], capacity_bytes: int, gone: Collection[
     return capacity_bytes - sum(copy.charged_bytes for copy in copies) + freed_by(copies, gone)
 
 
-def _list_obstacles(copies: Sequence[Copy], keep: Collection[str]) -> tuple[Obstacle, ...]:
+def _volumes_without(copies: Sequence[Copy], gone: Collection[str]) -> set[str]:
+    """Return the copies whose volumes are there once those in `gone` have left: a volume goes after its clones."""
+    origins = {copy.id: copy.clone_of for copy in copies}
+    volumes: set[str] = set()
+    for copy in copies:
+        id_: str | None = copy.id if copy.id not in gone else None
+        while id_ is not None and id_ in origins and id_ not in volumes:
+            volumes.add(id_)
+            id_ = origins[id_]
+    return volumes
+
+
+def _list_obstacles(copies: Sequence[Copy], keep: Collection[str], held: Collection[str]) -> tuple[Obstacle, ...]:
     obstacles = []
     for copy in sorted(copies, key=_turn):
         reason = find_obstacle(copy) or ("needed for the new copy" if copy.id in keep else None)
-        if reason is not None and not copy.is_leaving:
+        if copy.id in held:
+            reason = "its volume goes after its clones"
+        if reason is not None and (copy.id in held or not copy.is_leaving):
             obstacles.append(Obstacle(copy.id, copy.label, copy.charged_bytes, reason))
     return tuple(obstacles)
 

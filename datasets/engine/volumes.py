@@ -13,6 +13,9 @@ FILES = "files"
 FILL_PODS, BYTES_PER_POD = "fill_pods", "bytes_per_pod"
 """The settings of a site in a cluster that say how many pods fill a copy at most, and how much each is worth."""
 MOST_PODS = 64
+MAX_VOLUMES = "max_volumes"
+"""The setting of a site with a volume for each commit that says how many it has at most; without it any number."""
+MOST_VOLUMES = 100_000
 _SPARE = 1.06
 _FILLING = {FILL_PODS: 4, BYTES_PER_POD: 8 * GIB}
 # ONTAP gives one inode for each 32 KiB of a volume: a commit of many small files needs more than its bytes.

@@ -70,6 +70,16 @@ class CacheSite(BaseModel):
         return str(self.config.get("warning", ""))
 
     @property
+    def has_volumes(self) -> bool:
+        """Whether each copy on it is a volume of its own."""
+        return self.kind == CacheSiteKind.VOLUME and not volumes.is_pool(self.config)
+
+    @property
+    def max_volumes(self) -> int | None:
+        """How many volumes it has at most; None: any number, or its copies are none."""
+        return self.config.get(volumes.MAX_VOLUMES) if self.has_volumes else None
+
+    @property
     def starts_jobs_early(self) -> bool:
         """Whether jobs can mount a copy on it that is being filled, under a name that stays."""
         return self.kind in FILLED_KINDS

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -38,18 +38,34 @@ def list_kinds() -> Sequence[SiteKind]:
     return list(KINDS.values())
 
 
+def get_kind(site: CacheSite) -> SiteKind:
+    """Return the kind of a site."""
+    return KINDS[site.kind]
+
+
 @dataclass(frozen=True)
 class Capacity:
-    """What a site has, has promised, holds and can still promise, in bytes; a shared file counts once."""
+    """What a site has, has promised, holds and can still promise, in bytes; a shared file counts once.
+
+    `volumes` is how many volumes it has or has promised, those that leave included, of `max_volumes`; None: its copies
+    are none, and any number.
+    """
 
     total_bytes: int
     committed_bytes: int
     used_bytes: int
+    volumes: int | None = None
+    max_volumes: int | None = None
 
     @property
     def free_bytes(self) -> int:
         """What can be promised without anything leaving."""
         return max(0, self.total_bytes - self.committed_bytes)
+
+    @property
+    def has_too_many_volumes(self) -> bool:
+        """Whether more volumes are promised than there may be, as others have not left yet."""
+        return self.volumes is not None and self.max_volumes is not None and self.volumes > self.max_volumes
 
 
 @dataclass(frozen=True)
@@ -175,9 +191,14 @@ def measure_capacity(site: CacheSite) -> Capacity:
 def measure_capacities(sites: Collection[CacheSite]) -> dict[str, Capacity]:
     """Return how full sites are, by id, in one query."""
     rows = CachedCommit.objects.filter(site__in=sites, state__in=LIVE).order_by().values("site_id")
-    full = rows.annotate(committed=Sum("reserved_bytes"), used=Sum(BYTES_ON_DISK))
-    sums = {row["site_id"]: (row["committed"], row["used"]) for row in full}
-    return {site.pk: Capacity(site.capacity_bytes, *sums.get(site.pk, (0, 0))) for site in sites}
+    full = rows.annotate(committed=Sum("reserved_bytes"), used=Sum(BYTES_ON_DISK), copies=Count("pk"))
+    sums = {row["site_id"]: (row["committed"], row["used"], row["copies"]) for row in full}
+    capacities = {}
+    for site in sites:
+        committed, used, copies = sums.get(site.pk, (0, 0, 0))
+        volumes = copies if site.has_volumes else None
+        capacities[site.pk] = Capacity(site.capacity_bytes, committed, used, volumes, site.max_volumes)
+    return capacities
 
 
 def list_cached_commits(*, actor: Actor, site: CacheSite | None = None) -> QuerySet[CachedCommit]:
@@ -249,9 +270,15 @@ def hide_labels(actor: Actor, copies: Sequence[Copy]) -> list[Copy]:
 
 
 def plan_eviction(actor: Actor, site: CacheSite, need_bytes: int = 0) -> EvictionPlan:
-    """Return what would leave now if so many bytes were needed. Nothing happens."""
+    """Return what would leave now if so many bytes were needed for another copy. Nothing happens."""
     copies = hide_labels(actor, list_copies(site))
-    return eviction.plan_space(copies, capacity_bytes=site.capacity_bytes, need_bytes=need_bytes)
+    return eviction.plan_space(
+        copies,
+        capacity_bytes=site.capacity_bytes,
+        need_bytes=need_bytes,
+        max_volumes=site.max_volumes,
+        need_volumes=1 if need_bytes else 0,
+    )
 
 
 def find_quiet_since(row: CachedCommit) -> int | None:
@@ -284,6 +311,7 @@ def _copy_of(row: CachedCommit, bases: Mapping[str, str]) -> Copy:
         idle_days=idle_days_of(row),
         base_id=row.base_id if is_complete else None,
         shared_bytes=row.bytes_shared if is_complete else 0,
+        clone_of=row.base_id if row.site.has_volumes else None,
         is_pinned=row.is_pinned,
         is_unfinished=row.state in UNFINISHED,
         is_failed=row.state == CacheState.FAILED,

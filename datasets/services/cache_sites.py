@@ -1,6 +1,6 @@
 """Cache sites: made, changed, and the one that exists from the first start on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +123,8 @@ def save_site(*, actor: Actor, site: CacheSite) -> None:
     if not site._state.adding:  # noqa: SLF001 (Django's documented way to tell a new row)
         known = CacheSite.objects.select_for_update().get(pk=site.pk)
         _require_place(known, site.root, site.config)
-        site.config |= {key: value for key, value in known.config.items() if key == SHARED}
+        kept = {SHARED, *_settings_of(site)}
+        site.config |= {key: value for key, value in known.config.items() if key in kept}
         site.save(update_fields=["config", "root"])
         audit.record(actor, "datasets.move_cache_site", site)
         return
@@ -209,33 +210,55 @@ def _set_shared(actor: Actor, site: CacheSite, shared: Mapping[str, str]) -> Non
 
 
 def update_site(
-    *, actor: Actor, site: CacheSite, capacity_bytes: int | None = None, idle_days: float | None = None
+    *,
+    actor: Actor,
+    site: CacheSite,
+    capacity_bytes: int | None = None,
+    idle_days: float | None = None,
+    config: Mapping[str, object] | None = None,
 ) -> CacheSite:
-    """Change a site's capacity or idle days; None leaves one as it is.
+    """Change a site's capacity, its idle days, and what can be changed of its `config`; None leaves one as it is.
 
-    A capacity below what is promised evicts nothing by itself, but nothing new fits until enough has left. Raises
-    InvalidCacheSite for one that is larger than the site, as far as its size is known.
+    What is None in the `config` has its usual value from now on. A capacity or a number of volumes below what is
+    promised evicts nothing by itself, but nothing new fits until enough has left. Raises InvalidCacheSite, also for a
+    capacity that is larger than the site, as far as its size is known.
     """
     require_manage(actor=actor)
     size_bytes = None if capacity_bytes is None else _find_size(site)
     with transaction.atomic():
-        return _update_site(actor, site, size_bytes, capacity_bytes, idle_days)
+        site = CacheSite.objects.select_for_update().get(pk=site.pk)
+        site.capacity_bytes = site.capacity_bytes if capacity_bytes is None else capacity_bytes
+        site.idle_days = site.idle_days if idle_days is None else idle_days
+        _check_numbers(site)
+        if size_bytes is not None:
+            _check_size(site, size_bytes)
+        _change_config(site, config or {})
+        site.save(update_fields=["capacity_bytes", "idle_days", "config"])
+        facts = {key: site.config.get(key) for key in config or {}}
+        audit.record(
+            actor,
+            "datasets.update_cache_site",
+            site,
+            capacity_bytes=site.capacity_bytes,
+            idle_days=site.idle_days,
+            **facts,
+        )
+        return site
 
 
-def _update_site(
-    actor: Actor, site: CacheSite, size_bytes: int | None, capacity_bytes: int | None, idle_days: float | None
-) -> CacheSite:
-    site = CacheSite.objects.select_for_update().get(pk=site.pk)
-    site.capacity_bytes = site.capacity_bytes if capacity_bytes is None else capacity_bytes
-    site.idle_days = site.idle_days if idle_days is None else idle_days
-    _check_numbers(site)
-    if size_bytes is not None:
-        _check_size(site, size_bytes)
-    site.save(update_fields=["capacity_bytes", "idle_days"])
-    audit.record(
-        actor, "datasets.update_cache_site", site, capacity_bytes=site.capacity_bytes, idle_days=site.idle_days
-    )
-    return site
+def _change_config(site: CacheSite, changes: Mapping[str, object]) -> None:
+    if unknown := sorted(set(changes) - set(_settings_of(site))):
+        known = ", ".join(sorted(_settings_of(site)))
+        others = f". These can be: {known}." if known else f": sites of kind {site.kind} have no such settings."
+        raise InvalidCacheSite(f"'{unknown[0]}' of {site.name} cannot be changed{others}")
+    kept = {key: value for key, value in site.config.items() if key not in changes}
+    site.config = kept | {key: value for key, value in changes.items() if value is not None}
+    get_kind(site.kind).check_settings(site)
+
+
+def _settings_of(site: CacheSite) -> Collection[str]:
+    """Return the keys of the config that can be changed."""
+    return get_kind(site.kind).settings_of(site).base_fields.keys()
 
 
 def _find_size(site: CacheSite) -> int | None:

@@ -12,7 +12,7 @@ from datasets.adapters.sites.registry import open_site
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.engine.eviction import EvictionPlan
-from datasets.errors import CacheFull
+from datasets.errors import CacheFull, NoVolumeLeft
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.selectors import caches
 from datasets.services.cache_events import change_state
@@ -45,14 +45,22 @@ def plan_capacity(
 ) -> EvictionPlan:
     """Plan the capacity for a promise of `need_bytes`. `extending` names a copy whose present promise it replaces.
 
-    `is_ahead`: for what may be read next (see `eviction.plan_space`).
+    A copy that is extended has its volume already. `is_ahead`: for what may be read next (see `eviction.plan_space`).
     """
     lock_copies(site)
     copies = caches.list_copies(site)
     own = sum(copy.charged_bytes for copy in copies if copy.id == extending)
     stays = [*keep, *([extending] if extending else [])]
     need_bytes = max(0, need_bytes - own)
-    return eviction.plan_space(copies, capacity_bytes=usable, need_bytes=need_bytes, keep=stays, is_ahead=is_ahead)
+    return eviction.plan_space(
+        copies,
+        capacity_bytes=usable,
+        need_bytes=need_bytes,
+        max_volumes=site.max_volumes,
+        need_volumes=0 if extending else 1,
+        keep=stays,
+        is_ahead=is_ahead,
+    )
 
 
 def free_capacity(plan: EvictionPlan, *, wanted_for: str) -> None:
@@ -80,6 +88,17 @@ def explain_full(actor: Actor, site: CacheSite, plan: EvictionPlan, *, wanted_fo
         for item in plan.obstacles
     ]
     parts = [f"{item['label']} ({format_bytes(int(str(item['size_bytes'])))}, {item['reason']})" for item in obstacles]
+    if plan.missing_volumes and not plan.missing_bytes:
+        volumes = caches.measure_capacity(site).volumes
+        return NoVolumeLeft(
+            f"{site.name} has no volume left for {wanted_for}: it has {volumes} of at most {site.max_volumes}, and "
+            f"{plan.missing_volumes} more would have to leave than can. In the way: {'; '.join(parts)}.",
+            site=site.name,
+            volumes=volumes,
+            max_volumes=site.max_volumes,
+            missing_volumes=plan.missing_volumes,
+            obstacles=obstacles,
+        )
     if plan.need_bytes > site.capacity_bytes:
         why = f"The whole site holds {format_bytes(site.capacity_bytes)}."
     elif parts:

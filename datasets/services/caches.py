@@ -74,10 +74,9 @@ def request_cache(
         if row is not None:
             return row
         plans.append(plan)
-    site.refresh_from_db(fields=["capacity_bytes"])
-    raise cache_space.explain_full(
-        actor, site, min(plans, key=lambda plan: plan.missing_bytes), wanted_for=request.label
-    )
+    site.refresh_from_db(fields=["capacity_bytes", "config"])
+    nearest = min(plans, key=lambda plan: (plan.missing_bytes, plan.missing_volumes))
+    raise cache_space.explain_full(actor, site, nearest, wanted_for=request.label)
 
 
 def request_nearest(

@@ -14,6 +14,7 @@ from core import units
 from core.errors import InvalidInput
 from core.form_fields import SizeField
 from datasets.errors import ArrayUnreadable, CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
+from datasets.models import CacheSite
 from datasets.selectors import caches
 from datasets.selectors import site_arrays as array_reads
 from datasets.services import cache_sites, site_arrays
@@ -99,6 +100,18 @@ class ArrayForm(forms.Form):
     )
 
 
+def _settings_form(site: CacheSite, data: QueryDict | None = None) -> forms.Form:
+    """Return the form of what the kind of a site lets change. A part of it that was not sent stays as it is."""
+    form = caches.get_kind(site).settings_of(site)(data, auto_id=f"{site.name}_%s")
+    for name, field in list(form.fields.items()):
+        if data is not None and name not in data:
+            del form.fields[name]
+        elif (value := site.config.get(name)) is not None:
+            field.initial = units.format_exactly(value) if isinstance(field, SizeField) else value
+        field.widget.attrs["class"] = "form-control short"
+    return form
+
+
 def policy_page(request: PageRequest) -> HttpResponse:
     """Show the policy of every site."""
     return _show(request, SiteForm())
@@ -135,20 +148,23 @@ def change_site(request: PageRequest, name: str) -> HttpResponse:
     """Change what a site may hold, and when idle commits leave it."""
     cache_sites.require_manage(actor=request.actor)
     site = caches.get_site(actor=request.actor, name=name)
-    form = PolicyForm(request.POST)
-    if form.is_valid():
+    form, settings = PolicyForm(request.POST), _settings_form(site, request.POST)
+    if form.is_valid() and settings.is_valid():
         fields = form.cleaned_data
         try:
             cache_sites.update_site(
-                actor=request.actor, site=site, capacity_bytes=fields["capacity"], idle_days=fields["idle_days"]
+                actor=request.actor,
+                site=site,
+                capacity_bytes=fields["capacity"],
+                idle_days=fields["idle_days"],
+                config=settings.cleaned_data,
             )
         except InvalidCacheSite as error:
             messages.error(request, f"The policy of {name} stays. {error.message}")
         else:
             messages.success(request, f"{name} works by its new policy.")
     else:
-        wrong = "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
-        messages.error(request, f"The policy of {name} stays. {wrong}")
+        messages.error(request, f"The policy of {name} stays. {_explain(form, settings)}")
     return redirect("datasets:cache_policy")
 
 
@@ -167,8 +183,7 @@ def set_array(request: PageRequest, name: str) -> HttpResponse:
             messages.success(request, f"{array.url} tells its space for {name}.")
             return redirect("datasets:cache_policy")
     else:
-        wrong = "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
-        messages.error(request, f"No array was set for {name}. {wrong}")
+        messages.error(request, f"No array was set for {name}. {_explain(form)}")
     return _show(request, SiteForm(), status=422)
 
 
@@ -181,13 +196,26 @@ def remove_array(request: PageRequest, name: str) -> HttpResponse:
     return redirect("datasets:cache_policy")
 
 
+def _explain(*wrong: forms.Form) -> str:
+    """Say in a line what is wrong with what was sent."""
+    return "; ".join(
+        f"{form[field].label}: {' '.join(map(str, errors))}" for form in wrong for field, errors in form.errors.items()
+    )
+
+
 def _show(request: PageRequest, form: SiteForm, *, status: int = 200) -> HttpResponse:
     sites = list(caches.list_sites(actor=request.actor))
     capacities = caches.measure_capacities(sites)
     arrays = {array.site_id: array for array in array_reads.list_arrays([site.name for site in sites])}
     context = {
         "sites": [
-            (site, capacities[site.pk], arrays.get(site.pk), ArrayForm(auto_id=f"array_{site.name}_%s"))
+            (
+                site,
+                capacities[site.pk],
+                _settings_form(site),
+                arrays.get(site.pk),
+                ArrayForm(auto_id=f"array_{site.name}_%s"),
+            )
             for site in sites
         ],
         "form": form,

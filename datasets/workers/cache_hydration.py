@@ -187,9 +187,10 @@ def _find_reason_to_wait(row: CachedCommit) -> str:
         return f"the caching of {busy.commit_id[:8]}, with which it shares files"
     if kind.parallel_copies is not None and others.filter(state__in=WORKING).count() >= kind.parallel_copies:
         return f"the copies that {row.site.name} fills before it"
-    promised = caches.measure_capacity(row.site).committed_bytes
-    if promised > row.site.capacity_bytes and others.filter(state=CacheState.EVICTING).exists():
-        return "space that is being freed"
+    capacity = caches.measure_capacity(row.site)
+    is_full = capacity.committed_bytes > capacity.total_bytes
+    if (is_full or capacity.has_too_many_volumes) and others.filter(state=CacheState.EVICTING).exists():
+        return "space that is being freed" if is_full else "a volume that is being deleted"
     return ""
 
 

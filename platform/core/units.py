@@ -50,6 +50,15 @@ def format_bytes(size_bytes: int) -> str:
     return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:.1f} {unit}"  # noqa: PLR2004
 
 
+def format_exactly(size_bytes: int) -> str:
+    """Write a size in the largest unit that gives it without a fraction, so that it can be read again: `8 GiB`."""
+    for power in (5, 4, 3, 2, 1):
+        for base, unit in ((1024, f"{' KMGTP'[power]}iB"), (1000, f"{' kMGTP'[power]}B")):
+            if size_bytes and size_bytes % base**power == 0:
+                return f"{size_bytes // base**power} {unit}"
+    return f"{size_bytes} B"
+
+
 def format_memory(size_bytes: int) -> str:
     """Write memory, which people set in powers of 1024, in these: `512 GiB`, `1.5 GiB`, `100 MiB`."""
     value, unit = float(size_bytes), "B"

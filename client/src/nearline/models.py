@@ -902,6 +902,8 @@ class CacheSite(Record):
     free_bytes: int | None
     idle_days: float | None
     is_simulated: bool = False
+    volumes: int | None = None
+    max_volumes: int | None = None
     error: str | None = None
     warning: str = ""
 

@@ -61,8 +61,58 @@ def test_a_site_is_changed(cli, server):
 
     done = cli("cache", "set", "near", "--capacity", "2TB")
 
-    assert server.bodies("PATCH", "/cache/sites/near") == [{"capacity_bytes": 2 * 10**12, "idle_days": None}]
+    changes = {"capacity_bytes": 2 * 10**12, "idle_days": None, "config": {}}
+    assert server.bodies("PATCH", "/cache/sites/near") == [changes]
     assert done.stdout.splitlines() == ["Site:       near", "Capacity:   2.0 TB", "Idle days:  never"]
+
+
+def test_settings_of_a_site_on_volumes_are_changed_and_told(cli, server):
+    filling = {"fill_pods": 8, "bytes_per_pod": 10**10}
+    server.on("PATCH", "/cache/sites/near", SITE | {"volumes": 12, "max_volumes": 20, "config": filling})
+
+    words = ("max_volumes=20", "fill_pods=none", "bytes_per_pod=10GB")
+    done = cli("cache", "set", "near", *(part for word in words for part in ("--set", word)))
+    refused = [cli("cache", "set", "near", "--set", word) for word in ("max_volumes=many", "storage_class=slow")]
+
+    changes = {"max_volumes": 20, "fill_pods": None, "bytes_per_pod": 10**10}
+    assert server.bodies("PATCH", "/cache/sites/near") == [
+        {"idle_days": None, "capacity_bytes": None, "config": changes}
+    ]
+    assert done.stdout.splitlines()[3:] == [
+        "Volumes:        12 of 20",
+        "Fill pods:      8",
+        "Bytes per pod:  10.0 GB",
+    ]
+    assert [each.stderr.splitlines() for each in refused] == [
+        ["✗ 'many' is no whole number.", "hint: Write a whole number, as 2, or none."],
+        [
+            "✗ 'storage_class' of a site cannot be changed.",
+            "hint: These can be: max_volumes, fill_pods, bytes_per_pod.",
+        ],
+    ]
+
+
+def test_a_new_site_gets_its_numbers_as_numbers(cli, server):
+    server.on("POST", "/cache/sites", SITE)
+    server.on("GET", "/compute/resources", page())
+
+    cli("cache", "add", "near", "--kind", "volume", "--set", "max_volumes=20", "--set", "bytes_per_pod=1GiB")
+
+    [body] = server.bodies("POST", "/cache/sites")
+    assert body["config"] == {"max_volumes": 20, "bytes_per_pod": 2**30}
+
+
+def test_the_volumes_of_a_site_are_listed_and_planned_with(cli, server):
+    space = {"committed_bytes": 10**9, "free_bytes": 10**9, "volumes": 12, "max_volumes": 12}
+    server.on("GET", "/cache/commits", page())
+    server.on("GET", "/cache/sites", page(SITE | space))
+    plan = {"free_bytes": 10**9, "freed_bytes": 0, "missing_bytes": 0, "missing_volumes": 1}
+    server.on("GET", "/cache/plan", plan | {"volumes": 12, "max_volumes": 12})
+
+    listed, planned = cli("cache", "list"), cli("cache", "plan", "--need", "5")
+
+    assert "near: 1.0 GB committed, 1.0 GB free of 2.0 TB; volumes 12 of 12" in listed.stderr
+    assert "It has 12 of at most 12 volumes; 1 more would have to leave than can." in planned.stderr
 
 
 def test_an_array_is_read_with_a_password_from_stdin_and_forgotten(cli, server):

@@ -16,6 +16,8 @@ class SiteKind:
     - `label` is one line for people.
     - `form` asks for what is special to the kind. Its fields are `root`, or keys of the site's `config`.
     - `check` validates a site that is to be saved, with a usable `root` and `config`. Raises InvalidCacheSite.
+    - `settings_of` returns the form of what can be changed of a site later. Its fields are keys of the `config`, and
+      `check_settings` validates them without asking the site. Raises InvalidCacheSite.
     - `open` returns the driver of a site. Raises CacheSiteUnavailable.
     - `default_part` is the part of the free space that a site without a declared capacity takes.
     - A site that `works_alone` goes on between calls: `ensure` returns at once, and is called again to follow it.
@@ -31,6 +33,8 @@ class SiteKind:
     check: Callable[[CacheSite], None]
     open: Callable[[CacheSite], CacheSiteDriver]
     default_part: float
+    settings_of: Callable[[CacheSite], type[forms.Form]] = lambda _site: forms.Form
+    check_settings: Callable[[CacheSite], None] = lambda _site: None
     works_alone: bool = False
     is_read_early: bool = False
     has_host: bool = False

@@ -4,19 +4,16 @@ The cluster is a table of objects, whose Jobs end when a test says so. `tests/ku
 """
 
 import json
-import posixpath
 
 import pytest
 
-from core.kubernetes import connections
-from core.kubernetes.connections import ClusterConnection
-from core.kubernetes.gateway import Listed
 from datasets.adapters.sites import registry
 from datasets.engine.volumes import claim_name
 from datasets.errors import InvalidCacheSite, VolumeRefused
 from datasets.models import CacheSite
 from datasets.services import cache_sites
 from tests.contracts.cache_site import Lease, new_row, request_of
+from tests.factories.clusters import lab
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 CONFIG = {"resource": "lab", "server": "filer.test", "path": "/exports/cache", "size_bytes": 10**12}
@@ -24,53 +21,10 @@ FILES = {"a": b"1" * 9000, "b": b"2" * 9000}
 MADE = {"root": "r", "files_done": 2, "bytes_done": 18_000, "bytes_shared": 0, "bytes_copied": 0, "bytes_moved": 18_000}
 
 
-class Cluster:
-    """A cluster that keeps objects and runs nothing."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, dict] = {}
-        self.made: list[str] = []
-
-    def get(self, path, **_query):
-        return self.objects.get(path)
-
-    def create(self, path, body, **_query):
-        name = body["metadata"]["name"]
-        if f"{path}/{name}" in self.objects:
-            return None
-        self.objects[f"{path}/{name}"] = {**body, "metadata": {"uid": f"u-{name}", **body["metadata"]}}
-        self.made.append(name)
-        return self.objects[f"{path}/{name}"]
-
-    def delete(self, path, **_options):
-        return self.objects.pop(path, None) is not None
-
-    def list(self, path, *, labelSelector="", **_query):  # noqa: N803 (the name of the cluster's own parameter)
-        key, _, value = labelSelector.partition("=")
-        items = [item for where, item in self.objects.items() if posixpath.dirname(where) == path]
-        return Listed([item for item in items if not key or item["metadata"].get("labels", {}).get(key) == value], "")
-
-    def job(self, name):
-        return self.objects.get(f"/apis/batch/v1/namespaces/jobs/jobs/{name}")
-
-    def end(self, name, *, messages, kind="Complete", phase="Succeeded"):
-        """Let the pods of a Job end with these messages."""
-        self.job(name)["status"] = {"conditions": [{"type": kind, "status": "True"}]}
-        for number, message in enumerate(messages):
-            state = {"terminated": {"finishedAt": f"2026-11-21T12:00:0{number}Z", "message": json.dumps(message)}}
-            self.objects[f"/api/v1/namespaces/jobs/pods/{name}-{number}"] = {
-                "metadata": {"name": f"{name}-{number}", "labels": {"batch.kubernetes.io/job-name": name}},
-                "status": {"phase": phase, "containerStatuses": [{"name": "copy", "state": state}]},
-            }
-
-
 @pytest.fixture
 def cluster():
-    cluster = Cluster()
-    connection = ClusterConnection(cluster, "jobs", "https://nearline.test", "nearline/agent:1", "res_lab")
-    before = connections.install(lambda _resource: connection)
-    yield cluster
-    connections.install(before)
+    with lab() as cluster:
+        yield cluster
 
 
 def make_site(actor, **config) -> CacheSite:

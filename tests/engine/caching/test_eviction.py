@@ -1,5 +1,6 @@
 """Which copies leave a site: never those in use, never in vain, never more than needed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -225,3 +226,59 @@ def test_victims_leave_in_the_order_of_their_last_use(site, capacity, need):
     ]
 
     assert turns == sorted(turns)
+
+
+# --- volumes
+
+
+def test_a_volume_more_is_made_possible_by_the_least_recently_used():
+    copies = [copy("new", hours=1), copy("old", hours=3), copy("mid", hours=2)]
+
+    def victims(max_volumes):
+        return plan_space(copies, capacity_bytes=100, need_bytes=10, max_volumes=max_volumes, need_volumes=1).victims
+
+    assert (victims(4), victims(3), victims(2)) == ((), ("old",), ("old", "mid"))
+
+
+def test_bytes_and_volumes_are_needed_together():
+    copies = [copy("tiny", 1, hours=9), copy("big", 90, hours=2)]
+
+    plan = plan_space(copies, capacity_bytes=100, need_bytes=50, max_volumes=2, need_volumes=1)
+
+    assert plan.victims == ("big",)
+
+
+def test_what_has_its_volume_already_needs_none_however_many_there_are():
+    assert plan_space([copy("a"), copy("b")], capacity_bytes=100, need_bytes=10, max_volumes=1).is_sufficient
+
+
+def test_a_volume_that_leaves_counts_as_free_and_one_that_its_clone_keeps_does_not():
+    base = copy("base", is_leaving=True)
+    clone = copy("clone", base_id="base", shared_bytes=5, clone_of="base")
+
+    def plan(*copies):
+        return plan_space(copies, capacity_bytes=100, need_bytes=10, max_volumes=2, need_volumes=1)
+
+    assert plan(base, copy("other")).victims == ()
+    assert plan(base, clone).victims == ("clone",)
+    in_use = plan(base, replace(clone, users=("job 7",)))
+    assert (in_use.missing_volumes, in_use.missing_bytes) == (1, 0)
+    assert [(item.id, item.reason) for item in in_use.obstacles] == [
+        ("base", "its volume goes after its clones"),
+        ("clone", "in use: job 7"),
+    ]
+
+
+def test_a_base_is_not_evicted_in_vain_for_its_volume():
+    copies = [
+        copy("base", hours=9),
+        copy("clone", hours=8, base_id="base", clone_of="base"),
+        copy("clone of clone", hours=1, base_id="clone", clone_of="clone", is_pinned=True),
+        copy("alone", hours=2),
+    ]
+
+    plan = plan_space(copies, capacity_bytes=100, need_bytes=10, max_volumes=4, need_volumes=1)
+    short = plan_space(copies, capacity_bytes=100, need_bytes=10, max_volumes=3, need_volumes=1)
+
+    assert plan.victims == ("alone",)
+    assert (short.victims, short.missing_volumes) == ((), 1)

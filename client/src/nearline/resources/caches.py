@@ -29,9 +29,15 @@ class Caches:
         body |= {"config": settings, "capacity_bytes": capacity_bytes}
         return CacheSite.read(self._http.post("/cache/sites", body))
 
-    def change_site(self, name: str, **changes: float | None) -> CacheSite:
-        """Change `capacity_bytes` or `idle_days` of a site; what is None stays. For site admins. Raises NotFound."""
-        return CacheSite.read(self._http.patch("/cache/sites" + quoted(name), changes))
+    def change_site(
+        self, name: str, *, settings: Mapping[str, int | None] | None = None, **changes: float | None
+    ) -> CacheSite:
+        """Change `capacity_bytes` or `idle_days` of a site; what is None stays. For site admins.
+
+        `settings` are those of its kind that can be changed, such as `max_volumes`; there None is the usual value.
+        Raises NotFound and InvalidRequest.
+        """
+        return CacheSite.read(self._http.patch("/cache/sites" + quoted(name), {**changes, "config": settings or {}}))
 
     def get_array(self, site: str) -> SiteArray:
         """Return what the storage array behind a site says of its space. Raises NotFound where there is none."""

@@ -12,7 +12,7 @@ from core.kubernetes.gateway import Refusal
 from datasets.adapters.sites.existing.driver import ExistingSite
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.nfs.kind import NfsForm, check_export
-from datasets.adapters.sites.volume.kind import check_settings, connection_of, open_cluster
+from datasets.adapters.sites.volume.kind import check_config, connection_of, open_cluster
 from datasets.engine.volumes import folder_fault
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite, Commit
@@ -23,7 +23,7 @@ _KEYS = {"resource", "commit", "claim", "server", "path", "folder", "size_bytes"
 class ExistingForm(NfsForm):
     """Which files, and of which commit they are."""
 
-    size_bytes = None  # type: ignore[assignment]  # Django's way to leave a field out
+    size_bytes = fill_pods = bytes_per_pod = None  # type: ignore[assignment]  # Django's way to leave fields out
     commit = forms.CharField(
         max_length=64,
         required=False,
@@ -44,7 +44,7 @@ def check(site: CacheSite) -> None:
     if config["commit"] and commit is None:
         raise InvalidCacheSite(f"There is no commit '{config['commit']}' that the files could be.")
     config["size_bytes"] = max(1, commit.size_bytes) if commit is not None else 1
-    check_settings(site, keys=_KEYS, needed={})
+    check_config(site, keys=_KEYS, needed={})
     if bool(config.get("claim")) == bool(config.get("server")):
         raise InvalidCacheSite("Existing files are on a claim of the namespace, or on an NFS server: name one of them.")
     if fault := folder_fault(config.get("folder", "")):

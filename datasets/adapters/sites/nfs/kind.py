@@ -12,7 +12,7 @@ from django import forms
 
 from core.form_fields import SizeField
 from datasets.adapters.sites.kinds import SiteKind
-from datasets.adapters.sites.volume.kind import check_settings, connection_of, open_cluster
+from datasets.adapters.sites.volume.kind import FillForm, check_config, check_settings, connection_of, open_cluster
 from datasets.adapters.sites.volume.pool import ExportSite
 from datasets.engine.volumes import BYTES_PER_POD, FILL_PODS
 from datasets.errors import InvalidCacheSite
@@ -21,7 +21,7 @@ from datasets.models import CacheSite
 _SERVER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?")
 
 
-class NfsForm(forms.Form):
+class NfsForm(FillForm):
     """Which export, and the cluster whose pods mount it."""
 
     resource = forms.CharField(
@@ -32,6 +32,7 @@ class NfsForm(forms.Form):
     )
     path = forms.CharField(max_length=1000, required=False, label="Export", help_text="As /exports/cache.")
     size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB.")
+    field_order = ("resource", "server", "path", "size_bytes")
 
 
 def check(site: CacheSite) -> None:
@@ -40,7 +41,7 @@ def check(site: CacheSite) -> None:
     Where the file system makes no hard links, the site's `hard_links` says so.
     """
     keys = {"resource", "server", "path", "size_bytes", "hard_links", FILL_PODS, BYTES_PER_POD}
-    check_settings(site, keys=keys, needed={"server": "the name of an NFS server", "path": "an export of it"})
+    check_config(site, keys=keys, needed={"server": "the name of an NFS server", "path": "an export of it"})
     check_export(site.config)
     open_cluster(site.config)
     site.root = f"nfs://{site.config['server']}{site.config['path']}"
@@ -67,5 +68,7 @@ KIND = SiteKind(
     check=check,
     open=open_driver,
     default_part=1.0,
+    settings_of=lambda _site: FillForm,
+    check_settings=check_settings,
     works_alone=True,
 )

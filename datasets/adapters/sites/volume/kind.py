@@ -18,20 +18,63 @@ from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.volume.driver import VolumeSite
 from datasets.adapters.sites.volume.manifests import SNAPSHOTS
 from datasets.adapters.sites.volume.pool import ClaimPoolSite
-from datasets.engine.volumes import BYTES_PER_POD, FILL_PODS, MOST_PODS, POOL, is_pool
+from datasets.engine.volumes import (
+    BYTES_PER_POD,
+    FILL_PODS,
+    MAX_VOLUMES,
+    MOST_PODS,
+    MOST_VOLUMES,
+    POOL,
+    is_pool,
+)
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite
 
 _KEYS = {
     *("resource", "storage_class", "size_bytes", "sharing", "clones", "snapshot_class", "hard_links"),
-    *("provisioner", "binds_late", "namespace", FILL_PODS, BYTES_PER_POD),
+    *("provisioner", "binds_late", "namespace", FILL_PODS, BYTES_PER_POD, MAX_VOLUMES),
 }
 SNAPSHOT_PERMISSIONS = ((SNAPSHOTS, "volumesnapshots", ("get", "list", "create", "patch", "delete")),)
 """What the account may do where clones are made from snapshots."""
 _SHARING = {"volume": "a volume for each commit", POOL: "one volume, a folder for each commit"}
+_LIMITS = {FILL_PODS: MOST_PODS, BYTES_PER_POD: bounds.MAX_QUANTITY, MAX_VOLUMES: MOST_VOLUMES}
 
 
-class VolumeForm(forms.Form):
+class FillForm(forms.Form):
+    """How many pods fill a copy."""
+
+    fill_pods = forms.IntegerField(
+        min_value=1,
+        max_value=MOST_PODS,
+        required=False,
+        widget=forms.NumberInput(attrs={"placeholder": "4"}),
+        label="Pods that fill a commit",
+        help_text="At most so many at once. Empty: 4.",
+    )
+    bytes_per_pod = SizeField(
+        most=bounds.MAX_QUANTITY,
+        fault_at_zero="A pod is worth more than nothing.",
+        required=False,
+        widget=forms.TextInput(attrs={"placeholder": "8 GiB"}),
+        label="Bytes for each pod",
+        help_text="A further pod for each so many. Empty: 8 GiB.",
+    )
+
+
+class VolumeSettings(FillForm):
+    """What can be changed of a site with a volume for each commit."""
+
+    max_volumes = forms.IntegerField(
+        min_value=1,
+        max_value=MOST_VOLUMES,
+        required=False,
+        widget=forms.NumberInput(attrs={"placeholder": "any number"}),
+        label="Maximum of volumes",
+        help_text="Of all commits together. Empty: any number.",
+    )
+
+
+class VolumeForm(VolumeSettings):
     """Which cluster, which class, and how much of it."""
 
     resource = forms.CharField(
@@ -42,6 +85,7 @@ class VolumeForm(forms.Form):
     )
     sharing = forms.ChoiceField(choices=list(_SHARING.items()), required=False, label="Sharing")
     size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB.")
+    field_order = ("resource", "storage_class", "sharing", "size_bytes", MAX_VOLUMES)
 
 
 def check(site: CacheSite) -> None:
@@ -50,7 +94,7 @@ def check(site: CacheSite) -> None:
     Whether the class can clone is known of Trident's; for others the site's `clones` says so.
     """
     config = site.config
-    check_settings(site, keys=_KEYS, needed={"storage_class": "the name of a class"})
+    check_config(site, keys=_KEYS, needed={"storage_class": "the name of a class"})
     if config.get("sharing", "volume") not in _SHARING:
         raise InvalidCacheSite(f"'sharing' of a site on volumes is one of: {', '.join(_SHARING)}.")
     if not isinstance(config.get("snapshot_class", ""), str):
@@ -64,7 +108,7 @@ def check(site: CacheSite) -> None:
     site.root = f"volume://{site.name}"
 
 
-def check_settings(site: CacheSite, *, keys: Collection[str], needed: Mapping[str, str]) -> None:
+def check_config(site: CacheSite, *, keys: Collection[str], needed: Mapping[str, str]) -> None:
     """Require what every site on a cluster needs, texts that are `needed`, and no other `keys`."""
     config = site.config
     if unknown := sorted(set(config) - set(keys)):
@@ -78,12 +122,19 @@ def check_settings(site: CacheSite, *, keys: Collection[str], needed: Mapping[st
     size = config.get("size_bytes")
     if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= bounds.MAX_QUANTITY:
         raise InvalidCacheSite(f"A site of kind {site.kind} needs 'size_bytes': how much its copies may take together.")
-    for key, most in ((FILL_PODS, MOST_PODS), (BYTES_PER_POD, bounds.MAX_QUANTITY)):
-        value = config.get(key, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
-            raise InvalidCacheSite(f"'{key}' of a site of kind {site.kind} is a whole number from 1 to {most}.")
+    check_settings(site)
     if site.root:
         raise InvalidCacheSite(f"A site of kind {site.kind} has no folder.")
+
+
+def check_settings(site: CacheSite) -> None:
+    """Require numbers that can be, where there are any. Raises InvalidCacheSite."""
+    for key, most in _LIMITS.items():
+        value = site.config.get(key, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+            raise InvalidCacheSite(f"'{key}' of a site of kind {site.kind} is a whole number from 1 to {most}.")
+    if MAX_VOLUMES in site.config and not site.has_volumes:
+        raise InvalidCacheSite(f"'{MAX_VOLUMES}' is for sites with a volume for each commit.")
 
 
 def open_cluster(config: dict[str, Any]) -> ClusterConnection:
@@ -155,5 +206,7 @@ KIND = SiteKind(
     check=check,
     open=open_driver,
     default_part=1.0,
+    settings_of=lambda site: VolumeSettings if site.has_volumes else FillForm,
+    check_settings=check_settings,
     works_alone=True,
 )

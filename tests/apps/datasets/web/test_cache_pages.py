@@ -106,9 +106,10 @@ def test_the_form_of_a_new_site_has_the_fields_of_each_kind_under_that_kind(site
     asked = re.findall(r'name="(kind|[a-z]+-[a-z_]+)"(?: value="([a-z]+)")?', form)
     assert [kind or name for name, kind in asked] == [
         *("folder", "folder-root"),
-        *("nfs", "nfs-resource", "nfs-server", "nfs-path", "nfs-size_bytes"),
+        *("nfs", "nfs-resource", "nfs-server", "nfs-path", "nfs-size_bytes", "nfs-fill_pods", "nfs-bytes_per_pod"),
         *("simulated", "simulated-size_bytes", "simulated-rate_bytes_s"),
         *("volume", "volume-resource", "volume-storage_class", "volume-sharing", "volume-size_bytes"),
+        *("volume-max_volumes", "volume-fill_pods", "volume-bytes_per_pod"),
         *("existing", "existing-resource", "existing-server", "existing-path"),
         *("existing-commit", "existing-claim", "existing-folder"),
         *("ssh", "ssh-root", "ssh-resource"),

@@ -11,15 +11,20 @@ from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Site
 from nearline.cli.output import align, printable
-from nearline.cli.quantities import read_bytes, read_setting
+from nearline.cli.quantities import read_bytes, read_count, read_or_none, read_setting
 from nearline.cli.secret_input import read_file, read_hidden
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from nearline.models import CachedCommit
+    from nearline.models import CachedCommit, CacheSite
 
 SiteName = Annotated[str, typer.Argument(metavar="SITE", help="As `nearline cache list` shows it.")]
+
+_CHANGEABLE = {"max_volumes": read_count, "fill_pods": read_count, "bytes_per_pod": read_bytes}
+"""How the settings are read that can be changed of a site."""
+_NUMBERS = {**_CHANGEABLE, "size_bytes": read_bytes, "rate_bytes_s": read_bytes}
+_FILLING = (("fill_pods", "Fill pods", str), ("bytes_per_pod", "Bytes per pod", formats.size))
 
 app = CommandGroup(help="Cached commits near compute, and what is evicted next.")
 
@@ -51,7 +56,7 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
         for place in client.caches.list_sites():
             if site in (None, place.name):
                 name = f"{place.name} (simulated)" if place.is_simulated else place.name
-                session.out.note(_room(name, place.committed_bytes, place.free_bytes, place.capacity_bytes))
+                session.out.note(_room(name, place))
                 if place.error:
                     session.out.note(f"{name}: {printable(place.error)}")
                 if place.warning:
@@ -86,7 +91,14 @@ def add_site(
 def _read_value(key: str, text: str) -> object:
     if text in {"true", "false"}:
         return text == "true"
-    return read_bytes(text) if key in {"size_bytes", "rate_bytes_s"} else text
+    return _NUMBERS[key](text) if key in _NUMBERS else text
+
+
+def _read_change(text: str) -> tuple[str, int | None]:
+    key, value = read_setting(text)
+    if key not in _CHANGEABLE:
+        raise InvalidRequest(f"'{key}' of a site cannot be changed.", hint=f"These can be: {', '.join(_CHANGEABLE)}.")
+    return key, read_or_none(_CHANGEABLE[key], value)
 
 
 @app.command("plan")
@@ -106,11 +118,14 @@ def plan_eviction(
     if victims or obstacles:
         for row in align([("COMMIT", "SIZE", "WHAT"), *victims, *obstacles]):
             session.out.line(row)
-    missing = plan.get("missing_bytes") or 0
+    missing, missing_volumes = plan.get("missing_bytes") or 0, plan.get("missing_volumes") or 0
     free, freed = formats.size(plan.get("free_bytes")), formats.size(plan.get("freed_bytes"))
     session.out.note(
         f"{free} are free; {freed} more would be." + (f" {formats.size(missing)} are missing." if missing else "")
     )
+    if plan.get("max_volumes"):
+        too_many = f"; {missing_volumes} more would have to leave than can" if missing_volumes else ""
+        session.out.note(f"It has {plan.get('volumes')} of at most {plan['max_volumes']} volumes{too_many}.")
 
 
 @app.command("set")
@@ -121,20 +136,30 @@ def change_site(
     idle_days: Annotated[
         float | None, typer.Option("--idle-days", min=0, help="Days without use after which a copy goes; 0: it stays.")
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="max_volumes, fill_pods or bytes_per_pod; none: as usual."),
+    ] = None,
 ) -> None:
-    """Change the capacity of a site, or how long copies stay idle.
+    """Change the capacity of a site, how long copies stay idle, or settings of its kind.
 
     What is not named stays. For site admins.
     """
-    if capacity is None and idle_days is None:
-        raise InvalidRequest("Nothing is to be changed.", hint="Give --capacity or --idle-days.")
+    if capacity is None and idle_days is None and not settings:
+        raise InvalidRequest("Nothing is to be changed.", hint="Give --capacity, --idle-days or --set.")
     session = session_of(context)
     capacity_bytes = read_bytes(capacity) if capacity is not None else None
-    site = session.client().caches.change_site(name, capacity_bytes=capacity_bytes, idle_days=idle_days)
-    days = f"{site.raw['idle_days']:g}" if site.raw["idle_days"] else "never"
-    session.out.record(
-        site, [("Site", site.name), ("Capacity", formats.size(site.capacity_bytes)), ("Idle days", days)]
+    values = dict(map(_read_change, settings or []))
+    site = session.client().caches.change_site(
+        name, capacity_bytes=capacity_bytes, idle_days=idle_days, settings=values
     )
+    days = f"{site.raw['idle_days']:g}" if site.raw["idle_days"] else "never"
+    rows = [("Site", site.name), ("Capacity", formats.size(site.capacity_bytes)), ("Idle days", days)]
+    if site.volumes is not None:
+        rows.append(("Volumes", _volumes(site)))
+    config = site.raw.get("config") or {}
+    rows += [(label, show(config[key])) for key, label, show in _FILLING if key in config]
+    session.out.record(site, rows)
 
 
 @app.command("array")
@@ -250,6 +275,12 @@ def _reason(item: Any) -> str:
     return printable(f"stays: {item.get('reason') or 'in use'}")
 
 
-def _room(name: str, committed: int | None, free: int | None, total: int | None) -> str:
-    parts = [f"{formats.size(value)} {word}" for value, word in ((committed, "committed"), (free, "free"))]
-    return f"{name}: {', '.join(parts)} of {formats.size(total)}"
+def _room(name: str, site: "CacheSite") -> str:
+    amounts = ((site.committed_bytes, "committed"), (site.free_bytes, "free"))
+    parts = [f"{formats.size(value)} {word}" for value, word in amounts]
+    volumes = f"; volumes {_volumes(site)}" if site.volumes is not None else ""
+    return f"{name}: {', '.join(parts)} of {formats.size(site.capacity_bytes)}{volumes}"
+
+
+def _volumes(site: "CacheSite") -> str:
+    return f"{site.volumes} of {site.max_volumes}" if site.max_volumes else f"{site.volumes}"
