@@ -89,6 +89,7 @@ class ResourceKind:
     - `shares_gpus` says whether a resource with this config gives jobs parts of a GPU, or whole ones only.
     - One that `bursts_gpus` lets a job use more of its GPU than its share while nobody else does, to its limit or more.
     - On one that `runs_pods` a job is a pod, of which templates say more than its size (`PodOptions`).
+    - On one that `shares_trees` jobs read trees of the store in folders of the host that all of them share.
     - One that `resizes_gangs` starts and stops single replicas of a job that runs (`ResizesJobs`).
     """
 
@@ -116,6 +117,7 @@ class ResourceKind:
     shares_gpus: Callable[[Config], bool] = lambda _: True
     bursts_gpus: bool = False
     runs_pods: bool = False
+    shares_trees: bool = False
     resizes_gangs: bool = False
     keep_ended: timedelta = timedelta(days=14)
 

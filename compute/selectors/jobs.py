@@ -370,8 +370,14 @@ def open_outputs(job_ids: Collection[str]) -> dict[str, OutputReader]:
     return readers
 
 
-def find_tree_folder(tree: Tree) -> SealedFolder | None:
-    """Return the folder that jobs of this host share for a tree; None where there is none. For the platform itself."""
+def find_tree_folder(job: Job, tree: Tree) -> SealedFolder | None:
+    """Return the folder of this host in which a job read a tree, as others of its resource do. For the platform itself.
+
+    None where there is none, and for jobs of a resource that brings each of them a tree of its own. Needs the resource
+    at hand.
+    """
+    if not drivers.get_kind(job.resource.kind).shares_trees or not hosts.is_here(job.resource.host):
+        return None
     sealed = open_tree_folders(Path(settings.NEARLINE.home)).sealed(tree)
     return sealed if sealed.folder.exists() else None
 

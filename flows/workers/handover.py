@@ -135,15 +135,15 @@ class _Inspection:
         inputs, code = job_selectors.list_inputs(job)
         for mount in inputs:
             step, slash, index = mount.name.partition("/")
-            if (sealed := self._sealed_of(mount)) is not None:
+            if (sealed := self._sealed_of(job, mount)) is not None:
                 yield f"input '{step}'", index + slash, sealed
-        if code is not None and (sealed := self._sealed_of(code)) is not None:
+        if code is not None and (sealed := self._sealed_of(job, code)) is not None:
             yield "code", "", sealed
 
-    def _sealed_of(self, mount: Mount) -> SealedFolder | None:
+    def _sealed_of(self, job: Any, mount: Mount) -> SealedFolder | None:
         if isinstance(mount.source, HostFolder):
             return _sealed(self._run_id, mount.source)
-        return job_selectors.find_tree_folder(mount.source) if isinstance(mount.source, Tree) else None
+        return job_selectors.find_tree_folder(job, mount.source) if isinstance(mount.source, Tree) else None
 
     def _find_changed(self, sealed: SealedFolder) -> tuple[str, ...]:
         if sealed.folder not in self._changes:

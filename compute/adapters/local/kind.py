@@ -69,6 +69,7 @@ KIND = ResourceKind(
     ignores_images=True,
     keeps_checkpoints=True,
     opens_ports=True,
+    shares_trees=True,
     volumes_of=list_volumes,
     volumes_help="NEARLINE_JOB_VOLUMES",
 )

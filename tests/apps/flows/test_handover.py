@@ -233,6 +233,26 @@ def test_code_that_a_job_changed_fails_the_step_and_is_put_right(world: World, m
     assert (bring_code(run, "prep") / "train.py").read_text() == "print(1)"
 
 
+def test_code_that_a_job_changed_on_this_host_fails_no_step_that_ran_elsewhere(world: World, member, project, tmp_path):
+    world.add_resource("far", tmp_path / "far", kind="ssh")
+    bundle = bundles.save_bundle(actor=member, project=project, data=pack(("train.py", b"print(1)")))
+    text = FLOW.replace("{name: a, command: c", "{name: a, command: c, compute: [far.small]")
+    version = flows.save_version(actor=member, project=project, text=text, bundle=bundle.sha256)
+    run = runs.start_run(actor=member, version=version, parameters={})
+    world.turn()
+    world.turn()
+    world.finish(run, "prep")
+    world.turn()
+    folder = bring_code(run, "a")
+    (folder / "train.py").chmod(0o644)
+    (folder / "train.py").write_text("print(666)")
+
+    world.finish(run, "a")
+    world.finish(run, "b")
+
+    assert (states(run)["a"], failure_of(run, "b")) == ("succeeded", ("failed", "input_changed"))
+
+
 @pytest.mark.skipif(bool(find_refusal()), reason=f"this kernel makes no sandbox: {find_refusal()}")
 def test_a_job_that_writes_to_its_input_is_refused_by_the_kernel_and_its_sibling_reads_the_artifact(
     world: World, member, project, tmp_path
