@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
+from compute.engine.states import HOLDING, JOB_STATES, LIMITS, JobState
 
 _FAILED = frozenset({JobState.FAILED, JobState.LOST})
-_LIMITS = frozenset({ReasonCode.IDLE_LIMIT, ReasonCode.TIME_LIMIT})
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Part:
     @property
     def has_failed(self) -> bool:
         """Whether it did not do its work, and nobody has ended it on purpose."""
-        was_limited = self.state is JobState.CANCELLED and self.reason_code in _LIMITS
+        was_limited = self.state is JobState.CANCELLED and self.reason_code in LIMITS
         return self.state in _FAILED or was_limited
 
 

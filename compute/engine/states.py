@@ -61,6 +61,10 @@ class ReasonCode(StrEnum):
     OUTPUT_LOST = "output_lost"
 
 
+LIMITS = frozenset({ReasonCode.IDLE_LIMIT, ReasonCode.TIME_LIMIT})
+"""Why jobs were cancelled by nobody."""
+
+
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST)
 
 JOB_STATES = transitions(

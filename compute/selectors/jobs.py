@@ -22,7 +22,7 @@ from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec, read_inputs_and_code
 from compute.engine.mounts import HostFolder, Mount, Tree
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
-from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, ReasonCode, explain_unknown
+from compute.engine.states import HOLDING, IDLE, JOB_STATES, LIMITS, JobState, ReasonCode, explain_unknown
 from compute.errors import JobHasParts, JobIsPart, JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent, ResourceState
 from compute.selectors import known_jobs, stored_logs
@@ -89,6 +89,11 @@ class JobStatus:
     def has_ended(self) -> bool:
         """Whether it is over."""
         return self.state in JOB_STATES.final
+
+    @property
+    def has_reached_limit(self) -> bool:
+        """Whether it was cancelled by nobody, but idle or running for longer than it may be."""
+        return self.state is JobState.CANCELLED and self.reason_code in LIMITS
 
 
 def states_of(job_ids: Collection[str] | QuerySet[Any, Any]) -> Mapping[str, JobStatus]:

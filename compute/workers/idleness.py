@@ -133,7 +133,7 @@ def _warn(job: Job, use: JobUse, now: datetime) -> None:
 
 def _stop(job: Job, use: JobUse, now: datetime) -> None:
     reason = (
-        f"It was idle for {format_duration((now - use.used_at).total_seconds())}, and may be for "
+        f"Stopped: it was idle for {format_duration((now - use.used_at).total_seconds())}, and may be for "
         f"{format_duration(use.limit_s)}: no connection carried anything, no command was run, it printed nothing, and "
         f"it used less than {BUSY_MILLICORES / 10:g} % of a CPU core"
         f"{', and of its GPUs nothing that was measured' if job.gpu_milli else ''}."

@@ -44,7 +44,8 @@ class AttemptState(StrEnum):
 class FailureKind(StrEnum):
     """Why an attempt failed; each kind has a retry budget of its own.
 
-    From IMAGE_UNAVAILABLE on it was the cluster's doing, and INFRASTRUCTURE's budget counts where none is given.
+    TIMEOUT: it ran, or was idle, for longer than it may. From IMAGE_UNAVAILABLE on it was the cluster's doing, and
+    INFRASTRUCTURE's budget counts where none is given.
     INPUT_CHANGED: the command succeeded, but what it read was changed meanwhile; it is not tried again by itself.
     """
 

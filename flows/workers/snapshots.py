@@ -315,7 +315,9 @@ def _attempt_now(
 def _job_now(status: JobStatus, *, left_nothing: bool) -> JobNow:
     end, code, wait = _JOB_ENDS.get(status.state), status.reason_code, status.wait
     failure = None
-    if end is AttemptState.FAILED:
+    if status.has_reached_limit:
+        end, failure = AttemptState.FAILED, FailureKind.TIMEOUT
+    elif end is AttemptState.FAILED:
         failure = FailureKind(code) if code in set(FailureKind) else FailureKind.INFRASTRUCTURE
     return JobNow(
         is_placed=status.is_placed,

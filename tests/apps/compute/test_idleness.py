@@ -90,7 +90,7 @@ def test_an_idle_job_is_warned_about_then_stopped_for_good_and_says_why(notebook
     ended = now(notebook)
     assert (ended.state, ended.reason_code) == ("cancelled", "idle_limit")
     assert ended.reason == (
-        "It was idle for 1 h, and may be for 1 h: no connection carried anything, no command was run, it printed "
+        "Stopped: it was idle for 1 h, and may be for 1 h: no connection carried anything, no command was run, it printed "
         "nothing, and it used less than 5 % of a CPU core."
     )
     assert [state for state, _ in events_of(notebook)][-3:] == ["running", "stopping", "cancelled"]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from compute.models import Job
-from compute.workers import observe
+from compute.workers import observe, stops
 from core import clock, leases
 from core.models import Failure
 from experiments.models import Experiment
@@ -221,6 +221,41 @@ def test_cancelling_stops_what_runs_and_starts_nothing_more(world: World, member
     assert states(run) == {"a": "cancelled", "b": "cancelled", "c": "cancelled"}
     assert state_of(run) == "cancelled"
     assert Job.objects.count() == 1
+
+
+@pytest.mark.parametrize("limit", ["idle_limit", "time_limit"])
+def test_a_step_that_a_limit_ended_has_failed_in_time_and_is_tried_again_as_often_as_that_is(
+    world: World, member, project, limit
+):
+    run = world.start(
+        member, project, CHAIN.replace('name: a, command: "true"', "name: a, command: c, retries: {timeout: 1}")
+    )
+
+    def reach_limit() -> Attempt:
+        world.turn()
+        world.turn()
+        attempt = newest_attempt(run, "a")
+        Job.objects.filter(pk=attempt.job_id).update(
+            state="stopping", reason_code=limit, reason="Stopped: it was idle."
+        )
+        stops.stop_ending_jobs()
+        world.turn()
+        attempt.refresh_from_db()
+        return attempt
+
+    first = reach_limit()
+    assert (first.state, first.failure, first.job.state) == ("failed", "timeout", "cancelled")
+    assert (states(run)["a"], state_of(run)) == ("backoff", "running")
+
+    Step.objects.filter(run=run, key="a").update(not_before=None)
+    Run.objects.filter(pk=run.pk).update(wake_at=run.created_at)
+    reach_limit()
+    world.turn()
+
+    assert states(run) == {"a": "failed", "b": "skipped", "c": "skipped"}
+    run.refresh_from_db()
+    assert (run.state, run.reason) == ("failed", "a: Stopped: it was idle.")
+    assert Experiment.objects.filter(run_id=run.pk, state="failed").count() == 2
 
 
 def test_success_that_comes_after_a_cancel_is_kept(world: World, member, project):
