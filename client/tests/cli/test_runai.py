@@ -128,9 +128,9 @@ def test_a_submission_of_the_paper_asks_for_what_it_says(runai, server, line, as
 
 def test_the_list_has_the_columns_of_the_paper_and_no_deleted_job(runai, server):
     items = [
-        job("hyper1"),
+        job("hyper1", is_simulated=False),
         job("gone", state="cancelled"),
-        job("build1", state="pending", node="", is_preemptible=False),
+        job("build1", state="pending", node="", is_preemptible=False, is_simulated=False),
     ]
     server.on("GET", "/compute/jobs", {"items": items, "next_cursor": None})
 
@@ -150,6 +150,27 @@ def test_the_list_has_the_columns_of_the_paper_and_no_deleted_job(runai, server)
         ]
         assert done.stderr == "Showing jobs for project team-a\n"
     assert {query["project"] for _, _, query, _ in server.asked} == {"team-a"}
+
+
+def test_simulated_jobs_are_marked_behind_the_columns_of_the_paper(runai, server):
+    items = [job("a"), job("b", state="pending", node=""), job("c", is_simulated=False)]
+    server.on("GET", "/compute/jobs", {"items": items, "next_cursor": None})
+    server.on("GET", "/compute/jobs/a", items[0])
+    server.on("GET", "/compute/jobs/c", items[2])
+
+    heads, *rows = [line.split() for line in runai("list").stdout.splitlines()]
+
+    assert heads[-3:] == ["SERVICE", "URL(S)", "SIMULATED"]
+    assert [(row[0], row[5], row[-1]) for row in rows] == [
+        ("a", "Train", "simulated"),
+        ("b", "Train", "simulated"),
+        ("c", "Train", "-"),
+    ]
+    statuses = [
+        next(line.split()[1:] for line in runai(f"describe job {name}").stdout.splitlines() if "STATUS:" in line)
+        for name in ("a", "c")
+    ]
+    assert statuses == [["Running", "(simulated)"], ["Running"]]
 
 
 def test_a_gang_is_listed_with_all_of_its_nodes_and_only_what_runs_counts_as_running(runai, server):
@@ -185,7 +206,12 @@ def test_a_job_is_shown_with_its_pods_and_events(runai, server, line):
 
     out = runai(line).stdout
 
-    for words in (["NAME:", "hyper1"], ["STATUS:", "Running"], ["GPUS:", "1"], ["VOLUMES:", "/mnt:/mnt"]):
+    for words in (
+        ["NAME:", "hyper1"],
+        ["STATUS:", "Running", "(simulated)"],
+        ["GPUS:", "1"],
+        ["VOLUMES:", "/mnt:/mnt"],
+    ):
         assert words in [text.split() for text in out.splitlines()]
     assert "hyper1-0" in out
     assert "The job runs." in out
@@ -414,7 +440,7 @@ def test_projects_nodes_and_what_is_held_of_them_are_listed(runai, server):
     server.on("GET", "/compute/resources", {"items": [RESOURCE]})
     assert runai("list nodes").stdout.splitlines()[1].split()[-3:] == ["V100", "2", "1.4"]
     assert runai("top node").stdout.splitlines()[1].split()[:3] == ["lab-1", "0.6/2", "0.5/4"]
-    assert runai("top node").stdout.splitlines()[1].split()[-1] == "30%"
+    assert runai("top node").stdout.splitlines()[1].split()[-2:] == ["30%", "simulated"]
 
 
 def test_gpus_that_pods_of_others_hold_are_counted_where_nodes_are_listed_and_shown(runai, server):
@@ -615,7 +641,11 @@ def test_the_type_of_a_job_tells_interactive_work_that_may_be_preempted(runai, s
 
 def test_the_urls_of_ports_are_listed_and_shown(runai, server):
     notebook = job("nb", ports=[8888], is_simulated=False, port_urls={"8888": "/ports/8888-0-x/"})
-    items = [notebook, job("waits", ports=[8888], is_simulated=False, state="pending"), job("plain")]
+    items = [
+        notebook,
+        job("waits", ports=[8888], is_simulated=False, state="pending"),
+        job("plain", is_simulated=False),
+    ]
     server.on("GET", "/compute/jobs", {"items": items, "next_cursor": None})
     server.on("GET", "/compute/jobs/nb", notebook)
 

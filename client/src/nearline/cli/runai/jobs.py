@@ -196,7 +196,8 @@ def _show_job(session: Session, job: Job) -> None:
     held = [pod["state"] or job.state for pod in pods] if is_held or job.parts else []
     running = sum(state in _RUNNING for state in held)
     fields = (
-        *(("NAME", name_of(job)), ("PROJECT", job.project), ("TYPE", type_of(job)), ("STATUS", status_of(job))),
+        *(("NAME", name_of(job)), ("PROJECT", job.project), ("TYPE", type_of(job))),
+        ("STATUS", status_of(job) + formats.simulated(job.is_simulated)),
         *(("TRAINING DURATION", duration_of(job)), ("GPUS", f"{job.gpu_milli / 1000:g}")),
         *(("TOTAL REQUESTED GPUS", gpus_of(job)), ("ALLOCATED GPUS", held_of(job) if is_held else "0")),
         *(("RUNNING PODS", str(running)), ("PENDING PODS", str(_pending_pods(job, running)))),

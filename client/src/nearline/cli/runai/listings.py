@@ -1,7 +1,7 @@
 """Run:AI's `list` and `top`."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -13,7 +13,7 @@ from nearline.cli.group import CommandGroup
 from nearline.cli.runai.columns import COLUMNS, is_deleted, row_of, urls_of
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
-from nearline.models import Node
+from nearline.models import Job, Node
 
 app = CommandGroup(help="Run:AI's lists.")
 
@@ -66,7 +66,18 @@ def top(
         for node in nodes
     ]
     columns = ("NAME", "GPUs (allocated/total)", "CPU (allocated/total)", "MEMORY (allocated/total)", "GPUs ALLOCATED")
-    session.out.table(nodes, columns, rows, empty="There is no node.")
+    marked_columns, marked_rows = _mark_simulated(columns, rows, nodes)
+    session.out.table(nodes, marked_columns, marked_rows, empty="There is no node.")
+
+
+def _mark_simulated(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], items: Sequence[Job] | Sequence[Node]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return a table with a last column that marks what is simulated, if anything is. Others keep their places."""
+    if not any(item.is_simulated for item in items):
+        return columns, rows
+    marks = ["simulated" if item.is_simulated else "-" for item in items]
+    return [*columns, "SIMULATED"], [[*row, mark] for row, mark in zip(rows, marks, strict=True)]
 
 
 def show_node(session: Session, name: str, *, as_yaml: bool = False) -> None:
@@ -107,8 +118,8 @@ def _list_jobs(session: Session, project: str | None) -> None:
     newest = session.client().jobs.list(project=project, limit=_NEWEST)
     jobs = sorted((job for job in newest if not is_deleted(job)), key=lambda job: (job.project or "", job.name))
     session.out.note("Showing jobs for all projects" if project is None else f"Showing jobs for project {project}")
-    rows = (row_of(job, urls_of(job, session.settings().url)) for job in jobs)
-    session.out.table(jobs, COLUMNS, rows, empty="There is no job.")
+    columns, rows = _mark_simulated(COLUMNS, [row_of(job, urls_of(job, session.settings().url)) for job in jobs], jobs)
+    session.out.table(jobs, columns, rows, empty="There is no job.")
 
 
 def _list_projects(session: Session, default: str | None) -> None:
