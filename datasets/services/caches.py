@@ -34,6 +34,7 @@ from datasets.services import cache_space
 from datasets.services.cache_events import announce, change_state
 
 _TOUCH_STEP = timedelta(minutes=1)
+_JOINABLE = CURRENT - {CacheState.FAILED}
 
 
 def request_cache(
@@ -95,10 +96,11 @@ def request_nearest(
     """
     require(actor, permissions.CACHE, commit.dataset.project_id)
     refusals: list[CacheFull | CacheSiteUnavailable] = []
+    # Read once, or a copy that becomes ready between two looks would be neither ready nor on its way.
+    copies = [(site, copy) for site in sites if (copy := caches.get_cached(commit.pk, site.pk)) is not None]
     for states in ({CacheState.READY}, UNFINISHED):
-        for site in sites:
-            copy = caches.get_cached(commit.pk, site.pk)
-            if copy is not None and copy.state in states:
+        for site, copy in copies:
+            if copy.state in states:
                 joined = _join(actor, commit, site, holder, why, is_ahead=is_ahead)
                 if joined is not None:
                     return joined
@@ -237,7 +239,8 @@ class _Request:
         if not plan.is_sufficient or (plan.victims and not may_evict):
             return None, plan
         cache_space.free_capacity(plan, wanted_for=self.label)
-        row = self._queue_again(failed, need_bytes) if failed else self._create(site, need_bytes)
+        row = self._queue_again(failed, need_bytes) if failed else None
+        row = row or self._create(site, need_bytes)
         if self.holder is not None:
             _hold(row, self.holder, self.why, is_ahead=self.is_ahead)
         audit.record(self.actor, "datasets.cache", row, project_id=self.commit.dataset.project_id, site=site.name)
@@ -261,9 +264,10 @@ class _Request:
         announce(row, f"Requested by {self.actor.name}.")
         return row
 
-    def _queue_again(self, row: CachedCommit, need_bytes: int) -> CachedCommit:
+    def _queue_again(self, row: CachedCommit, need_bytes: int) -> CachedCommit | None:
+        """Queue a failed copy; None when somebody has cleared it meanwhile."""
         isolation.forget(failures.HYDRATE, [row.pk])
-        change_state(
+        is_queued = change_state(
             row,
             CacheState.QUEUED,
             message=f"Asked for again by {self.actor.name}.",
@@ -279,7 +283,7 @@ class _Request:
             lease_expires_at=None,
             last_used_at=clock.now(),
         )
-        return row
+        return row if is_queued else None
 
 
 def _join(
@@ -294,8 +298,8 @@ def _join(
             _hold_current(actor, row.pk, holder, why, is_ahead=is_ahead)
         except CacheNotReady:
             return None
-    elif row.is_for_holders:
-        CachedCommit.objects.filter(pk=row.pk).update(is_for_holders=False)
+    elif not CachedCommit.objects.filter(pk=row.pk, state__in=_JOINABLE).update(is_for_holders=False):
+        return None  # it was cancelled since, as its last holder has let go of it
     _touch(CachedCommit.objects.filter(pk=row.pk, state__in=CURRENT), actor.name)
     return row
 
@@ -303,7 +307,7 @@ def _join(
 @transaction.atomic
 def _hold_current(actor: Actor, cached_commit_id: str, holder: str, why: str, *, is_ahead: bool) -> CacheHold:
     row = _lock(actor, cached_commit_id)
-    if row.state not in CURRENT - {CacheState.FAILED}:
+    if row.state not in _JOINABLE:
         raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")
     return _hold(row, holder, why, is_ahead=is_ahead)
 

@@ -138,7 +138,9 @@ def _is_due(row: CachedCommit) -> bool:
 
 def _note_scrubbed(row: CachedCommit, started_at: datetime) -> None:
     CachedCommit.objects.filter(pk=row.pk).update(scrubbed_at=started_at)
-    CachedCommit.objects.filter(pk=row.pk, scrub_requested_at__lte=started_at).update(scrub_requested_at=None)
+    # By what was read with the row: a request that came right after has seen no file read.
+    asked = CachedCommit.objects.filter(pk=row.pk, scrub_requested_at=row.scrub_requested_at)
+    asked.update(scrub_requested_at=None)
 
 
 def _choose_files(row: CachedCommit) -> Callable[[Entry], bool]:

@@ -16,6 +16,7 @@ from datasets.services import caches
 from datasets.workers import cache_hydration, evictions
 from tests.apps.caching.conftest import SIZE
 from tests.factories.datasets import read_tree
+from tests.interleaving import happens_after
 
 pytestmark = pytest.mark.django_db(transaction=True)
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -225,6 +226,26 @@ def test_a_removal_waits_for_a_site_that_does_not_work_and_says_so(ready, site, 
     root.with_name("away").rename(root)
     evictions.remove_copy(cached_commit_id=ready.pk)
     assert state_of(ready) == "gone"
+
+
+def test_who_asks_while_the_last_holder_lets_go_gets_a_copy_that_comes(member, commit, site):
+    held = caches.request_cache(actor=member, commit=commit, site=site, holder="job-1")
+
+    with happens_after("SELECT", lambda: caches.release_holds(actor=Actor.system("test"), holder="job-1")):
+        copy = caches.request_cache(actor=member, commit=commit, site=site)
+
+    assert (state_of(held), state_of(copy)) == ("evicting", "queued")
+
+
+def test_who_asks_again_while_a_failed_copy_is_cleared_gets_another_one(member, commit, site):
+    failed = caches.request_cache(actor=member, commit=commit, site=site)
+    CachedCommit.objects.filter(pk=failed.pk).update(state="failed")
+
+    with happens_after('state" = %s', lambda: caches.uncache(actor=member, cached_commit_id=failed.pk)):
+        copy = caches.request_cache(actor=member, commit=commit, site=site, holder="job-1")
+
+    assert (state_of(failed), state_of(copy)) == ("evicting", "queued")
+    assert copy.holds.get().holder == "job-1"
 
 
 def test_copies_of_a_deleted_dataset_leave_unless_a_job_reads_them(ready, dataset, member, worker, time):

@@ -14,6 +14,7 @@ from datasets.services import caches
 from datasets.workers import scrubs
 from tests.apps.caching.conftest import cache
 from tests.factories.datasets import commit_files, read_tree
+from tests.interleaving import happens_after
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("hard_links")]
 
@@ -188,6 +189,15 @@ def test_a_scrub_leaves_an_intact_copy_as_it_is(ready, member, worker):
     assert {p: p.lstat().st_ino for p in Path(ready.path).rglob("*")} == before
     assert CachedCommit.objects.get(pk=ready.pk).scrub_requested_at is None
     assert events(ready, "damaged") == []
+
+
+def test_a_scrub_that_is_asked_for_as_the_daily_one_begins_comes_after_it(ready, member):
+    CachedCommit.objects.filter(pk=ready.pk).update(scrubbed_at=None)
+
+    with happens_after("SELECT", lambda: caches.scrub(actor=member, cached_commit_id=ready.pk)):
+        scrubs.scrub_cached_commit(cached_commit_id=ready.pk)
+
+    assert CachedCommit.objects.get(pk=ready.pk).scrub_requested_at is not None
 
 
 def test_of_a_hundred_flipped_bits_every_one_is_named_and_healed(member, dataset, site, worker):

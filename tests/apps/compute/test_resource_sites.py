@@ -20,6 +20,7 @@ from datasets.services import cache_sites, caches
 from tests.factories import compute as make
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.interleaving import happens_after
 from tests.markup import flat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("null_queue")]
@@ -188,6 +189,16 @@ def test_a_request_takes_a_ready_copy_on_any_site_then_one_on_its_way(member, si
     ready = cache(member, commit, sites["near"])
     assert caches.request_nearest(actor=member, commit=commit, sites=order[::-1], holder="b").pk == ready.pk
     assert set(CacheHold.objects.values_list("cached_commit", "holder")) == {(on_its_way.pk, "a"), (ready.pk, "b")}
+
+
+def test_a_copy_that_gets_ready_while_a_request_looks_for_one_is_taken(member, sites, commit):
+    on_its_way = caches.request_cache(actor=member, commit=commit, site=sites["far"])
+    row = CachedCommit.objects.filter(pk=on_its_way.pk)
+
+    with happens_after("datasets_cachedcommit", lambda: row.update(state="ready"), nth=2):
+        copy = caches.request_nearest(actor=member, commit=commit, sites=[sites["near"], sites["far"]], holder="a")
+
+    assert copy.pk == on_its_way.pk
 
 
 def test_a_request_goes_to_the_first_site_with_the_capacity(member, site_admin, sites, commit):
