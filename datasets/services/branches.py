@@ -40,10 +40,12 @@ def create_branch(*, actor: Actor, dataset: Dataset, name: str, at: str) -> Bran
 def delete_branch(*, actor: Actor, dataset: Dataset, name: str) -> None:
     """Delete a branch; its commits stay. Raises ReferenceNotFound and DefaultBranchKept."""
     require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
+    # Held, so that the branch does not become the default one meanwhile.
+    held = Dataset.objects.select_for_update().only("default_branch").get(pk=dataset.pk)
     branch = Branch.objects.filter(dataset=dataset, name=name).first()
     if branch is None:
         raise ReferenceNotFound(f"{dataset.name} has no branch called '{name}'.")
-    if name == dataset.default_branch:
+    if name == held.default_branch:
         raise DefaultBranchKept(f"'{name}' is the default branch of {dataset.name} and cannot be deleted.")
     audit.record(
         actor,

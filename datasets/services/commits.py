@@ -71,7 +71,13 @@ def commit_upload(
     if upload.state != UploadState.OPEN or upload.expires_at <= clock.now():
         raise UploadClosed("This upload has ended or expired.")
     branch = commit_reads.get_branch(actor, dataset, upload.branch)
-    _check_head(branch, expected_head)
+    try:
+        _check_head(branch, expected_head)
+    except StaleParent:
+        # The same request, sent twice at once: the other one may have moved the branch just now.
+        if known := _find_by_key(dataset, idempotency_key):
+            return known
+        raise
     return _commit_root(
         actor,
         branch,
@@ -284,7 +290,7 @@ def _check_head(branch: Branch, expected: str | None) -> None:
 
 
 def _stale(branch: Branch) -> StaleParent:
-    head = Branch.objects.values_list("head_id", flat=True).get(pk=branch.pk)
+    head = Branch.objects.filter(pk=branch.pk).values_list("head_id", flat=True).first()
     return StaleParent(f"'{branch.name}' has moved on since you read it.", head=head, branch=branch.name)
 
 

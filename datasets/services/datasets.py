@@ -65,6 +65,7 @@ def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]
     _check_texts(str(changes.get("description", "")), str(changes.get("kind", "")))
     if "default_branch" in changes:
         check_label(str(changes["default_branch"]))
+        Dataset.objects.select_for_update().only("pk").get(pk=dataset.pk)  # the branch is not deleted meanwhile
         if not Branch.objects.filter(dataset=dataset, name=changes["default_branch"]).exists():
             raise InvalidInput(f"{dataset.name} has no branch called '{changes['default_branch']}'.")
     idle_days = changes.get("idle_days")

@@ -5,7 +5,7 @@ What they send is checked as what any client sends, and each blob is compared wi
 """
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from accounts.actor import Actor
 from accounts.errors import NotSignedIn
@@ -66,7 +66,7 @@ def keep_map(*, row: InPlaceImport, upload_id: str, name: str, data: bytes) -> N
         raise ManifestRejected(f"The map of the pack {name[:12]} cannot be kept: {error}.") from error
     # Where the files lie is said by the platform alone.
     written_bytes = store_map(row, name, PackMap(facts_of(row), pack_map.files, pack_map.blobs, pack_map.pieces))
-    InPlaceImport.objects.filter(pk=row.pk).update(written_bytes=row.written_bytes + written_bytes)
+    InPlaceImport.objects.filter(pk=row.pk).update(written_bytes=F("written_bytes") + written_bytes)
 
 
 def keep_entries(*, row: InPlaceImport, upload_id: str, number: int, data: bytes) -> None:

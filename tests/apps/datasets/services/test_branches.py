@@ -4,8 +4,8 @@ import pytest
 
 from accounts.errors import PermissionDenied
 from datasets.errors import DefaultBranchKept, InvalidLabel, NameTaken, ReferenceNotFound
-from datasets.models import Branch, Tag
-from datasets.services import branches
+from datasets.models import Branch, Dataset, Tag
+from datasets.services import branches, datasets
 from tests.factories.datasets import commit_files
 
 
@@ -85,6 +85,15 @@ def test_the_default_branch_stays(dataset, member):
         branches.delete_branch(actor=member, dataset=dataset, name="main")
 
     assert dataset.branches.count() == 1
+
+
+def test_a_branch_that_became_the_default_one_since_it_was_shown_stays(dataset, member):
+    branches.create_branch(actor=member, dataset=dataset, name="trial", at="main")
+    shown = Dataset.objects.get(pk=dataset.pk)
+    datasets.update_dataset(actor=member, dataset=dataset, changes={"default_branch": "trial"})
+
+    with pytest.raises(DefaultBranchKept):
+        branches.delete_branch(actor=member, dataset=shown, name="trial")
 
 
 def test_what_is_not_there_cannot_be_deleted(dataset, member):

@@ -28,6 +28,7 @@ from datasets.services import trees as stored_trees
 from nearline.content.manifest import decode_root, encode_root, root_id
 from nearline.content.range_deltas import find_base
 from tests.factories.datasets import PackedTree, commit_files, make_dataset, send_tree, upload_tree
+from tests.interleaving import happens_after
 
 FILES = {"a.txt": b"one", "b/c.txt": b"two", "b/link": "c.txt"}
 
@@ -147,6 +148,31 @@ def test_the_same_key_returns_the_same_commit(dataset, member):
 
     assert again.id == first.id
     assert Commit.objects.count() == 1
+
+
+def test_the_same_key_sent_twice_at_once_returns_the_same_commit(dataset, member):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+    made = []
+
+    with happens_after(
+        "idempotency_key", lambda: made.append(record(member, upload, tree.root_id, idempotency_key="k1"))
+    ):
+        again = record(member, upload, tree.root_id, idempotency_key="k1")
+
+    assert [again.id] == [commit.id for commit in made]
+
+
+def test_a_commit_of_a_branch_that_is_deleted_meanwhile_is_refused(dataset, member):
+    branches.create_branch(actor=member, dataset=dataset, name="trial", at="main")
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree, branch="trial")
+
+    with (
+        happens_after("datasets_branch", lambda: branches.delete_branch(actor=member, dataset=dataset, name="trial")),
+        pytest.raises(StaleParent),
+    ):
+        record(member, upload, tree.root_id)
 
 
 def test_the_tree_that_the_branch_holds_makes_no_new_commit(dataset, member):

@@ -21,6 +21,7 @@ from nearline.errors import Conflict
 from nearline.pod import imports
 from nearline.pod.imports import FileChanged, ImportRoutes
 from tests.factories.datasets import commit_files, read_tree
+from tests.interleaving import happens_after
 
 ROOT = Actor.system("test")
 LARGE = bytes(range(256)) * (70 << 10)
@@ -96,6 +97,15 @@ def test_each_file_is_read_once_and_becomes_the_commit_and_none_is_copied(row, f
     }
     assert list(open_manifests(dataset).list_blobs("packs/")) == []
     assert sum(blob.size_bytes for blob in open_manifests(dataset).list_blobs("maps/")) == row.written_bytes
+
+
+def test_maps_that_come_at_once_are_all_counted(row, folder, dataset):
+    with happens_after('"datasets_pack"', lambda: InPlaceImport.objects.update(written_bytes=1000)):
+        imports.import_folder(folder, routes_of(row))
+
+    row.refresh_from_db()
+    maps = open_manifests(dataset).list_blobs("maps/")
+    assert row.written_bytes == 1000 + sum(blob.size_bytes for blob in maps)
 
 
 def test_a_pod_that_follows_one_that_was_killed_makes_the_same_commit(row, folder, dataset):
