@@ -385,10 +385,12 @@ def cancel_work(*, actor: Actor, username: str) -> None:
 
 def _find_free_name(name: str) -> str:
     """Return what a job is called within the platform, where a name is used once. Raises JobNameTaken."""
+    numbered = (f"{name}.{number}" for number in count(2))
+    own_name = next(each for each in chain([name], numbered) if not Job.objects.filter(name=each).exists())
+    # In this order: another job that is called so since the look above has `own_name`, and one before is seen here.
     if job_selectors.find_named(name) is not None:
         raise JobNameTaken(f"There is a job called '{name}' already.")
-    numbered = (f"{name}.{number}" for number in count(2))
-    return next(each for each in chain([name], numbered) if not Job.objects.filter(name=each).exists())
+    return own_name
 
 
 def _find_code(project: Project, root: str) -> StoredTree | None:

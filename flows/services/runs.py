@@ -146,7 +146,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         raise NothingToRetry(f"Every step of run #{run.number} succeeded.")
     # Nothing advances a run that has ended, so it is opened by compare-and-set from here.
     ended = Run.objects.filter(pk=run.pk, state__in=sorted(RUN_ENDS))
-    if ended.update(
+    if not ended.update(
         state=RunState.RUNNING,
         reason="",
         finished_at=None,
@@ -156,7 +156,8 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         retry_index=index,
         wake_at=now,
     ):
-        audit.record(actor, "flows.retry_run", run, **({"step": step} if step else {}))
+        raise RunNotFinished(f"Run #{run.number} is being tried again already.")
+    audit.record(actor, "flows.retry_run", run, **({"step": step} if step else {}))
     # Now that the run goes on, no more of its files are deleted.
     _check_outputs(run, step, index)
     tasks.enqueue_on_commit("flows.advance", run_id=run.pk)

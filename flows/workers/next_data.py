@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from accounts.actor import Actor
 from compute.selectors import resources, templates
@@ -173,12 +173,14 @@ def release() -> None:
         return
     rows = Step.objects.filter(pk__in=holders).select_related("run__flow")
     steps = {step.pk: step for step in rows}
-    not_asked = AttemptInput.objects.filter(
-        is_live=True, is_cached=True, state=InputState.PENDING, cached_commit_id="", attempt__step__in=holders
-    )
-    waiting = set(not_asked.values_list("attempt__step_id", flat=True))
+    waiting = set(find_unasked().filter(attempt__step__in=holders).values_list("attempt__step_id", flat=True))
     unneeded = [pk for pk in sorted(holders) if pk not in waiting and not _may_start(steps.get(pk))]
     isolation.for_each("flows.release_next", unneeded, lambda pk: _release(pk, steps.get(pk)))
+
+
+def find_unasked() -> "QuerySet[AttemptInput]":
+    """Return the inputs that have yet to be asked for: until then, what is held ahead of them must stay."""
+    return AttemptInput.objects.filter(is_live=True, is_cached=True, state=InputState.PENDING, cached_commit_id="")
 
 
 def _may_start(step: Step | None) -> bool:

@@ -194,9 +194,10 @@ def release_inputs() -> None:
     ended = sorted(set(held.values_list("attempt_id", "attempt__run_id")))
     isolation.for_each("flows.release_inputs", ended, _release, key=lambda item: str(item[0]))
     holders = {holder.removeprefix(AHEAD) for holder in ahead.values_list("holder", flat=True)}
-    waiting = Attempt.objects.filter(pk__in=holders, state=AttemptState.QUEUED).values_list("pk", flat=True)
-    # Where the attempt waits no more, its data is not needed there, or its next attempt holds it.
-    unneeded = sorted(holders - set(waiting))
+    # Where the attempt waits no more, its data is not needed there, or held by the step's next one once that has asked.
+    is_needed = Q(state=AttemptState.QUEUED) | Q(step__in=next_data.find_unasked().values("attempt__step"))
+    needed = Attempt.objects.filter(is_needed, pk__in=holders).values_list("pk", flat=True)
+    unneeded = sorted(holders - set(needed))
     isolation.for_each(
         "flows.release_ahead", unneeded, lambda pk: caches.release_holds(actor=_SYSTEM, holder=AHEAD + pk)
     )
@@ -273,6 +274,9 @@ def _request(row: AttemptInput, sites: Sequence[Any]) -> Any:
         why=f"read by {_label(row.attempt)}",
     )
     AttemptInput.objects.filter(pk=row.pk).update(cached_commit_id=cached.pk, site=cached.site.name)
+    if Attempt.objects.filter(pk=row.attempt_id, state__in=_ENDED).exists():
+        # It may have ended, and have let go of all that it held, before it held this.
+        caches.release_holds(actor=_SYSTEM, holder=row.attempt_id)
     return cached
 
 

@@ -25,6 +25,7 @@ from experiments.models import Experiment
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.interleaving import happens_after
 
 pytestmark = pytest.mark.django_db
 
@@ -395,6 +396,18 @@ def test_the_name_of_a_deleted_job_is_free_and_leads_to_the_new_one(member, proj
     assert [item["name"] for item in call(member, "GET", "/compute/jobs").body["items"]] == ["train.3"]
     with pytest.raises(JobNameTaken):
         submissions.submit_job(actor=member, project=project, submission=WANTED)
+
+
+def test_a_name_that_is_free_again_is_used_once_by_two_who_submit_at_once(member, project, template):
+    def submit():
+        return submissions.submit_job(actor=member, project=project, submission=WANTED)
+
+    submissions.delete_job(actor=member, job=submit())
+
+    with happens_after('FROM "compute_job"', submit, nth=2), pytest.raises(JobNameTaken):
+        submit()
+
+    assert Job.objects.filter(title="train", deleted_at=None).count() == 1
 
 
 def test_a_deleted_job_keeps_no_code_and_its_experiment_stays(member, project, template, code):

@@ -15,10 +15,11 @@ from datasets.errors import StoreUnreachable
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.selectors import trees
 from datasets.services import cache_sites, caches
-from flows.models import Attempt, RunEvent, Step
+from flows.models import Attempt, AttemptInput, RunEvent, Step
 from flows.selectors import runs as run_selectors
+from flows.selectors.inputs import AHEAD
 from flows.services import runs
-from flows.workers import snapshots
+from flows.workers import snapshots, staging
 from scheduler.models import Workload
 from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.factories.flows import World, newest_attempt, states
@@ -175,6 +176,33 @@ def test_a_step_whose_place_is_taken_for_long_goes_to_the_other_site_after_its_d
     ]
     assert [(tried["template"], tried["waited_s"]) for tried in step_of(run).tried] == [("lab.small", 601.0)]
     assert list(CacheHold.objects.values_list("holder", flat=True)) == [newest_attempt(run, "train").pk]
+
+
+def test_what_is_brought_ahead_stays_until_the_next_attempt_has_asked_for_it(world: World, member, project, commit, at):
+    cache(member, commit, "lab-cache")
+    at(0)
+    at(30)
+    for name in ("lab", "cloud"):
+        fill(world, project, member, name)
+    run = world.start(member, project, FLOW)
+    at(31)
+    at(332)
+    first = newest_attempt(run, "train")
+    Attempt.objects.filter(pk=first.pk).update(state="superseded")
+    second = Attempt.objects.create(
+        run=run, step=first.step, number=2, template="cloud.small", state="preparing", job_name="second"
+    )
+    wish = AttemptInput.objects.create(
+        attempt=second, name="xray", reference="team-a/xray", commit_id=commit.pk, is_cached=True
+    )
+    ahead = CacheHold.objects.filter(holder__startswith=AHEAD)
+
+    staging.release_inputs()
+    assert ahead.count() == 1
+
+    AttemptInput.objects.filter(pk=wish.pk).update(cached_commit_id=ahead.get().cached_commit_id)
+    staging.release_inputs()
+    assert ahead.count() == 0
 
 
 def newest_of(world: World, resource: str) -> str:

@@ -11,6 +11,7 @@ from flows.models import Attempt, Run, RunEvent, Step
 from flows.services import runs
 from tests.factories.api import call
 from tests.factories.flows import World
+from tests.interleaving import happens_after
 
 FLOW = """
 flow: four
@@ -113,6 +114,14 @@ def test_a_run_that_goes_on_is_not_retried(world: World, member, project):
         runs.retry_run(actor=member, run=run, step="train")
 
     assert Run.objects.get().retry_key == ""
+
+
+def test_of_two_retries_at_once_one_is_refused(member, finished):
+    def retry(step):
+        return runs.retry_run(actor=member, run=Run.objects.get(pk=finished.pk), step=step)
+
+    with happens_after("flows_step", lambda: retry("aside")), pytest.raises(RunNotFinished):
+        retry("train")
 
 
 def test_without_a_step_a_run_that_succeeded_has_nothing_to_retry(member, finished):

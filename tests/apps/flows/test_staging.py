@@ -21,10 +21,11 @@ from experiments.models import Experiment
 from flows.models import Attempt, AttemptInput, Run
 from flows.selectors import failures as flow_failures
 from flows.services import runs
-from flows.workers import advance
+from flows.workers import advance, staging
 from nearline.hydrate.cancellation import Cancellation
 from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree
 from tests.factories.flows import World, newest_attempt, state_of, states
+from tests.interleaving import happens_after
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FILES = {"0/a.png": b"zero", "1/b.png": b"one"}
@@ -49,6 +50,21 @@ def flow(*, cached: bool) -> str:
         "flow: f\nsteps: [{name: a, command: c, retries: {infrastructure: 0},"
         f" data: [{{dataset: team-a/digits@main, cached: {str(cached).lower()}}}]}}]"
     )
+
+
+def test_an_attempt_that_ends_while_its_data_is_asked_for_holds_nothing(world: World, member, project, dataset, site):
+    commit_files(member, dataset, FILES)
+    world.start(member, project, flow(cached=True))
+
+    def end() -> None:
+        Attempt.objects.update(state="cancelled")
+        staging.release_inputs()
+
+    with happens_after('FROM "datasets_cachedcommit"', end):
+        world.turn()
+
+    assert AttemptInput.objects.get().state == "released"
+    assert CacheHold.objects.count() == 0
 
 
 def hydrate() -> None:
