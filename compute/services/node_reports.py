@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from django.db import transaction
+
 from accounts import audit
 from accounts.actor import Actor
 from compute.engine.node_faults import find_fault
@@ -18,11 +20,15 @@ from scheduler.services.resource_nodes import GpuReport, MigStrategy, NodeReport
 _LONGEST_NAME = 253
 
 
+@transaction.atomic
 def write(resource: Resource, nodes: Sequence[NodeFacts]) -> None:
-    """Report the nodes of a resource to the scheduler, inside the caller's transaction if it has one.
+    """Report the nodes of a resource to the scheduler. One that was detached since it was asked has none.
 
     One that cannot be what is said of it is left out, and named on the page of the resource.
     """
+    attached = Resource.objects.select_for_update(no_key=True).filter(pk=resource.pk, detached_at=None)
+    if not attached.values_list("pk").first():
+        return
     checked = [(node, find_fault(node)) for node in nodes]
     faults = {node.name[:_LONGEST_NAME]: fault for node, fault in checked if fault}
     sound = [node for node, fault in checked if not fault]
@@ -50,7 +56,7 @@ def write_facts(resource: Resource, facts: ClusterFacts) -> None:
 
 def write_contact(resource: Resource, *fields: str) -> None:
     """Note that a resource has answered now, and the columns of what it has told."""
-    if resource.is_lost:
+    if Resource.objects.filter(pk=resource.pk, state=ResourceState.UNREACHABLE).update(state=ResourceState.READY):
         audit.record(Actor.system("asks compute resources for their nodes"), BACK, resource)
     resource.state, resource.error, resource.last_contact_at = ResourceState.READY, "", clock.now()
     resource.save(update_fields=["state", "error", "last_contact_at", *fields])

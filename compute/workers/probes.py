@@ -82,7 +82,8 @@ def note_contact(*, resource: Resource) -> None:
 def note_unreachable(*, resource: Resource, error: ResourceUnreachable) -> None:
     """Note that a resource does not answer, and why."""
     if resource.state != ResourceState.UNREACHABLE or resource.error != error.message:
-        if resource.state != ResourceState.UNREACHABLE:
+        answering = Resource.objects.filter(pk=resource.pk).exclude(state=ResourceState.UNREACHABLE)
+        if answering.update(state=ResourceState.UNREACHABLE):
             audit.record(Actor.system("asks compute resources for their nodes"), LOST, resource, error=error.message)
         log.warning("resource.unreachable", resource=resource.name, error=error.message)
         resource.state, resource.error = ResourceState.UNREACHABLE, error.message

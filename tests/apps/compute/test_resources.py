@@ -4,11 +4,20 @@ from accounts.actor import Actor
 from accounts.errors import InvalidName, PermissionDenied
 from accounts.models import AuditEntry
 from compute.adapters import drivers
-from compute.errors import InvalidResource, ResourceExists, ResourceInUse, TemplateExists, TemplateNotFound
+from compute.adapters.scripted import ScriptedDriver
+from compute.errors import (
+    InvalidResource,
+    ResourceExists,
+    ResourceInUse,
+    ResourceUnreachable,
+    TemplateExists,
+    TemplateNotFound,
+)
 from compute.models import Resource, Template
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
-from compute.services import jobs, resources, templates
+from compute.selectors.resource_events import BACK, LOST
+from compute.services import jobs, node_reports, resources, templates
 from compute.services.templates import Shape
 from compute.workers import probes
 from core.remote_hosts import HostNotAttached
@@ -90,6 +99,27 @@ def test_what_an_admin_detached_does_not_come_back(first, site_admin):
 
     assert [resource.name for resource in resource_selectors.list_resources(actor=site_admin)] == ["this-machine"]
     assert not Node.objects.filter(resource_name="lab").exists()
+
+
+def test_nodes_that_a_resource_tells_while_it_is_detached_are_not_kept(resource, driver, site_admin, monkeypatch):
+    def probe():
+        resources.detach_resource(actor=site_admin, resource=resource)
+        return ScriptedDriver.probe(driver)
+
+    monkeypatch.setattr(driver, "probe", probe)
+    probes.probe_resource(resource=resource)
+
+    assert not Node.objects.exists()
+
+
+def test_two_who_find_at_once_that_a_resource_is_lost_or_back_tell_it_once(resource):
+    lost = ResourceUnreachable("It is away.")
+    for row in [Resource.objects.get(pk=resource.pk) for _ in range(2)]:
+        probes.note_unreachable(resource=row, error=lost)
+    for row in [resource, *(Resource.objects.get(pk=resource.pk) for _ in range(2))]:
+        node_reports.write_contact(row)
+
+    assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == [LOST, BACK]
 
 
 def test_a_detached_name_is_free_again(first, site_admin):
