@@ -15,6 +15,7 @@ from compute.selectors import failures
 from compute.workers import outputs
 from core import clock, hosts, isolation, tasks
 from core.models import Failure
+from datasets.selectors import trees as tree_selectors
 from datasets.services import trees
 
 KEEP = timedelta(days=7)
@@ -38,11 +39,12 @@ def take(job: Job) -> CheckpointFolder | None:
         starting.update(starts=F("starts") - 1, lease_expires_at=clock.now() + _LOOK_AGAIN, reason=reason)
         tasks.enqueue("compute.store_checkpoints")
         return None
-    changes: dict[str, object] = {"resource": job.resource_id}
+    changes: dict[str, object] = {"resource": job.resource_id, "is_wanted": False}
     if row.resource is not None and row.resource_id != job.resource_id:
         state = "is detached" if row.resource.detached_at is not None else "does not answer"
         changes |= _without_progress(row, f"{row.resource.name} {state}, so the checkpoint there was left behind.")
-    Checkpoint.objects.filter(pk=row.pk).update(**changes)
+    if not Checkpoint.objects.filter(pk=row.pk, resource=row.resource_id).update(**changes):
+        return take(job)  # it was stored meanwhile
     return CheckpointFolder(row.pk, Tree(row.dataset_id, row.root) if row.root else None)
 
 
@@ -86,7 +88,23 @@ def _store(row: Checkpoint) -> None:
         changes = {"dataset_id": "", "root": "", "error": left_out}
         if tree is not None:
             changes |= {"dataset_id": tree.dataset_id, "root": tree.root}
-    Checkpoint.objects.filter(pk=row.pk, resource=row.resource_id).update(resource=None, is_wanted=False, **changes)
+    if not _still_wanted(row).update(resource=None, is_wanted=False, **changes):
+        _hold_recorded(row.pk)
+
+
+def _still_wanted(row: Checkpoint) -> QuerySet[Checkpoint]:
+    """Return the folder unless a job runs with it again where it lies: what is there is newer from then on."""
+    return Checkpoint.objects.filter(pk=row.pk, resource=row.resource_id, is_wanted=True)
+
+
+def _hold_recorded(checkpoint_id: str) -> None:
+    """Hold what the row says that the store has of a folder, in place of what was stored in vain."""
+    row, holder = Checkpoint.objects.get(pk=checkpoint_id), holder_of(checkpoint_id)
+    if row.root:
+        tree = tree_selectors.get_tree_of(_SYSTEM, row.project_id, row.root)
+        trees.hold_tree(actor=_SYSTEM, tree=tree, holder=holder)
+    else:
+        trees.release_tree(actor=_SYSTEM, holder=holder)
 
 
 def _give_up(row: Checkpoint, failure: Failure) -> None:
@@ -94,7 +112,7 @@ def _give_up(row: Checkpoint, failure: Failure) -> None:
     if failure.attempts >= _MOST_TRIES:
         why = f"The checkpoint on {row.resource} could not be stored: {failure.error.rstrip('.')}."
         changes = _without_progress(row, why)
-        Checkpoint.objects.filter(pk=row.pk).update(resource=None, is_wanted=False, **changes)
+        _still_wanted(row).update(resource=None, is_wanted=False, **changes)
         isolation.forget(failure.kind, [row.pk])
 
 

@@ -17,6 +17,7 @@ from compute.services.submissions import Submission
 from compute.workers import checkpoints, cleaning, launches, observe, stops
 from core import clock
 from core.models import Failure
+from datasets.models import TreeHold
 from datasets.selectors import files, trees
 from scheduler.models import Placement, Workload
 from tests.factories import compute as make
@@ -162,6 +163,36 @@ def test_an_attempt_elsewhere_waits_until_the_folder_is_stored_and_goes_on_from_
     tree = trees.get_tree_of(SYSTEM, project.pk, row.root)
     assert b"".join(files.open_file(SYSTEM, tree, path=b"model").read()) == b"weights"
     assert (row.resource_id, row.is_wanted) == (other.resource_id, False)
+
+
+def test_a_folder_with_which_a_job_runs_again_while_it_is_stored_stays_where_it_is(
+    project, template, driver, elsewhere, home
+):
+    make_store(home / "store")
+    first = attempt(project, template, "train-1")
+    make.start([first])
+    save(first, driver, "weights", 900)
+    driver.finish("train-1", exit_code=1)
+    look(first)
+    second = attempt(project, elsewhere[0], "train-2")
+    make.start([second])
+    jobs.cancel_job(actor=SYSTEM, job=second)
+    third = attempt(project, template, "train-3")
+    stored = checkpoints.outputs.store_folder
+
+    def start_meanwhile(*arguments, **options):
+        make.start([third])
+        return stored(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints.outputs, "store_folder", start_meanwhile)
+        checkpoints.store_wanted()
+
+    assert driver.jobs.launches["train-3"].checkpoint.tree is None
+    # Else the next run there would find what was stored in place of what this one has saved.
+    row = Checkpoint.objects.get()
+    assert (row.resource_id, row.is_wanted, row.root) == (first.resource_id, False, "")
+    assert not TreeHold.objects.filter(holder=checkpoints.holder_of(row.pk)).exists()
 
 
 def test_an_attempt_elsewhere_does_not_wait_for_a_resource_that_is_lost(project, template, driver, elsewhere):
