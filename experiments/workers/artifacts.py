@@ -14,6 +14,7 @@ from compute.workers import outputs
 from compute.workers.outputs import SourceFile
 from core import clock, hosts, isolation, leases
 from core.models import Failure
+from datasets.errors import StoreUnreachable
 from experiments import signals
 from experiments.models import Experiment
 from experiments.selectors import failures
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from compute.models import Job
 
 _MOST_TRIES = 5
+# A store that is away loses nothing: the files are where the job left them. Tries are ten minutes apart then.
+_MOST_TRIES_AWAY = 150
 _CLAIM = "output:"
 # What is stored in less than a moment is stored before anybody else looks for it: only what takes longer is claimed.
 _MOMENT_S, _LARGE_BYTES = 0.5, 32 << 20
@@ -47,13 +50,22 @@ def store_artifacts(run_id: str | None = None) -> None:
     rows = [row for row in rows if row.job_id not in elsewhere]
     claimed = leases.find_held(_CLAIM) if rows else set()
     rows = [row for row in rows if _CLAIM + row.pk not in claimed]
-    isolation.for_each(
-        failures.STORE_OUTPUTS,
-        rows,
-        lambda experiment: _store(experiment, jobs.get(experiment.job_id or "")),
-        on_failure=lambda experiment, failure: _give_up(experiment.pk, failure),
-    )
-    for done in sorted({row.run_id for row in rows}):
+    away: set[str] = set()
+
+    def store(experiment: Experiment) -> str:
+        try:
+            _store(experiment, jobs.get(experiment.job_id or ""))
+        except StoreUnreachable:
+            away.add(experiment.pk)
+            raise
+        return experiment.run_id
+
+    def give_up(experiment: Experiment, failure: Failure) -> None:
+        if failure.attempts >= (_MOST_TRIES_AWAY if experiment.pk in away else _MOST_TRIES):
+            _give_up(experiment.pk, failure)
+
+    run_ids = isolation.for_each(failures.STORE_OUTPUTS, rows, store, on_failure=give_up)
+    for done in sorted(filter(None, set(run_ids))):
         signals.outputs_stored.send(sender=None, run_id=done)
 
 
@@ -117,14 +129,13 @@ class _Claim:
 
 def _give_up(experiment_id: str, failure: Failure) -> None:
     """Let a run end whose outputs could not be kept again and again."""
-    if failure.attempts < _MOST_TRIES:
-        return
     fault = f"The outputs were given up after {failure.attempts} tries: {failure.error}, log id {failure.pk}."
     waiting = Experiment.objects.filter(pk=experiment_id, artifacts_wanted=True)
     row = waiting.only("run_id", "job_id").first()
     if row is not None and waiting.update(artifacts_wanted=False, artifacts_error=fault):
         outputs.give_up_output(str(row.job_id), fault)
-        signals.outputs_stored.send(sender=None, run_id=row.run_id)
+        if row.run_id:
+            signals.outputs_stored.send(sender=None, run_id=row.run_id)
     isolation.forget(failure.kind, [experiment_id])
 
 

@@ -56,7 +56,8 @@ _LOST = "Another worker goes on with this run."
 _MOST_FAILED = 3
 _FEW_ROWS = 10
 _MOMENTS = frozenset({"started_at", "finished_at"})
-_STORING_POLL = timedelta(seconds=2)
+# Whoever stores outputs tells the run; this finds what was told to nobody.
+_STORING_POLL = timedelta(seconds=10)
 
 
 def apply(

@@ -1,6 +1,7 @@
 """A job that a person submits is recorded like a step: by what it prints, from its submission to its end."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -12,7 +13,8 @@ from compute.selectors import outputs
 from compute.services import jobs as job_services
 from compute.services import submissions
 from compute.services.submissions import Submission
-from core import clock
+from compute.workers import cleaning
+from core import clock, tasks
 from experiments.models import Experiment, MetricPoint
 from experiments.selectors import artifacts as artifact_reads
 from experiments.selectors import experiments, lists, sources
@@ -20,6 +22,7 @@ from experiments.workers import artifacts, harvest, jobs
 from scheduler.models import Placement
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World
+from tests.factories.queues import RecordedQueue
 from tests.markup import flat
 
 WANTED = Submission(template="this-machine.small", command="python train.py", name="train")
@@ -82,7 +85,12 @@ def test_what_it_leaves_is_stored_once_it_has_succeeded(world: World, job, membe
     job.refresh_from_db()
     with pytest.raises(OutputNotStored, match="It is not stored yet"):
         outputs.get_output(actor=member, job=job)
+    Job.objects.update(log_stored_at=clock.now())
+    assert cleaning.delete_old_files(keep=timedelta(0)) == 0
+    recorder = RecordedQueue()
+    tasks.install(recorder)
     artifacts.store_artifacts()
+    assert recorder.messages == []
 
     job.refresh_from_db()
     row = Experiment.objects.get()

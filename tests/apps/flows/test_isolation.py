@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from compute.models import Job
 from compute.workers import observe
 from core import clock
 from core.models import Failure
+from datasets.models import Store
 from experiments.models import Experiment, MetricPoint
 from experiments.workers import harvest
 from flows.models import Run, Step
@@ -244,6 +246,33 @@ def test_outputs_that_cannot_be_kept_hold_up_no_others_and_their_run_not_for_eve
 
     assert state_of(bad) == "succeeded"
     assert "The outputs were given up after 5 tries" in Experiment.objects.get(run_id=bad.pk).artifacts_error
+
+
+def test_outputs_wait_for_a_store_that_is_away_and_so_does_their_run(world: World, member, project):
+    run = world.start(member, project, ONE)
+    world.turn()
+    world.turn()
+    name = newest_attempt(run, "a").job_name
+    world.driver_of(name).leave(name, "report.txt", b"fine")
+    folder = Path(Store.objects.get().location)
+    away = folder.rename(folder.with_name("away"))
+    folder.touch()
+    world.driver_of(name).finish(name)
+
+    with clock.frozen_at(clock.now()) as move:
+        for _ in range(10):
+            move(clock.now() + timedelta(minutes=10))
+            world.turn()
+        (failure,) = failures.list_failures(actor=member, run=run)
+        assert (state_of(run), "cannot be written" in failure.message) == ("running", True)
+
+        folder.unlink()
+        away.rename(folder)
+        move(clock.now() + timedelta(minutes=10))
+        world.turn()
+        world.turn()
+
+    assert (state_of(run), Job.objects.get().output_files) == ("succeeded", 1)
 
 
 def test_what_people_are_told_about_failures_is_theirs_alone(world: World, member, project, other):
