@@ -224,7 +224,8 @@ class Job(BaseModel):
     `log_bytes` of its log are in the project's store, from `log_stored_at` on all of it.
     A gang is `replica_count` replicas, each as large as its template. Once it is placed, `replicas` says of each, by
     rank, its `node`, `gpus` and `slices`, its `pod` in the scheduler, and how it stands (`state`, `reason`);
-    `node_name`, `gpus` and `slices` are those of replica 0. With `min_replicas` it is elastic: it runs with so many of
+    `node_name`, `gpus` and `slices` are those of replica 0. `gpu_check` says what its present run can see of GPUs
+    (`engine.gpu_check`); empty: nobody has found out. With `min_replicas` it is elastic: it runs with so many of
     them up to all; 0: with all of them. `slices` names slices of GPUs (MIG), as `Launch` does.
     With `completions` of more than one, or with `retries`, it runs as parts, at most `parallelism` at once: jobs that
     are `part_of` it, one for each try of a `part_index`. It stays pending itself, and holds nothing; its size is that
@@ -259,6 +260,7 @@ class Job(BaseModel):
     node_name = models.CharField(max_length=253, blank=True)
     gpus = models.JSONField(default=list)
     slices = models.JSONField(default=list)
+    gpu_check = models.JSONField(default=dict)
     replica_count = models.PositiveIntegerField(default=1)
     min_replicas = models.PositiveIntegerField(default=0)
     replicas = models.JSONField(default=list)
@@ -367,6 +369,13 @@ class Job(BaseModel):
         """What keeps it to its part of a GPU: `uncapped` is nothing. Empty: it has no part of one, or a slice."""
         is_part = self.gpu_milli % ONE_GPU or any(milli % ONE_GPU for _, milli in self.gpus)
         return UNCAPPED if is_part and not self.slices else ""
+
+    @property
+    def gpu_check_shown(self) -> str:
+        """What it sees of GPUs, as people see it; empty: it has none, or none yet. Needs the resource at hand."""
+        if not (self.gpus or self.slices) or self.started_at is None or self.resource.is_simulated:
+            return ""
+        return str(self.gpu_check.get("text", "")) or "Not known: its resource has not told what it sees."
 
     @property
     def priority_name(self) -> str:

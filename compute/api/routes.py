@@ -190,6 +190,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "part_of": job.part_of.name if job.part_of is not None else "",
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
+        "gpu_check": job.gpu_check or None,
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }
 

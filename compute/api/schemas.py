@@ -379,6 +379,31 @@ class JobPartOut(Schema):
     finished_at: datetime | None
 
 
+class SeenGpuOut(Schema):
+    """A GPU, or a slice of one, that a job sees."""
+
+    uuid: str = Field(description="Empty: not known.")
+    memory_bytes: int | None = Field(description="Null: not known.")
+
+
+class GpuSightOut(Schema):
+    """What the processes of one replica could see of GPUs when they started."""
+
+    gpus: list[SeenGpuOut] = Field(description="Those that CUDA shows them.")
+    openable: int | None = Field(
+        description="Of how many GPUs of the node they can open the device files; null: not known."
+    )
+    variable: str | None = Field(description="Their CUDA_VISIBLE_DEVICES; null: they have none.")
+
+
+class GpuCheckOut(Schema):
+    """What a job could see of GPUs when its present run started, compared with what it was given."""
+
+    text: str = Field(description="Both in one sentence.")
+    differs: bool = Field(description="Whether it sees other GPUs than it was given, or more, or fewer.")
+    replicas: list[GpuSightOut | None] = Field(description="By rank; null: not known.")
+
+
 class CheckpointOut(Schema):
     """The last checkpoint that a job told of, and what its last interruption cost."""
 
@@ -414,6 +439,7 @@ class JobDetailOut(JobOut):
         description="The token of its Jupyter, for those who may run commands in it; empty: it has none for the reader."
     )
     checkpoint: CheckpointOut | None = Field(description="What is known of its checkpoints; null: it keeps none.")
+    gpu_check: GpuCheckOut | None = Field(description="What it sees of GPUs; null: it has none, or that is not known.")
     events: list[JobEventOut]
 
 

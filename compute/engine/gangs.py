@@ -85,7 +85,7 @@ def write_hostfile(hosts: Sequence[str], *, gpus: int) -> str:
 
 def join_reports(reports: Sequence[JobReport], *, is_elastic: bool = False) -> JobReport:
     """Return what the reports of all replicas, by rank, say about their job. An elastic one runs with those that do."""
-    replicas = tuple(ReplicaReport(report.state, report.reason) for report in reports)
+    replicas = tuple(ReplicaReport(report.state, report.reason, report.gpus_seen) for report in reports)
     leader = replace(reports[0], replicas=replicas)
     started = [report.started_at for report in reports if report.started_at is not None]
     if any(report.state in _ON_PLACE for report in reports):

@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import BinaryIO, Protocol, runtime_checkable
 
+from compute.engine.gpu_sight import GpuSight
 from compute.engine.job_spec import JobSpec, name_of_run
 from compute.engine.mounts import HostFolder, SourceKind, Tree
 from core.taints import Taint
@@ -238,10 +239,11 @@ class EndCause(StrEnum):
 
 @dataclass(frozen=True)
 class ReplicaReport:
-    """What a driver says about one replica of a gang now."""
+    """What a driver says about one replica of a gang now; `gpus_seen` as in `JobReport`."""
 
     state: ReportState
     reason: str = ""
+    gpus_seen: GpuSight | None = None
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,8 @@ class JobReport:
     """What a driver says about one job now. `exit_code` is negative for a signal; None while it runs or is lost.
 
     Of a gang `replicas` says how each stands, and `replica` is the rank of the one whose end explains the job's.
+    `gpus_seen` is what a job that was given GPUs can see of them; None: not known, yet or at all. A job never waits for
+    that, nor fails by it.
     """
 
     name: str
@@ -261,6 +265,7 @@ class JobReport:
     reason: str = ""
     replica: int | None = None
     replicas: tuple[ReplicaReport, ...] = ()
+    gpus_seen: GpuSight | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ RESIZE = "compute.resize"
 """Items are jobs."""
 STORE_CHECKPOINT, DELETE_CHECKPOINT = "compute.store_checkpoint", "compute.delete_checkpoint"
 """Items are checkpoints."""
-STOP, FORGET = "compute.stop", "compute.forget"
+STOP, FORGET, CHECK_GPUS = "compute.stop", "compute.forget", "compute.check_gpus"
 """Items are names of jobs' runs on their resources."""
 
 _RESOURCE_WORK: Mapping[str, str] = {
@@ -37,6 +37,7 @@ _JOB_WORK: Mapping[str, str] = {
     STORE_LOG: "store the log of this job",
     WATCH_IDLE: "see whether this job is used",
     NOTE_GPU_USE: "note what this job uses of its GPUs",
+    CHECK_GPUS: "note what this job sees of its GPUs",
     RESIZE: "change how many replicas of this job run",
 }
 

@@ -30,7 +30,7 @@ from compute.models import Job, OutputState, Resource, new_token
 from compute.selectors import failures, known_jobs, resources
 from compute.services import checkpoints, journal
 from compute.services.checkpoints import Interruption
-from compute.workers import launches, probes, stops
+from compute.workers import gpu_checks, launches, probes, stops
 from compute.workers.launches import LEASE
 from core import clock, hosts, isolation, orm, tasks
 from core.prepared import prepared
@@ -54,6 +54,7 @@ _NO_RUN = {
     "gpus": [],
     "slices": [],
     "replicas": [],
+    "gpu_check": {},
     "starts": 0,
     "lease_expires_at": None,
     "started_at": None,
@@ -107,6 +108,7 @@ def observe_resource(*, resource_id: str) -> None:
             key=lambda record: record.job_id,
         )
         ended = _write_changes(resource, records, repairs, dict(filter(None, interrupted)))
+        gpu_checks.note_checks(resource, reports)
         stops.stop_jobs(driver, repairs.stop, {record.name: record.grace_period_s for record in known})
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         if over:  # nobody waits for that

@@ -1,7 +1,7 @@
 """Reads about nodes: what is there, and how much of it is held. Every signed-in person may see them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
@@ -11,7 +11,7 @@ from scheduler.engine.ledger import NodeLedger
 from scheduler.engine.mig import find_geometry
 from scheduler.engine.pod_sets import PodSet
 from scheduler.errors import NodeNotFound
-from scheduler.models import Node
+from scheduler.models import Gpu, Node
 from scheduler.selectors import snapshots
 
 
@@ -64,6 +64,15 @@ def list_levels(resource_id: str) -> frozenset[str]:
     """Return the labels that the nodes of a resource have: by them pods can be kept together."""
     rows = Node.objects.filter(resource_id=resource_id).order_by().values_list("labels", flat=True)
     return frozenset(key for labels in rows for key in labels)
+
+
+def list_devices(*, resource_id: str, names: Collection[str]) -> dict[str, list[Gpu]]:
+    """Return the GPUs of nodes of a resource, by the names of the nodes."""
+    devices: dict[str, list[Gpu]] = {}
+    rows = Gpu.objects.filter(node__resource_id=resource_id, node__name__in=names).order_by("node", "index")
+    for gpu in rows.select_related("node"):
+        devices.setdefault(gpu.node.name, []).append(gpu)
+    return devices
 
 
 def get_node(*, actor: Actor, node_id: str) -> Node:

@@ -17,6 +17,7 @@ import httpcore
 import pytest
 
 from compute.adapters.job_stream import JobStream
+from compute.engine.gpu_sight import SeenGpu
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, NfsExport, RemoteFolder, SourceKind, Tree, Volume
 from compute.engine.ports import (
@@ -128,9 +129,28 @@ class Place(ABC):
     def wait_for_end(self, name: str) -> JobReport:
         return self.wait_for(name, ReportState.SUCCEEDED, ReportState.FAILED, ReportState.LOST)
 
+    def wait_for_gpus(self, name: str) -> JobReport:
+        """Wait until it is known what a job sees of GPUs."""
+        deadline = time.monotonic() + DEADLINE_S
+        while (report := self.report(name)) is None or report.gpus_seen is None:
+            assert time.monotonic() < deadline
+            self.driver.wait_for_news(0.02)
+        return report
+
     def _start(self, launch: Launch) -> Launch:
         self.driver.start(launch)
         return launch
+
+
+SEEN = (SeenGpu("GPU-7", 81559 * 2**20),)
+"""What a container sees in which `write_smi` has put its program, which prints as that of NVIDIA does."""
+
+
+def write_smi(folder: Path) -> None:
+    """Write a program `nvidia-smi` that lists a GPU that is none."""
+    program = folder / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho '0, GPU-7, 81559, Disabled'\n")
+    program.chmod(0o755)
 
 
 class PortContract:
@@ -392,6 +412,22 @@ def wait_for_answer(driver: OpensPorts, name: str, port: int) -> bytes:
             time.sleep(0.05)
 
 
+class GpuContract:
+    """What a driver promises besides whose jobs are given GPUs.
+
+    Its place has `start_with_gpu`: a job that runs until it is stopped, was given a GPU, and can see `SEEN`.
+    """
+
+    def test_a_job_that_was_given_a_gpu_tells_what_it_sees_while_it_runs_and_after_its_end(self, place):
+        place.start_with_gpu("trains")
+        running = place.wait_for_gpus("trains")
+        place.driver.stop("trains", 1)
+        ended = place.wait_for_end("trains")
+
+        assert (running.state, running.gpus_seen.gpus) == (ReportState.RUNNING, SEEN)
+        assert ended.gpus_seen == running.gpus_seen
+
+
 class ComputeDriverContract:
     def test_a_probe_finds_nodes_that_have_something_to_give(self, place):
         nodes = place.driver.probe()
@@ -408,6 +444,7 @@ class ComputeDriverContract:
 
         assert (report.token, report.state, report.exit_code) == (launch.token, ReportState.SUCCEEDED, 0)
         assert before <= report.started_at <= report.finished_at <= datetime.now(UTC)
+        assert report.gpus_seen is None
 
     def test_starting_a_job_again_leaves_the_first_alone(self, place):
         launch = place.start_endless("twice")

@@ -9,10 +9,11 @@ from pathlib import Path
 from compute.adapters.kubernetes.driver import KubernetesDriver
 from compute.adapters.kubernetes.manifests import PodSettings, build_checkpoint_claim, checkpoint_claim, object_name
 from compute.adapters.output_folder import OutputFolder
-from compute.engine.ports import Launch
+from compute.engine.mounts import Mount, Tree
+from compute.engine.ports import GpuShare, Launch
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
-from tests.contracts.compute_driver import Place, make_launch, read_output
+from tests.contracts.compute_driver import Place, make_launch, read_output, write_smi
 from tests.kubernetes.agent_image import AGENT_IMAGE
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.images import USER_IMAGE
@@ -56,6 +57,15 @@ class KubernetesPlace(Place):
 
     def start_endless(self, name: str) -> Launch:
         return self.start(self.make(name, "exec sleep 600"))
+
+    def start_with_gpu(self, name: str) -> None:
+        """Start a job that is given one of the devices of the node, in whose image `nvidia-smi` is found."""
+        code = self._tmp_path / "code"
+        code.mkdir()
+        write_smi(code)
+        self.platform.trees["code/code"] = code
+        launch = self.make(name, "exec sleep 600", code=Mount("code", Tree("ds_1", "r1")), env={"PATH": "/work:/bin"})
+        self.start(replace(launch, gpus=(GpuShare(0, 1000),)))
 
     def start_server(self, name: str) -> int:
         self.start(self.make(name, "echo 42 > answer; exec httpd -f -p 8080"))

@@ -7,7 +7,13 @@ import pytest
 from compute.engine.mounts import Mount, Tree
 from compute.engine.ports import EndCause, ReportState
 from compute.errors import JobNotRunning
-from tests.contracts.compute_driver import ComputeDriverContract, PortContract, TerminalContract, read_output
+from tests.contracts.compute_driver import (
+    ComputeDriverContract,
+    GpuContract,
+    PortContract,
+    TerminalContract,
+    read_output,
+)
 from tests.kubernetes.agent_image import write_agent_image
 from tests.kubernetes.place import open_place
 
@@ -22,6 +28,13 @@ def agents(cluster, tmp_path_factory):
 def place(agents, tmp_path):
     with open_place(agents, tmp_path) as place:
         yield place
+
+
+class TestGpusOfPods(GpuContract):
+    @pytest.fixture(autouse=True)
+    def devices(self, cluster):
+        with cluster.node.gpus("GPU-7"):
+            yield
 
 
 class TestKubernetesDriver(PortContract, TerminalContract, ComputeDriverContract):

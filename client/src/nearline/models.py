@@ -746,6 +746,8 @@ class Job(Record):
     Of a gang that is placed `replicas` has `node`, `gpus`, `state` and `reason` of each, by rank; a list has none.
     Of one with `completions` of more than one `parts` has the tries of each part, by `part_index`, the last one first:
     `name`, `state`, `reason`, `node`, `evictions`; a list has none. `part_index` is that of a part of another job.
+    `gpu_check` is what it could see of GPUs at its start: `text`, whether that `differs` from what it was given, and
+    `replicas` by rank; None: it has no GPUs, or that is not known, and in a list.
     """
 
     nested: ClassVar[Mapping[str, type[Record]]] = {"idle": IdleState}
@@ -769,6 +771,7 @@ class Job(Record):
     volumes: tuple[str, ...] = ()
     gpu_milli: int = 0
     gpu_cap: str = ""
+    gpu_check: Mapping[str, Any] | None = None
     pools: tuple[str, ...] = ()
     timeout_s: float | None = None
     idle_limit_s: float | None = None

@@ -28,6 +28,8 @@ DOMAIN = "nearline.dev"
 RESOURCE, NAME, TOKEN, JOB_ID = f"{DOMAIN}/resource", f"{DOMAIN}/name", f"{DOMAIN}/token", f"{DOMAIN}/job"
 ROLE, RECORD, RUN = f"{DOMAIN}/role", "record", "run"
 TIMEOUT, GRACE, SECRETS = f"{DOMAIN}/timeout", f"{DOMAIN}/grace-period", f"{DOMAIN}/secrets"
+GPUS = f"{DOMAIN}/gpus"
+"""The label of containers that were given GPUs, with their indexes."""
 EMPTY_IMAGE = "nearline/record:1"
 PATHS = JobPaths(
     work="/work",
@@ -104,6 +106,7 @@ def build_run(launch: Launch, settings: ContainerSettings) -> Json:
             GRACE: f"{launch.spec.grace_period_s:g}",
             SECRETS: json.dumps(sorted(launch.secrets)),
             **({TIMEOUT: f"{launch.spec.timeout_s:g}"} if launch.spec.timeout_s is not None else {}),
+            **({GPUS: ",".join(gpus)} if gpus else {}),
         },
         "StopTimeout": math.ceil(launch.spec.grace_period_s),
         "HostConfig": {

@@ -20,6 +20,7 @@ import structlog
 
 from compute.adapters.docker import containers
 from compute.adapters.docker.containers import (
+    GPUS,
     GRACE,
     JOB_ID,
     NAME,
@@ -34,7 +35,9 @@ from compute.adapters.docker.containers import (
 from compute.adapters.docker.engine import Engine, Json, Refusal
 from compute.adapters.docker.outputs import ContainerOutput, read_tar
 from compute.adapters.docker.terminals import ContainerTerminal
+from compute.adapters.gpu_looks import COMMAND, GpuLooks
 from compute.adapters.stamped_logs import StampedLogs
+from compute.engine.gpu_sight import GpuSight
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.mounts import HostFolder, SourceKind, Tree
 from compute.engine.ports import (
@@ -118,6 +121,7 @@ class DockerDriver:
         self._verdicts: dict[str, _Verdict] = {}
         self._looked_at: set[str] = set()  # running containers whose verdict was read since this process has begun
         self._news_since = ""
+        self._gpu_looks = GpuLooks()
 
     def close(self) -> None:
         """End the connections."""
@@ -258,6 +262,7 @@ class DockerDriver:
             for gone in known.keys() - ids:
                 known.pop(gone, None)
         self._looked_at &= ids
+        self._gpu_looks.keep(ids)
         reports = (self._report(records[name], runs.get(name)) for name in sorted(records))
         return [report for report in reports if report is not None]
 
@@ -285,7 +290,8 @@ class DockerDriver:
         started_at = _time(facts["StartedAt"])
         if facts["Status"] in _UNENDED:
             self._judge_running(record["Id"], run, started_at)
-            return JobReport(name, token, ReportState.RUNNING, started_at=started_at)
+            seen = self._look_at_gpus(name, run, started_at) if GPUS in run["Labels"] else None
+            return JobReport(name, token, ReportState.RUNNING, started_at=started_at, gpus_seen=seen)
         exit_code = int(facts["ExitCode"])
         cause, reason = self._explain_end(record["Id"], run["Id"], facts)
         finished_at = _time(facts["FinishedAt"])
@@ -298,7 +304,11 @@ class DockerDriver:
             started_at=min(started_at, finished_at),  # the daemon notes a quick start after its end
             finished_at=finished_at,
             reason=reason,
+            gpus_seen=self._gpu_looks.find(run["Id"]),
         )
+
+    def _look_at_gpus(self, name: str, run: Json, started_at: datetime) -> GpuSight | None:
+        return self._gpu_looks.look(run["Id"], started_at, lambda: self.run_command(name, 0, COMMAND, b""))
 
     def _read_facts(self, run: Json) -> Json | None:
         """Return how a container stands; None where it has gone meanwhile. Ended and running ones are read once."""

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from compute.adapters.gpu_looks import COMMAND, GpuLooks
 from compute.adapters.kubernetes import (
     checks,
     events,
@@ -37,6 +38,7 @@ from compute.adapters.kubernetes.pod_cache import PodCache
 from compute.adapters.kubernetes.states import Verdict
 from compute.adapters.stamped_logs import StampedLogs
 from compute.adapters.stored_outputs import SentOutput, StoredOutputs
+from compute.engine.gpu_sight import GpuSight
 from compute.engine.ports import (
     ClusterFacts,
     CommandOutput,
@@ -85,11 +87,12 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True)
 class _Told:
-    """What the pods of a run say, and whether none of them is to be ended until one changes."""
+    """What the pods of a run say, and whether none of them is to be ended until one changes. `gpu_pods` have GPUs."""
 
     pods: list[Json]
     report: JobReport | None
     is_settled: bool
+    gpu_pods: list[Json]
 
 
 class KubernetesDriver:
@@ -121,6 +124,7 @@ class KubernetesDriver:
         self._selector = manifests.selector(settings)
         self._cache = PodCache(gateway, self._pods_path, f"{self._selector},!{FORGOTTEN}")
         self._logs = StampedLogs(folder, gateway)
+        self._gpu_looks = GpuLooks()
         self._exporters: Mapping[str, str] = {}
         self._unlabelled = ""
         self._lacks: tuple[str, ...] | None = None  # not asked yet
@@ -277,8 +281,30 @@ class KubernetesDriver:
         for each in changes:
             for pod, verdict in () if each.is_settled else states.judge_run(each.pods, now):
                 self._end(pod, verdict, states.grace_period_of(pod))
-        reports = (each.report for each in changes if each.report is not None)
+        self._gpu_looks.keep({pod["metadata"]["uid"] for each in changes for pod in each.gpu_pods})
+        reports = (
+            self._with_gpus(each.report, each.gpu_pods) if each.gpu_pods else each.report
+            for each in changes
+            if each.report is not None
+        )
         return sorted((gpu_shares.explain(each, waits) for each in reports), key=lambda report: report.name)
+
+    def _with_gpus(self, report: JobReport, pods: Sequence[Json]) -> JobReport:
+        """Return the report of a run with what its pods can see of GPUs, as far as they have told."""
+        seen = {states.rank_of(pod): self._look_at_gpus(pod) for pod in pods}
+        if not report.replicas:
+            return replace(report, gpus_seen=seen.get(0))
+        replicas = (replace(each, gpus_seen=seen.get(rank)) for rank, each in enumerate(report.replicas))
+        return replace(report, replicas=tuple(replicas))
+
+    def _look_at_gpus(self, pod: Json) -> GpuSight | None:
+        started_at = states.started_at_of(pod) if states.is_running(pod) else None
+        if started_at is None:
+            return self._gpu_looks.find(pod["metadata"]["uid"])
+        name, rank = states.name_of(pod), states.rank_of(pod)
+        return self._gpu_looks.look(
+            pod["metadata"]["uid"], started_at, lambda: self.run_command(name, rank, COMMAND, b"")
+        )
 
     def _read_changes(self) -> Collection[_Told]:
         """Return what the pods of each run say. Only those are read that have changed: there may be thousands."""
@@ -677,7 +703,8 @@ class KubernetesDriver:
 
 
 def _tell(pods: list[Json]) -> _Told:
-    return _Told(pods, states.report_of_run(pods), states.is_settled(pods))
+    with_gpus = [pod for pod in pods if manifests.has_gpus(pod)]
+    return _Told(pods, states.report_of_run(pods), states.is_settled(pods), with_gpus)
 
 
 def _is_at(pod: Json, place: Replica) -> bool:

@@ -98,6 +98,11 @@ def is_running(pod: Json) -> bool:
     return "running" in container_of(pod, MAIN).get("state", {})
 
 
+def started_at_of(pod: Json) -> datetime | None:
+    """Return since when the user's command runs in a pod; None: it does not."""
+    return _time((container_of(pod, MAIN).get("state", {}).get("running") or {}).get("startedAt"))
+
+
 def kept_root(pod: Json) -> str | None:
     """Return the root of the tree that holds the output; empty: there was none; None: it is not stored."""
     ended = container_of(pod, KEEP).get("state", {}).get("terminated") or {}
@@ -245,9 +250,8 @@ def judge(pod: Json, now: datetime) -> Verdict | None:
     """Return why a pod that has not ended should be ended by us; None: it should not."""
     if has_ended(pod) or "deletionTimestamp" in pod["metadata"]:
         return None
-    running = container_of(pod, MAIN).get("state", {}).get("running")
     limit_s = _annotations(pod).get(TIMEOUT)
-    started_at = _time((running or {}).get("startedAt"))
+    started_at = started_at_of(pod)
     if limit_s and started_at and now - started_at >= timedelta(seconds=float(limit_s)):
         return Verdict(EndCause.TIMEOUT)
     condition = _condition(pod, "PodScheduled")

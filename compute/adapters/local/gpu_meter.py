@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
+from compute.adapters.local.gpu_look import GpuLook
+
 # As `core.gpus` says; a shim finds no package but this one.
 _ONE_GPU = 1000
 _EVERY_S = 1.0
@@ -107,9 +109,12 @@ class GpuMeter:
 
 
 def start_meter(
-    packages: str, gpus: Sequence[tuple[int, int]], list_pids: Callable[[], Collection[int]]
+    packages: str, gpus: Sequence[tuple[int, int]], list_pids: Callable[[], Collection[int]], look: GpuLook
 ) -> Callable[[], GpuUse]:
-    """Begin to measure, and return what tells the newest. `packages`: the folder that holds `pynvml`; empty: none."""
+    """Begin to measure, once it is known what the job sees, and return what tells the newest.
+
+    `packages`: the folder that holds `pynvml`; empty: none does.
+    """
     reader: GpuReader | None = None
 
     def read() -> GpuUse:
@@ -117,15 +122,16 @@ def start_meter(
 
     def measure() -> None:
         nonlocal reader
-        nvml = _load(packages)
+        look.read_files()
+        nvml = _load(packages) if packages else None
         if nvml is not None:
+            look.ask(nvml)
             knows_processes = os.readlink("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE  # noqa: PTH115
             reader = GpuReader(nvml, gpus, knows_processes=knows_processes)
             meter.measure_on()
 
     meter = GpuMeter(read)
-    if packages:
-        threading.Thread(target=measure, name="gpu meter", daemon=True).start()
+    threading.Thread(target=measure, name="gpu meter", daemon=True).start()
     return meter.newest
 
 

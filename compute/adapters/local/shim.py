@@ -6,7 +6,8 @@ only the sandbox and what masks secrets. A shim holds the lock of the job's fold
 "does the job run" is a question about a lock and never about a process id that may be reused.
 
 It writes into FOLDER: `log`, `usage.jsonl`, `started.json` (from then on the command may have run, so nobody starts
-it again) and, atomically and last, `exit.json`. Orders come through the FIFO `control`: `stop GRACE_SECONDS`.
+it again; written anew once it is known which GPUs the job sees) and, atomically and last, `exit.json`. Orders come
+through the FIFO `control`: `stop GRACE_SECONDS`.
 
 Limits. CPU: the command is bound to the cores in the order (as many as its template has CPUs, rounded up), at a lower
 priority than the platform. Memory: the resident memory of all its processes is looked at five times a second, and
@@ -45,6 +46,8 @@ _LONGEST_LINE = 1 << 20
 _NO_TAG = b"-" * _LONGEST_HEAD
 _TAGS_ALLOWANCE_BYTES = 16 << 20
 _NICENESS = 5
+# Tells which GPUs the job can open, and no refusal, on the pipe that ends when it has become its command.
+_OPENS = b"\0"
 # What the platform writes is for its user alone; a job may write into folders that it shares with others.
 JOB_UMASK = 0o022
 
@@ -282,6 +285,9 @@ def _write_atomically(path: str, text: str) -> None:
 class Shim:
     """One job from its start to its end."""
 
+    gpu_files = "/proc/driver/nvidia/gpus"
+    devices = "/dev"
+
     def __init__(self, folder: str, order: Order, control: int) -> None:
         self.folder = folder
         self.output_folder = f"{folder}/output"
@@ -301,11 +307,13 @@ class Shim:
         self.log = BoundedLog(descriptor, order.log_limit_bytes)
         self.mask = Mask(order.masked)
         self.gpu_use: Callable[[], tuple[int | None, int | None]] = lambda: (None, None)
+        self.openable: list[int] | None = None
+        self.read_gpus: Callable[[], str] = lambda: ""
+        self.gpus_seen = ""
 
     def run(self) -> None:
         """Run the command and write down its end."""
-        facts = f'{{"token": "{self.order.token}", "started_at": {self.started_at:.6f}, "shim": {os.getpid()}}}\n'
-        _write_atomically(f"{self.folder}/started.json", facts)
+        self._write_start()
         tell_news(self.folder)
         try:
             if self.order.code:
@@ -317,10 +325,7 @@ class Shim:
             self._write_end("not_started", None, 0.0)
             return
         if self.order.gpus:
-            # What it loads is held by the shims of jobs with GPUs alone.
-            from compute.adapters.local.gpu_meter import start_meter  # noqa: PLC0415
-
-            self.gpu_use = start_meter(self.order.gpu_packages, self.order.gpus, lambda: self.known)
+            self._begin_with_gpus()
         self._watch()
         self._kill()
         _, status, used = os.wait4(self.pid, 0)
@@ -336,6 +341,26 @@ class Shim:
         self.log.close()
         self._write_end(self.cause, exit_code, used.ru_utime + used.ru_stime)
 
+    def _write_start(self) -> None:
+        seen = f', "gpus_seen": {self.gpus_seen}' if self.gpus_seen else ""
+        facts = f'"token": "{self.order.token}", "started_at": {self.started_at:.6f}, "shim": {os.getpid()}{seen}'
+        _write_atomically(f"{self.folder}/started.json", f"{{{facts}}}\n")
+
+    def _rewrite_start(self) -> None:
+        try:
+            self._write_start()
+        except OSError:  # a full disk must not end the job
+            return
+
+    def _begin_with_gpus(self) -> None:
+        # What this loads is held by the shims of jobs with GPUs alone.
+        from compute.adapters.local.gpu_look import GpuLook  # noqa: PLC0415
+        from compute.adapters.local.gpu_meter import start_meter  # noqa: PLC0415
+
+        look = GpuLook(self.openable, self.order.env.get("CUDA_VISIBLE_DEVICES"), self.gpu_files)
+        self.read_gpus = lambda: look.text
+        self.gpu_use = start_meter(self.order.gpu_packages, self.order.gpus, lambda: self.known, look)
+
     def _start(self) -> None:
         self.output, write_end = os.pipe()
         self.report, reporting = os.pipe()
@@ -349,10 +374,14 @@ class Shim:
         os.close(reporting)
         os.close(becoming)
         # Ends when the child has become the command: before that it might miss a signal.
-        refusal = os.read(has_become, _READ_BYTES)
+        answer = b""
+        while piece := os.read(has_become, _READ_BYTES):
+            answer += piece
         os.close(has_become)
-        if refusal:
-            raise sandbox.SandboxRefused(refusal.decode())
+        if answer.startswith(_OPENS):
+            self.openable = [int(minor) for minor in answer[len(_OPENS) :].split()]
+        elif answer:
+            raise sandbox.SandboxRefused(answer.decode())
         os.set_blocking(self.output, False)
         facts = process_facts(self.pid)
         self.since_ticks = facts.started_ticks if facts else 0
@@ -378,6 +407,8 @@ class Shim:
             if order.view:
                 _enter_sandbox(order.view, ids, reporting)
             os.chdir(order.directory)
+            if order.gpus:
+                self._tell_openable(becoming)
             os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 (running the job's command is the purpose)
         except sandbox.SandboxRefused as error:
             os.write(becoming, str(error).encode())
@@ -386,6 +417,19 @@ class Shim:
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
         finally:
             os._exit(126)
+
+    def _tell_openable(self, becoming: int) -> None:
+        """Write the minor numbers of the GPUs whose files this process can open; nothing where that is not known.
+
+        No file is opened: the driver may take seconds to wake a GPU.
+        """
+        try:
+            names = (name for name in os.listdir(self.devices) if name.startswith("nvidia"))  # noqa: PTH208
+            files = {name.removeprefix("nvidia"): f"{self.devices}/{name}" for name in names}
+            minors = [minor for minor, file in files.items() if minor.isdigit() and os.access(file, os.R_OK | os.W_OK)]
+            os.write(becoming, _OPENS + " ".join(minors).encode())
+        except OSError:  # what cannot be looked at must not end the job
+            pass
 
     def _watch(self) -> None:
         poller = select.poll()
@@ -465,6 +509,9 @@ class Shim:
     def _look(self, now: float) -> None:
         """Measure the job's processes, and end it when they hold too much memory."""
         self._reap_orphans()
+        if (seen := self.read_gpus()) != self.gpus_seen:
+            self.gpus_seen = seen
+            self._rewrite_start()
         if now - self.sampled >= _SAMPLE_EVERY_S or not self.known:
             processes = self._list_processes()
             self.known = [facts.pid for facts in processes]
@@ -529,6 +576,8 @@ class Shim:
             "max_memory_bytes": self.peak_bytes,
             "dropped_bytes": self.log.dropped_bytes,
         }
+        if seen := self.read_gpus():
+            facts["gpus_seen"] = seen
         text = ", ".join(f'"{key}": {value}' for key, value in facts.items())
         _write_atomically(f"{self.folder}/exit.json", f"{{{text}}}\n")
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
+from compute.engine.gpu_sight import GpuSight
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
 from compute.engine.ports import (
@@ -102,8 +103,12 @@ def report_from_json(value: Json) -> JobReport:
     """Return what `report_to_json` was given."""
     moments = {key: value[key] and datetime.fromisoformat(value[key]) for key in ("started_at", "finished_at")}
     states = {"state": ReportState(value["state"]), "cause": EndCause(value["cause"])}
-    replicas = tuple(ReplicaReport(ReportState(each["state"]), each["reason"]) for each in value["replicas"])
-    return JobReport(**{**value, **moments, **states, "replicas": replicas})
+    replicas = tuple(
+        ReplicaReport(ReportState(each["state"]), each["reason"], GpuSight.from_json(each["gpus_seen"]))
+        for each in value["replicas"]
+    )
+    seen = GpuSight.from_json(value["gpus_seen"])
+    return JobReport(**{**value, **moments, **states, "replicas": replicas, "gpus_seen": seen})
 
 
 def files_to_json(files: Iterable[OutputFile]) -> list[Json]:

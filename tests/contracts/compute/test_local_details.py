@@ -18,6 +18,9 @@ import pytest
 from compute.adapters.local import questions
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
+from compute.adapters.local.shim_spawner import find_refusal
+from compute.adapters.local.views import Views
+from compute.engine.gpu_sight import GpuSight, SeenGpu
 from compute.engine.mounts import HostFolder, Mount
 from compute.engine.ports import EndCause, GpuShare, ReportState
 from compute.errors import PortNotOpen, StartRefused
@@ -505,6 +508,35 @@ def test_a_gpu_that_nobody_can_ask_is_not_measured_and_does_not_disturb_the_job(
 
     assert (report.state, output) == (ReportState.SUCCEEDED, "done\n")
     assert {(s.gpu_percent, s.gpu_memory_used_bytes) for s in place.driver.read_usage("blind", None)} == {(None, None)}
+
+
+@pytest.mark.parametrize("kind", ["confined", "unconfined"])
+def test_a_job_tells_which_of_the_gpus_of_this_machine_it_sees(tmp_path, kind):
+    if kind == "confined" and (refusal := find_refusal()):
+        pytest.skip(f"this kernel makes no sandbox: {refusal}")
+    for minor in (0, 1, 2):
+        information = tmp_path / f"driver/0000:{minor}1:00.0/information"
+        information.parent.mkdir(parents=True)
+        information.write_text(f"GPU UUID: \t GPU-{minor}\nDevice Minor: \t {minor}\n")
+    (tmp_path / "files").mkdir()
+    for minor in (0, 2):
+        (tmp_path / f"files/nvidia{minor}").touch()
+    views = Views(hidden=[tmp_path]) if kind == "confined" else None
+    driver = LocalDriver(tmp_path / "jobs", views, shim_module="tests.contracts.compute.shim_with_gpus")
+    place = LocalPlace(tmp_path / "jobs", views)
+    place.driver = driver
+    code = Mount("code", HostFolder(str(tmp_path / "files")))
+
+    for name, indexes in (("two", (2, 1)), ("none", ())):
+        gpus = tuple(GpuShare(index, 1000) for index in indexes)
+        driver.start(replace(make_launch(name, "exec sleep 600", code=code), gpus=gpus))
+    running = place.wait_for_gpus("two")
+    driver.stop("two", 0)
+
+    assert running.gpus_seen == GpuSight((SeenGpu("GPU-2"),), 2, "2,1")
+    assert place.wait_for_end("two").gpus_seen == running.gpus_seen
+    assert place.wait_for("none", ReportState.RUNNING).gpus_seen is None
+    place.close()
 
 
 def test_samples_with_gpus_are_read_back_and_older_ones_have_none(place):

@@ -6,58 +6,9 @@ There is no GPU here: a fake library answers in the place of the loaded one, wit
 import pynvml
 import pytest
 
+from compute.adapters.local.gpu_look import GpuLook
 from compute.adapters.local.gpu_meter import NOT_MEASURED, GpuMeter, GpuReader, GpuUse, start_meter
-
-GIB = 2**30
-
-
-class FakeDevice:
-    """What NVML tells of one GPU. `refusal`: the code with which it refuses everything."""
-
-    def __init__(self, *, percent=0, memory_bytes=0, processes=(), samples=(), refusal=None):
-        self.percent, self.memory_bytes, self.refusal = percent, memory_bytes, refusal
-        self.processes, self.samples = processes, samples
-
-
-class FakeNvml:
-    """The functions of pynvml that are used."""
-
-    NVMLError, NVML_SUCCESS = pynvml.NVMLError, pynvml.NVML_SUCCESS
-    NVML_ERROR_NOT_FOUND = pynvml.NVML_ERROR_NOT_FOUND
-    nvmlMemory_v2 = pynvml.nvmlMemory_v2  # noqa: N815 (NVML's name)
-
-    def __init__(self, *devices):
-        self.devices = devices
-        self.asked_since = []
-
-    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
-        if index >= len(self.devices):
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        if self.devices[index].refusal is not None:
-            raise pynvml.NVMLError(self.devices[index].refusal)
-        return self.devices[index]
-
-    def nvmlDeviceGetUtilizationRates(self, device):  # noqa: N802
-        return pynvml.c_nvmlUtilization_t(gpu=device.percent, memory=0)
-
-    def nvmlDeviceGetMemoryInfo(self, device, version):  # noqa: N802
-        return pynvml.c_nvmlMemory_v2_t(version=version, total=80 * GIB, used=device.memory_bytes)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, device):  # noqa: N802
-        found = [pynvml.c_nvmlProcessInfo_v3_t(pid=pid, usedGpuMemory=size or 0) for pid, size in device.processes]
-        friendly = [pynvml.nvmlStructToFriendlyObject(process) for process in found]
-        for process, (_, size) in zip(friendly, device.processes, strict=True):
-            process.usedGpuMemory = size  # pynvml says None where the driver cannot tell
-        return friendly
-
-    def nvmlDeviceGetProcessUtilization(self, device, since):  # noqa: N802
-        self.asked_since.append(since)
-        if not device.samples:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
-        return [
-            pynvml.c_nvmlProcessUtilizationSample_t(pid=pid, timeStamp=at, smUtil=percent)
-            for pid, at, percent in device.samples
-        ]
+from tests.factories.nvml import GIB, FakeDevice, FakeNvml
 
 
 def read(nvml, *gpus, pids=(), knows_processes=True):
@@ -130,4 +81,4 @@ def test_a_meter_tells_what_it_read_last_and_before_that_nothing():
 
 
 def test_without_the_package_nothing_is_measured():
-    assert start_meter("", [(0, 1000)], list)() == NOT_MEASURED
+    assert start_meter("", [(0, 1000)], list, GpuLook([], None, "/nothing"))() == NOT_MEASURED

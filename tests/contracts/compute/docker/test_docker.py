@@ -1,5 +1,5 @@
-from tests.contracts.compute_driver import ComputeDriverContract, TerminalContract
+from tests.contracts.compute_driver import ComputeDriverContract, GpuContract, TerminalContract
 
 
-class TestDockerDriver(TerminalContract, ComputeDriverContract):
+class TestDockerDriver(TerminalContract, GpuContract, ComputeDriverContract):
     pass

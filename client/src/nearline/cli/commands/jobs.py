@@ -349,6 +349,14 @@ def _gpu_part(job: "Job") -> str:
     return ", ".join(filter(None, (part, limit, cap)))
 
 
+def _gpus_seen(job: "Job") -> str:
+    """Return what a job sees of its GPUs; empty: it has none, or has not run."""
+    if job.gpu_check is not None:
+        return str(job.gpu_check["text"])
+    has_gpus = job.raw.get("gpus") or job.slices
+    return "not known" if has_gpus and job.started_at is not None and not job.is_simulated else ""
+
+
 @app.command("usage")
 def list_usage(context: typer.Context, name: Name, limit: Limit = 20) -> None:
     """Print what a job used about once a second, oldest first.
@@ -396,6 +404,7 @@ def show(context: typer.Context, name: Name) -> None:
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
         ("part of", job.raw.get("part_of", "")),
         ("parts", f"{job.completions}, {job.parallelism} at once" if job.completions > 1 else ""),
+        ("GPUs at its start", _gpus_seen(job)),
         *(("gpu", _gpu_part(job)), ("slices", ", ".join(job.slices)), ("node labels", ", ".join(job.node_labels))),
         *(("required level", job.required_level), ("preferred level", job.preferred_level)),
         ("time", formats.times(job.raw.get("times") or {})),

@@ -1,0 +1,75 @@
+"""Asks running containers which GPUs they can see: each once, soon after its start, beside its command.
+
+A command of ours in the container is asked, as its processes see what those of the job do. What was not asked in time
+stays unknown: later the container may have no memory to spare.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime, timedelta
+
+import structlog
+
+from compute.engine.gpu_sight import LOOK, GpuSight, read_look
+from compute.engine.ports import CommandOutput
+from compute.errors import CommandRefused, JobNotRunning
+from core import clock
+from core.errors import PlatformError
+
+log = structlog.get_logger(__name__)
+
+COMMAND = ("sh", "-c", LOOK)
+"""What is run in a container."""
+_SOON = timedelta(minutes=1)
+_AT_ONCE = 8
+_MOST_BYTES = 1 << 18
+_PATIENCE_S = 60.0
+
+
+class GpuLooks:
+    """Remembers what containers have answered, by ids that are never used again. Used from many threads."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._sights: dict[str, GpuSight | None] = {}
+        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+
+    def find(self, container: str) -> GpuSight | None:
+        """Return what a container has answered; None: nothing yet, or nothing that tells it."""
+        return self._sights.get(container)
+
+    def look(self, container: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]) -> GpuSight | None:
+        """Return the same of one that runs; `run` runs COMMAND in it, and is called on a thread, if at all."""
+        if container not in self._sights and clock.now() - started_at < _SOON:
+            self._sights[container] = None
+            threading.Thread(target=self._ask, args=(container, run), name=f"look {container}", daemon=True).start()
+        return self._sights.get(container)
+
+    def keep(self, containers: Collection[str]) -> None:
+        """Forget all others."""
+        for gone in self._sights.keys() - containers:
+            self._sights.pop(gone, None)
+
+    def _ask(self, container: str, run: Callable[[], Iterator[CommandOutput]]) -> None:
+        try:
+            with self._slots:
+                sight = read_look(_read(run()))
+        except (JobNotRunning, CommandRefused) as error:  # it has ended, or its image has no shell
+            log.info("gpus.not_looked_at", container=container, error=error.message)
+        except PlatformError as error:
+            log.info("gpus.unanswered", container=container, error=error.message)
+            self._sights.pop(container, None)  # asked again while it is soon
+        else:
+            if container in self._sights:
+                self._sights[container] = sight
+
+
+def _read(pieces: Iterator[CommandOutput]) -> str:
+    """Return what a command printed; what is too long, or takes too long, is cut."""
+    give_up_at = clock.monotonic() + _PATIENCE_S
+    text = b""
+    for piece in pieces:
+        text += b"" if piece.is_error else piece.data
+        if len(text) > _MOST_BYTES or clock.monotonic() > give_up_at:
+            break
+    return text.decode(errors="replace")

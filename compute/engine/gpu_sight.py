@@ -1,0 +1,170 @@
+"""Which GPUs the processes of a job can see when it starts. Pure, and of Python alone: the shims of hosts use it too.
+
+What nobody could find out is None, and never a guess.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+UNKNOWN_UUID = ""
+_UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]{1,80}")
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class SeenGpu:
+    """A GPU, or a slice of one (MIG). `uuid` is empty, and `memory_bytes` None, where that is not known."""
+
+    uuid: str = UNKNOWN_UUID
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class InstalledGpu:
+    """A GPU of a machine, in the order of the PCI bus, as a program would see it. `minor`: its file is /dev/nvidiaN."""
+
+    minor: int
+    gpu: SeenGpu
+
+
+@dataclass(frozen=True)
+class GpuSight:
+    """What the processes of one replica of a job can see.
+
+    `gpus` are those that CUDA shows them. `openable` is of how many GPUs they can open the device files, whatever CUDA
+    shows; None: not known. `variable` is their CUDA_VISIBLE_DEVICES; None: they have none.
+    """
+
+    gpus: tuple[SeenGpu, ...]
+    openable: int | None = None
+    variable: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON types."""
+        return {**asdict(self), "gpus": [asdict(gpu) for gpu in self.gpus]}
+
+    @classmethod
+    def from_json(cls, value: object) -> "GpuSight | None":
+        """Return what `to_json` was called of; None stays None."""
+        if not isinstance(value, Mapping):
+            return None
+        gpus = tuple(SeenGpu(str(gpu["uuid"]), gpu["memory_bytes"]) for gpu in value["gpus"])
+        return cls(gpus, value["openable"], value["variable"])
+
+
+def see(installed: Sequence[InstalledGpu], openable: Collection[int], variable: str | None) -> GpuSight:
+    """Return what processes see of these GPUs that can open the files with these minor numbers."""
+    visible = [installed[index] for index in _visible(installed, variable)]
+    shown = tuple(each.gpu for each in visible if each.minor in openable)
+    return GpuSight(shown, sum(each.minor in openable for each in installed), variable)
+
+
+def _visible(installed: Sequence[InstalledGpu], variable: str | None) -> list[int]:
+    """Return the indexes that a value of CUDA_VISIBLE_DEVICES names; like CUDA, stop at the first that there is not."""
+    if variable is None:
+        return list(range(len(installed)))
+    visible: list[int] = []
+    for name in (part.strip() for part in variable.split(",")):
+        if name.isdecimal():
+            matches = [int(name)] if int(name) < len(installed) else []
+        else:
+            matches = [i for i, each in enumerate(installed) if _UUID.match(name) and each.gpu.uuid.startswith(name)]
+        if len(matches) != 1 or matches[0] in visible:
+            break
+        visible += matches
+    return visible
+
+
+def read_uuid(text: str) -> str:
+    """Return a UUID as the driver tells it; one that it has not asked the device for yet is unknown."""
+    return text if _UUID.fullmatch(text) else UNKNOWN_UUID
+
+
+def read_information(text: str) -> InstalledGpu | None:
+    """Read one of the files /proc/driver/nvidia/gpus/*/information; None where it does not tell which GPU it is."""
+    fields = dict(_field(line) for line in text.splitlines())
+    minor = fields.get("Device Minor", "")
+    return InstalledGpu(int(minor), SeenGpu(read_uuid(fields.get("GPU UUID", "")))) if minor.isdecimal() else None
+
+
+def _field(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip(), value.strip()
+
+
+# For containers, whose images may hold little: what it needs besides a shell is `cat`, and for memory `nvidia-smi`.
+LOOK = """exec 2>/dev/null
+[ -z "${CUDA_VISIBLE_DEVICES+x}" ] || echo "variable $CUDA_VISIBLE_DEVICES"
+[ -d /proc/driver/nvidia ] && echo driver
+for file in /dev/nvidia[0-9]*; do [ -r "$file" ] && [ -w "$file" ] && echo "openable ${file#/dev/nvidia}"; done
+for file in /dev/nvidia-caps/nvidia-cap*; do [ -e "$file" ] && echo slices; done
+for file in /proc/driver/nvidia/gpus/*/information; do [ -r "$file" ] && echo information && cat "$file"; done
+table=$(nvidia-smi --query-gpu=index,uuid,memory.total,mig.mode.current --format=csv,noheader,nounits) && echo table &&
+echo "$table"
+case $table in *Enabled*) echo list && nvidia-smi -L;; esac
+echo end
+"""
+_HEADINGS = frozenset({"driver", "slices", "information", "table", "list", "end"})
+_ROW_CELLS = 4
+
+
+def read_look(text: str) -> GpuSight | None:
+    """Return what the commands of LOOK have printed in a container; None: it cannot be told from that."""
+    variable, openable, sections = _split(text)
+    if "end" not in sections:
+        return None
+    installed = _read_table(sections)
+    if installed is not None:
+        # Only GPUs whose files a process can open are in the table, and nobody asks for their minor numbers.
+        sight = see(installed, {each.minor for each in installed}, variable)
+        return GpuSight(sight.gpus, len(openable) or None, variable)
+    if "driver" not in sections or "slices" in sections:
+        return None
+    files = [read_information("\n".join(lines)) for lines in sections.get("information", [])]
+    return see([each for each in files if each is not None and each.minor in openable], openable, variable)
+
+
+def _split(text: str) -> tuple[str | None, set[int], dict[str, list[list[str]]]]:
+    variable, openable = None, set()
+    sections: dict[str, list[list[str]]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        heading, _, rest = line.partition(" ")
+        if heading == "variable":
+            variable = rest
+        elif heading == "openable" and rest.isdecimal():
+            openable.add(int(rest))
+        elif line in _HEADINGS:
+            lines = []
+            sections.setdefault(line, []).append(lines)
+        else:
+            lines.append(line)
+    return variable, openable, sections
+
+
+def _read_table(sections: Mapping[str, list[list[str]]]) -> list[InstalledGpu] | None:
+    """Return what nvidia-smi lists, slices in the place of their GPUs; None where it does not run, or lists none."""
+    slices = _read_slices([line for lines in sections.get("list", []) for line in lines])
+    gpus: list[SeenGpu] = []
+    for line in (line for lines in sections.get("table", []) for line in lines):
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == _ROW_CELLS and cells[0].isdecimal():
+            _, uuid, mebibytes, mode = cells
+            memory_bytes = int(mebibytes) * _MIB if mebibytes.isdecimal() else None
+            whole = SeenGpu(read_uuid(uuid), memory_bytes)
+            gpus += slices.get(uuid, []) if mode == "Enabled" else [whole]
+    return [InstalledGpu(index, gpu) for index, gpu in enumerate(gpus)] or None
+
+
+def _read_slices(lines: Sequence[str]) -> dict[str, list[SeenGpu]]:
+    """Return the slices that `nvidia-smi -L` lists, by the UUIDs of their GPUs."""
+    slices: dict[str, list[SeenGpu]] = {}
+    uuid = ""
+    for line in lines:
+        match = re.search(r"\(UUID: ([^)]*)\)", line)
+        if match is not None and line.startswith("GPU "):
+            uuid = match[1]
+        elif match is not None and line.lstrip().startswith("MIG "):
+            slices.setdefault(uuid, []).append(SeenGpu(read_uuid(match[1])))
+    return slices

@@ -1,0 +1,171 @@
+"""Which GPUs a job sees, from what the driver's files, a container and NVML tell.
+
+There is no GPU here: the texts are those that NVIDIA's programs print, and NVML is a fake with its own structures.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from compute.adapters.local.gpu_look import GpuLook
+from compute.engine.gpu_sight import LOOK, GpuSight, InstalledGpu, SeenGpu, read_look, see
+from tests.factories.nvml import GIB, FakeDevice, FakeNvml
+
+INFORMATION = """Model: \t\t NVIDIA A100-SXM4-80GB
+IRQ:   \t\t 127
+GPU UUID: \t {uuid}
+Video BIOS: \t 92.00.9e.00.01
+Bus Type: \t PCIe
+DMA Size: \t 47 bits
+Bus Location: \t {place}
+Device Minor: \t {minor}
+GPU Excluded:\t No
+"""
+FILES = "".join(
+    f"information\n{INFORMATION.format(uuid=uuid, place='0000:e1:00.0', minor=minor)}"
+    for minor, uuid in ((4, "GPU-e"), (5, "GPU-f"))
+)
+HOST = [InstalledGpu(minor, SeenGpu(f"GPU-{minor}")) for minor in (0, 1, 2, 3)]
+
+
+def uuids(sight):
+    return [gpu.uuid for gpu in sight.gpus]
+
+
+def write_files(folder: Path, *gpus: tuple[str, int, str]) -> str:
+    for place, minor, uuid in gpus:
+        (folder / place).mkdir(parents=True)
+        (folder / place / "information").write_text(INFORMATION.format(uuid=uuid, place=place, minor=minor))
+    return str(folder)
+
+
+def sight_of(look: GpuLook) -> GpuSight | None:
+    return GpuSight.from_json(json.loads(look.text)) if look.text else None
+
+
+@pytest.mark.parametrize(
+    ("variable", "seen"),
+    [
+        (None, ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]),
+        ("2,0", ["GPU-2", "GPU-0"]),
+        ("", []),
+        ("1,7,2", ["GPU-1"]),
+        ("GPU-3,x", ["GPU-3"]),
+        ("GPU", []),
+        ("-1", []),
+    ],
+)
+def test_a_value_of_cuda_visible_devices_is_read_as_cuda_reads_it(variable, seen):
+    sight = see(HOST, {0, 1, 2, 3}, variable)
+
+    assert (uuids(sight), sight.openable, sight.variable) == (seen, 4, variable)
+
+
+def test_a_gpu_whose_file_cannot_be_opened_is_not_seen():
+    assert see(HOST, {0, 2}, "1,2") == GpuSight((SeenGpu("GPU-2"),), 2, "1,2")
+
+
+def test_the_files_of_the_driver_tell_gpus_in_the_order_of_the_bus(tmp_path):
+    files = write_files(tmp_path, ("0000:c1:00.0", 0, "GPU-b"), ("0000:41:00.0", 1, "GPU-a"))
+    look = GpuLook([0, 1], "0", files)
+
+    look.read_files()
+
+    assert sight_of(look) == GpuSight((SeenGpu("GPU-a"),), 2, "0")
+
+
+def test_a_gpu_that_the_driver_has_not_asked_yet_is_seen_without_its_uuid(tmp_path):
+    look = GpuLook([0], None, write_files(tmp_path, ("0000:41:00.0", 0, "GPU-????????-????-????-????-????????????")))
+
+    look.read_files()
+
+    assert sight_of(look) == GpuSight((SeenGpu(""),), 1, None)
+
+
+@pytest.mark.parametrize(("openable", "is_there"), [([0], False), (None, True)])
+def test_without_a_driver_or_a_look_at_devices_nothing_is_known(tmp_path, openable, is_there):
+    files = write_files(tmp_path, ("0000:41:00.0", 0, "GPU-a")) if is_there else str(tmp_path / "none")
+    look = GpuLook(openable, "0", files)
+
+    look.read_files()
+
+    assert sight_of(look) is None
+
+
+def test_nvml_tells_memory_too_and_the_first_slice_of_a_gpu_that_is_cut():
+    devices = [FakeDevice(minor=1, uuid="GPU-a"), FakeDevice(minor=0, slices=[FakeDevice(uuid="MIG-b")])]
+    look = GpuLook([0, 1], "0,1", "/nothing")
+
+    look.ask(FakeNvml(*devices))
+
+    assert sight_of(look) == GpuSight((SeenGpu("GPU-a", 80 * GIB), SeenGpu("MIG-b", 10 * GIB)), 2, "0,1")
+
+
+def test_what_nvml_refuses_to_tell_stays_as_the_files_have_told_it(tmp_path):
+    look = GpuLook([0], "0", write_files(tmp_path, ("0000:41:00.0", 0, "GPU-a")))
+    look.read_files()
+
+    look.ask(FakeNvml(FakeDevice(refusal=pynvml.NVML_ERROR_GPU_IS_LOST)))
+
+    assert sight_of(look) == GpuSight((SeenGpu("GPU-a"),), 1, "0")
+
+
+def test_a_container_is_looked_at_by_the_table_of_nvidia_smi():
+    printed = """variable 1
+driver
+openable 0
+openable 3
+table
+0, GPU-a, 81559, Disabled
+1, GPU-b, 81559, [N/A]
+end
+"""
+
+    assert read_look(printed) == GpuSight((SeenGpu("GPU-b", 81559 * 2**20),), 2, "1")
+
+
+def test_slices_stand_in_the_place_of_their_gpu():
+    printed = """driver
+openable 0
+slices
+table
+0, GPU-a, 81559, Enabled
+list
+GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-a)
+  MIG 1g.10gb     Device  0: (UUID: MIG-c)
+  MIG 1g.10gb     Device  1: (UUID: MIG-d)
+end
+"""
+
+    assert read_look(printed) == GpuSight((SeenGpu("MIG-c"), SeenGpu("MIG-d")), 1, None)
+
+
+@pytest.mark.parametrize(
+    ("printed", "sight"),
+    [
+        ("end\n", None),
+        ("driver\nslices\nopenable 0\nend\n", None),
+        ("driver\nopenable 0\n", None),
+        ("driver\ntable\nNo devices were found\nend\n", GpuSight((), 0, None)),
+        (f"driver\nopenable 4\n{FILES}end\n", GpuSight((SeenGpu("GPU-e"),), 1, None)),
+    ],
+    ids=["no driver", "slices", "broken off", "no device", "no nvidia-smi"],
+)
+def test_without_nvidia_smi_a_container_is_looked_at_by_its_files_and_slices_are_not_known(printed, sight):
+    assert read_look(printed) == sight
+
+
+def test_the_commands_run_in_any_shell(tmp_path):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\n[ \"$1\" = -L ] || echo '0, GPU-a, 81559, Disabled'\n")
+    smi.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
+
+    done = subprocess.run(["sh", "-c", LOOK], env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_look(done.stdout) == GpuSight((SeenGpu("GPU-a", 81559 * 2**20),), None, "0")
