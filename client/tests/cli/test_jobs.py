@@ -184,6 +184,24 @@ def test_a_job_is_shown_with_its_last_checkpoint(cli, server):
     assert ["checkpoint:", text] in lines
 
 
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        ({"gpus": [[0, 500]], "gpu_check": {"text": "Sees no GPU, was given 1."}}, "Sees no GPU, was given 1."),
+        ({"gpus": [[0, 500]], "gpu_check": None}, "not known"),
+        ({"gpus": [[0, 500]]}, "not known"),
+        ({"gpus": [[0, 500]], "is_simulated": True}, None),
+        ({"gpus": []}, None),
+    ],
+)
+def test_a_job_is_shown_with_the_gpus_that_it_sees(cli, server, facts, shown):
+    server.on("GET", "/compute/jobs/train", job(started_at="2026-11-21T12:00:00Z", **facts))
+
+    lines = [line for line in cli("job", "show", "train").stdout.splitlines() if line.startswith("GPUs at its start:")]
+
+    assert [line.partition(":")[2].strip() for line in lines] == ([shown] if shown else [])
+
+
 def test_a_job_is_submitted_with_a_checkpoint_folder_and_a_grace_period(cli, server):
     server.on("POST", "/compute/jobs", job(), status=201)
 

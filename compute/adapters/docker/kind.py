@@ -188,7 +188,8 @@ def _open_source(source: Tree | HostFolder) -> Iterator[bytes]:
 KIND = ResourceKind(
     name="docker",
     label="docker: containers of a Docker daemon",
-    hint="A daemon of this machine mounts cached commits; to another host datasets are copied for each job.",
+    hint="A daemon of this machine mounts cached commits. On another host nothing is cached: each job gets a copy of "
+    "its datasets from the store. Where they are read again and again, attach that host by SSH with a cache folder.",
     form=DockerForm,
     check=check,
     open=open_driver,
