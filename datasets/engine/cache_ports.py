@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from nearline.content.manifest import Entry
 
@@ -216,6 +216,18 @@ class Verifier(Protocol):
         Of `part`, the number of a part and how many there are, every file is read; of the others only those whose size,
         time or mode shows that someone wrote to them. None: all are read. Raises what reading the store raises, and
         CacheSiteUnavailable.
+        """
+
+
+@runtime_checkable
+class StopsFilling(Protocol):
+    """A site that works alone and can be told to fill a copy no longer."""
+
+    def stop(self, copy_id: str) -> bool:
+        """Fill a copy no longer, and say whether that is so; one that is about to be ready is let get ready.
+
+        What is there of it stays, and `ensure` goes on with that. Stopping again is no error. False also where the site
+        does not answer. Raises CacheSiteUnavailable where it refuses.
         """
 
 

@@ -22,7 +22,15 @@ from core.units import format_bytes
 from datasets.adapters.hydration import hydrate, make_patience
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import get_kind, open_site
-from datasets.engine.cache_ports import CacheSiteDriver, CloneBase, CopyProgress, CopyRequest, Donor, Fetched
+from datasets.engine.cache_ports import (
+    CacheSiteDriver,
+    CloneBase,
+    CopyProgress,
+    CopyRequest,
+    Donor,
+    Fetched,
+    StopsFilling,
+)
 from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
 from datasets.errors import HydrationStopped, StagingLost
@@ -146,31 +154,46 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
 
 def _pause_others_ahead(row: CachedCommit) -> None:
     """Have the copies of a site that are made for what may be read next make way for one that is needed now."""
-    if not get_kind(row.site.kind).pauses:
+    kind = get_kind(row.site.kind)
+    if not kind.pauses:
         return
     ahead = CachedCommit.objects.filter(caches.only_ahead(), site=row.site, state__in=WORKING).exclude(pk=row.pk)
     for other in ahead.order_by("pk"):
-        change_state(
-            other,
-            CacheState.QUEUED,
-            message=f"Makes way for {caches.label_of(row)}, which is needed now.",
-            waits_for=_needed_now(row.site),
-            paused_at=other.paused_at or clock.now(),
-            lease_token="",
-            lease_expires_at=None,
-            rate_bytes_s=None,
-            attempts=0,
-        )
+        if kind.stops_by_call:  # who has its lease stops it: see `_Hydration._makes_way`
+            enqueue_on_commit("datasets.hydrate", cached_commit_id=other.pk)
+        else:
+            _pause(other, row)
+
+
+def _pause(ahead: CachedCommit, needed: CachedCommit, *, token: str | None = None) -> bool:
+    """Have a copy wait for one that is needed now; say whether that was possible, with a `token` only under it."""
+    return change_state(
+        ahead,
+        CacheState.QUEUED,
+        token=token,
+        message=f"Makes way for {caches.label_of(needed)}, which is needed now.",
+        waits_for=_needed_now(ahead.site),
+        paused_at=ahead.paused_at or clock.now(),
+        lease_token="",
+        lease_expires_at=None,
+        rate_bytes_s=None,
+        attempts=0,
+    )
 
 
 def _needed_now(site: CacheSite) -> str:
     return f"the copies that are needed on {site.name} now"
 
 
+def _list_needed(site: CacheSite) -> QuerySet[CachedCommit]:
+    """Return what is needed now on a site and goes before what may be read next."""
+    rows = CachedCommit.objects.filter(site=site, state__in=UNFINISHED).exclude(caches.only_ahead())
+    return rows.select_related("dataset__project").order_by("pk")
+
+
 def _find_need(row: CachedCommit) -> str:
     """Return what is needed now and goes before a copy for what may be read next; empty when nothing does."""
-    needed = CachedCommit.objects.filter(site=row.site, state__in=UNFINISHED).exclude(caches.only_ahead())
-    return _needed_now(row.site) if row.state not in WORKING and needed.exists() else ""
+    return _needed_now(row.site) if row.state not in WORKING and _list_needed(row.site).exists() else ""
 
 
 def _find_reason_to_wait(row: CachedCommit) -> str:
@@ -231,6 +254,8 @@ class _Hydration:
         """Plan, have the copy filled, note how far it is."""
         row = self._row
         driver = open_site(row.site)
+        if self._makes_way(driver):
+            return
         plan = None
         if row.state != CacheState.HYDRATING:
             plan = cache_plans.plan_hydration(row.commit, row.site, self._reader)
@@ -240,6 +265,23 @@ class _Hydration:
             self._finish(driver, progress)
         else:
             self._note(progress)
+
+    def _makes_way(self, driver: CacheSiteDriver) -> bool:
+        """Stop the filling of a copy for what may be read next while others are needed now; say whether it stopped.
+
+        That is done under its own lease, before the row says so: whoever dies in between, the next worker does it.
+        """
+        row = self._row
+        if not (get_kind(row.site.kind).stops_by_call and row.state == CacheState.HYDRATING and row.is_for_holders):
+            return False
+        needed = _list_needed(row.site).first()
+        if needed is None or not CachedCommit.objects.filter(caches.only_ahead(), pk=row.pk).exists():
+            return False
+        if not (isinstance(driver, StopsFilling) and driver.stop(row.pk)):
+            return False
+        if not _pause(row, needed, token=row.lease_token):
+            raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
+        return True
 
     @property
     def is_lost(self) -> bool:

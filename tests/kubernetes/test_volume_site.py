@@ -26,7 +26,7 @@ from datasets.adapters.sites.volume.kind import SNAPSHOT_PERMISSIONS
 from datasets.engine.cache_states import CacheState
 from datasets.engine.volumes import claim_name, pool_claim_name
 from datasets.errors import InvalidCacheSite, OtherCommit, RemovalHeldUp, SourceOnSite
-from datasets.models import CachedCommit, CacheSite
+from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.selectors.trees import list_entries
 from datasets.services import cache_sites, caches, in_place, sources
 from datasets.workers import cache_hydration, evictions, scrubs, site_checks
@@ -403,7 +403,7 @@ def test_without_the_right_to_take_snapshots_commits_are_fetched_whole_and_the_s
 
 def wait_until(is_so) -> None:
     """Wait for what the cluster does a little later."""
-    deadline = real_time.monotonic() + 30
+    deadline = real_time.monotonic() + 120
     while not is_so():
         assert real_time.monotonic() < deadline
         real_time.sleep(0.05)
@@ -593,6 +593,44 @@ def test_several_pods_fill_a_large_commit_one_of_which_is_killed(place, settings
     assert sorted(path.name for path in place.folder_of(trident, row).parent.iterdir()) == ["READY", "files"]
     assert (row.files_done, row.bytes_done) == (4, 2**22)
     assert (place.find("jobs"), place.list_tokens()) == ([], [])
+
+
+def test_the_pods_of_what_may_be_read_next_stop_for_what_is_needed_now_and_others_go_on(
+    place, settings, trident, dataset, member
+):
+    settings.ALLOWED_HOSTS = ["*"]
+    place.waits = False
+    files = {"one": os.urandom(2**22), "two": os.urandom(2**22)}
+    site = make_site("near", fill_pods=2, bytes_per_pod=2**22)
+    ahead = make_row(site, commit_files(member, dataset, files), is_for_holders=True)
+    CacheHold.objects.create(cached_commit=ahead, holder="next", why="a step", is_ahead=True)
+    wait_until(lambda: work(ahead, times=1) and place.find("pods"))
+    needed = make_row(site, commit_files(member, make_dataset(member, dataset.project, "urgent"), FIRST))
+
+    wait_until(lambda: work(needed, times=1) and work(ahead, times=1).state == CacheState.QUEUED)
+    assert claim_name(ahead.pk) not in {job["metadata"]["name"] for job in place.find("jobs")}
+    wait_until(lambda: work(ahead, times=1) and work(needed, times=1).state == CacheState.READY)
+    assert (ahead.state, ahead.waits_for) == (CacheState.QUEUED, "the copies that are needed on near now")
+    assert len(place.find("persistentvolumeclaims")) == 2
+    wait_until(lambda: work(ahead, times=1).state == CacheState.READY)
+
+    assert files_in(place.folder_of(trident, ahead)) == files
+    assert sorted(path.name for path in place.folder_of(trident, ahead).parent.iterdir()) == ["READY", "files"]
+    assert (place.find("jobs"), place.list_tokens()) == ([], [])
+
+
+def test_where_one_volume_is_the_most_the_next_is_made_once_the_last_is_gone(place, site, trident, commit, member):
+    cache_sites.update_site(actor=SYSTEM, site=site, config={"max_volumes": 1})
+    first = work(make_row(site, commit))
+    other = commit_files(member, make_dataset(member, commit.dataset.project, "other"), SECOND)
+
+    second = work(caches.request_cache(actor=SYSTEM, commit=other, site=site), times=1)
+
+    assert (second.state, second.waits_for) == (CacheState.QUEUED, "a volume that is being deleted")
+    assert [claim["metadata"]["name"] for claim in place.find("persistentvolumeclaims")] == [claim_name(first.pk)]
+    evictions.remove_copy(cached_commit_id=first.pk)
+    assert work(second).state == CacheState.READY
+    assert [claim["metadata"]["name"] for claim in place.find("persistentvolumeclaims")] == [claim_name(second.pk)]
 
 
 def test_a_class_that_does_not_exist_is_refused_with_those_that_do(place, settings):

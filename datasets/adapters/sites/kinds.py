@@ -23,7 +23,8 @@ class SiteKind:
     - A site that `works_alone` goes on between calls: `ensure` returns at once, and is called again to follow it.
     - What `is_read_early` can be read by other sites of the kind while it is being filled.
     - A site of a kind that `has_host` is filled by the workers of one host.
-    - A site that `pauses` may be told to stop filling a copy, and goes on with it later where it stopped.
+    - A site that `pauses` may be told to stop filling a copy, and goes on with it later where it stopped. It stops as
+      soon as the row says so; one that works alone and `stops_by_call` fills it on until its driver is told by `stop`.
     - `parallel_copies` is how many copies a site fills at a time; None: any number.
     """
 
@@ -39,5 +40,6 @@ class SiteKind:
     is_read_early: bool = False
     has_host: bool = False
     pauses: bool = False
+    stops_by_call: bool = False
     parallel_copies: int | None = None
     is_simulated: bool = False

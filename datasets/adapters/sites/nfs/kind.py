@@ -71,4 +71,6 @@ KIND = SiteKind(
     settings_of=lambda _site: FillForm,
     check_settings=check_settings,
     works_alone=True,
+    pauses=True,
+    stops_by_call=True,
 )

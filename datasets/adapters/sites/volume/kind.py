@@ -209,4 +209,6 @@ KIND = SiteKind(
     settings_of=lambda site: VolumeSettings if site.has_volumes else FillForm,
     check_settings=check_settings,
     works_alone=True,
+    pauses=True,
+    stops_by_call=True,
 )

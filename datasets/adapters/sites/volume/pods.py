@@ -48,6 +48,10 @@ NOT_THERE = {403, 404}
 """What the cluster answers for kinds of objects that it does not know, or that the account may not use."""
 
 
+class _EarlierPod(Exception):
+    """A pod, which it names, may still write to a copy: two that write the same files would never agree."""
+
+
 class ClusterSite(ABC):
     """Copies in one namespace of a cluster, filled by pods, which go on between calls."""
 
@@ -110,11 +114,29 @@ class ClusterSite(ABC):
         try:
             with as_site_errors():
                 progress = self._ensure(copy)
+        except _EarlierPod as pod:
+            progress = self._progress(copy, waits_for=f"the end of the pod {pod}, which filled it before")
         except ClusterUnreachable as error:
             # Pods go on while the cluster cannot be asked.
             progress = self._progress(copy, waits_for=f"the cluster: {error.message}")
         lease.report(progress)
         return progress
+
+    def stop(self, copy_id: str) -> bool:
+        """Delete the Job that fills a copy, if it has not ended. What its pods wrote stays, and others go on with it.
+
+        A Job could be suspended instead, but to change one is a right that the account does not need otherwise.
+        """
+        name = claim_name(copy_id)
+        try:
+            with as_site_errors():
+                job = self._gateway.get(f"{self._jobs}/{name}")
+                if job is not None and manifests.end_of(job):
+                    return False
+                self._end_filling(name)
+        except ClusterUnreachable:
+            return False
+        return True
 
     def verify(self, copy_id: str, *, part: tuple[int, int] | None) -> Findings | None:
         """Have a Job do it."""
@@ -142,11 +164,12 @@ class ClusterSite(ABC):
         """
         name, donor = claim_name(copy.id), _storage_of_donor(copy)
         duty, shares = (_SHARES_BY, _as_shares(pods)) if pods > 1 else (self.fills_by, ())
-        job = self._have_job(name, owner, copy.id, duty=duty, options=(*options, *shares), donor=donor, pods=pods)
+        arguments = (*options, *shares)
+        job = self._have_job(name, owner, copy.id, duty=duty, options=arguments, donor=donor, pods=pods, fills=True)
         is_filled = manifests.end_of(job) == "Complete"
         if is_filled and (count := manifests.pods_of_job(job)) > 1:
             name, options = f"{name}{_SEALS}", (*options, *_as_shares(count))
-            job = self._have_job(name, owner, copy.id, duty=self.fills_by, options=options, donor=donor)
+            job = self._have_job(name, owner, copy.id, duty=self.fills_by, options=options, donor=donor, fills=True)
         job_pods = self._pods_of(name)
         if (end := manifests.end_of(job)) == "Complete":
             return self._finish(claim_name(copy.id), owner, reasons.read_result(job_pods))
@@ -165,11 +188,19 @@ class ClusterSite(ABC):
         options: tuple[str, ...] = (),
         donor: Storage | None = None,
         pods: int = 1,
+        fills: bool = False,
         sign: Callable[[str], str] = sign_copy,
     ) -> Json:
-        """Return the Job of this name, made with its token if it was not there; the token is renewed in time."""
+        """Return the Job of this name, made with its token if it was not there; the token is renewed in time.
+
+        For one that `fills` the copy, raises _EarlierPod while a pod of a deleted one may still do so.
+        """
         path = f"{self._jobs}/{name}"
         job = self._gateway.get(path)
+        if job is None and fills:
+            for pod in [pod for each in ("", _SEALS) for pod in self._pods_of(f"{claim_name(copy_id)}{each}")]:
+                if (pod.get("status") or {}).get("phase") not in ENDED:
+                    raise _EarlierPod(pod["metadata"]["name"])
         self._have_token(name, owner, lambda: sign(copy_id), is_new=job is None)
         if job is None:
             manifest = manifests.build_job(
