@@ -455,6 +455,17 @@ class VolumeRefused(CacheSiteUnavailable):
     hint = "Put right what the message names, then ask for the commit again."
 
 
+class AgentImageTooOld(VolumeRefused):
+    """The image of Nearline that a cluster was given does not know what its pods are told to do."""
+
+    code = "datasets.agent_image_too_old"
+    hint = (
+        "Attach the cluster anew with the image of this version: `nearline compute detach`, then `attach` with "
+        "`--agent-image`; what is cached there stays. To fill commits by one pod, an older image does too: "
+        "`nearline cache set SITE --set fill_pods=1`. Then ask for the commit again."
+    )
+
+
 class OtherCommit(CacheSiteUnavailable):
     """A cache site holds one commit only: that of which its existing files are."""
 

@@ -47,6 +47,15 @@ class Cluster:
     def job(self, name):
         return self.objects.get(f"/apis/batch/v1/namespaces/jobs/jobs/{name}")
 
+    def misunderstand(self, name):
+        """Let the pod of a Job end at once, as its image does not know what it is told to do."""
+        self.job(name)["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+        container = {"name": "copy", "image": "nearline/agent:1", "state": {"terminated": {"exitCode": 2}}}
+        self.objects[f"/api/v1/namespaces/jobs/pods/{name}-0"] = {
+            "metadata": {"name": f"{name}-0", "uid": "u-0", "labels": {"batch.kubernetes.io/job-name": name}},
+            "status": {"phase": "Failed", "containerStatuses": [container]},
+        }
+
     def end(self, name, *, messages, kind="Complete", phase="Succeeded"):
         """Let the pods of a Job end with these messages."""
         self.job(name)["status"] = {"conditions": [{"type": kind, "status": "True"}]}

@@ -9,7 +9,7 @@ import pytest
 
 from datasets.adapters.sites import registry
 from datasets.engine.volumes import claim_name
-from datasets.errors import InvalidCacheSite, VolumeRefused
+from datasets.errors import AgentImageTooOld, InvalidCacheSite, VolumeRefused
 from datasets.models import CacheSite
 from datasets.services import cache_sites
 from tests.contracts.cache_site import Lease, new_row, request_of
@@ -135,6 +135,27 @@ def test_a_share_that_fails_for_good_is_told_in_its_own_words(cluster, site_admi
 
     assert cluster.job(name) is None
     assert registry.open_site(row.site).list() == {row.pk: ""}
+
+
+def test_an_image_that_cannot_fill_a_share_is_told_at_once_and_one_pod_fills_with_it(cluster, site_admin, commit):
+    site = make_site(site_admin, bytes_per_pod=5000)
+    row = new_row(site, commit)
+    ensure(row)
+    rules = cluster.job(claim_name(row.pk))["spec"]["podFailurePolicy"]["rules"]
+    assert {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2, 3]}} in rules
+    cluster.misunderstand(claim_name(row.pk))
+
+    with pytest.raises(AgentImageTooOld) as failure:
+        ensure(row)
+
+    assert failure.value.message == (
+        "The agent image nearline/agent:1 does not know what its pods are told to do: it is too old."
+    )
+    assert "`nearline cache set SITE --set fill_pods=1`" in failure.value.hint
+    cache_sites.update_site(actor=site_admin, site=site, config={"fill_pods": 1})
+    row.refresh_from_db()
+    ensure(row)
+    assert command_of(cluster.job(claim_name(row.pk)))[0] == "fill"
 
 
 @pytest.mark.parametrize("config", [{"fill_pods": 0}, {"fill_pods": 65}, {"fill_pods": True}, {"bytes_per_pod": "8"}])

@@ -12,7 +12,7 @@ from core.kubernetes.connections import ClusterConnection
 from datasets.adapters.copy_tokens import sign_import
 from datasets.adapters.sites import charges
 from datasets.adapters.sites.copy_work import COUNTS, ready
-from datasets.adapters.sites.volume import manifests, reasons
+from datasets.adapters.sites.volume import manifests
 from datasets.adapters.sites.volume.manifests import Storage
 from datasets.adapters.sites.volume.pods import as_site_errors, failure
 from datasets.adapters.sites.volume.pool import PoolSite
@@ -75,10 +75,9 @@ class ExistingSite(PoolSite):
             end, pods = manifests.end_of(job), self._pods_of(name)
             if not end:
                 return self._find_pod_reason(job, pods) or "the pod that reads the files"
-            result = reasons.read_result(pods)
             self.end_import(import_id)
         if end == "Failed":
-            raise failure(result)
+            raise failure(pods)
         return ""
 
     def end_import(self, import_id: str) -> None:

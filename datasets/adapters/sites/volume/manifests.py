@@ -26,6 +26,8 @@ CONTAINER = "copy"
 _MANAGED = {"app.kubernetes.io/managed-by": "nearline"}
 HOPELESS = 3
 """The exit code by which a pod says that another one would fail as well."""
+MISUNDERSTOOD = 2
+"""The exit code of a pod whose image does not know what it is told to do, as it is older than the platform."""
 _TOKEN_FOLDER = "/token"  # noqa: S105 (a path)
 _RETRIES = 6
 _RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
@@ -236,7 +238,7 @@ def build_job(
             "podFailurePolicy": {
                 "rules": [
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [HOPELESS]}},
+                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [MISUNDERSTOOD, HOPELESS]}},
                 ]
             },
             "template": {"metadata": {"labels": labels(site_id)}, "spec": pod},

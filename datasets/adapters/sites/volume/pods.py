@@ -30,7 +30,7 @@ from datasets.engine.cache_ports import (
 )
 from datasets.engine.cache_states import LIVE
 from datasets.engine.volumes import claim_name
-from datasets.errors import CacheSiteUnavailable, CopyGone, VolumeRefused
+from datasets.errors import AgentImageTooOld, CacheSiteUnavailable, CopyGone, VolumeRefused
 from datasets.models import CachedCommit, CacheSite
 
 Json = dict[str, Any]
@@ -150,11 +150,11 @@ class ClusterSite(ABC):
             end = manifests.end_of(job)
             if not end:
                 return None
-            result = reasons.read_result(self._pods_of(name))
+            pods = self._pods_of(name)
             self._end_job(name)
         if end == "Failed":
-            raise failure(result)
-        return copy_work.read_findings(result)
+            raise failure(pods)
+        return copy_work.read_findings(reasons.read_result(pods))
 
     def _fill(self, copy: CopyRequest, owner: Json, options: tuple[str, ...] = (), *, pods: int = 1) -> CopyProgress:
         """Have the Job that fills a copy by so many pods, and return how far these are.
@@ -175,7 +175,7 @@ class ClusterSite(ABC):
             return self._finish(claim_name(copy.id), owner, reasons.read_result(job_pods))
         if end == "Failed":
             self._end_filling(claim_name(copy.id))
-            raise failure(reasons.read_result(pod for pod in job_pods if not _has_succeeded(pod)))
+            raise failure([pod for pod in job_pods if not _has_succeeded(pod)])
         return self._progress(copy, waits_for=self._find_pod_reason(job, job_pods))
 
     def _have_job(
@@ -355,8 +355,11 @@ def as_site_errors(*, unreachable: bool = False) -> Iterator[None]:
         raise CacheSiteUnavailable(error.message) from error
 
 
-def failure(result: Json) -> Exception:
-    """Return the error for a Job that failed, from what its last pod wrote."""
+def failure(pods: Sequence[Json]) -> Exception:
+    """Return the error for a Job that failed, from how its pods ended and what the last one wrote."""
+    result = reasons.read_result(pods)
+    if not result and (image := reasons.find_old_image(pods)):
+        return AgentImageTooOld(f"The agent image {image} does not know what its pods are told to do: it is too old.")
     unexplained = "The pods that fill it ended without saying why; look at their events."
     return copy_work.find_failure(result, kind=VolumeRefused, unexplained=unexplained)
 

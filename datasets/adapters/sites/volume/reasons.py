@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from datasets.adapters.sites.volume.manifests import CONTAINER
+from datasets.adapters.sites.volume.manifests import CONTAINER, MISUNDERSTOOD
 
 Json = dict[str, Any]
 
@@ -91,6 +91,16 @@ def read_result(pods: Iterable[Json]) -> Json:
             continue
         return result
     return {}
+
+
+def find_old_image(pods: Iterable[Json]) -> str:
+    """Return the image of a pod that did not know what it was told to do; empty: there is none."""
+    for pod in pods:
+        for container in (pod.get("status") or {}).get("containerStatuses") or []:
+            end = (container.get("state") or {}).get("terminated") or {}
+            if container["name"] == CONTAINER and end.get("exitCode") == MISUNDERSTOOD and not end.get("message"):
+                return str(container.get("image") or "its image")
+    return ""
 
 
 def read_message(pods: Iterable[Json]) -> str:
