@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from core import hosts
 from datasets.models import CacheSite
 
 
@@ -33,8 +34,13 @@ def add_source(find: Find) -> None:
 def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
     """Say why the cluster or host that a site is on cannot be asked; empty: it can, or the site is on none.
 
-    All its readers are there, and one that does not answer may have lost its own account alone.
+    All readers of a cluster's site are there, and one that does not answer may have lost its own account alone.
     """
+    if not hosts.is_here(site.host) and (host := hosts.list_hosts().get(site.host)) and host.is_away:
+        return (
+            f"Its host {host.name} is away: no controller runs there, and nothing is cached or removed until one does. "
+            f"A host that never comes back is given up by `manage.py give_up_host {host.name}`."
+        )
     errors = [reader.error for reader in readers if not reader.is_attached] or [reader.error for reader in readers]
     return errors[0] if site.cluster and errors and all(errors) else ""
 

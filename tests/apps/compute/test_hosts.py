@@ -275,6 +275,24 @@ def test_a_run_no_longer_waits_for_outputs_on_a_host_that_is_given_up(lost):
     assert stored == outputs.Stored(0, "The outputs are lost: the files of the job are gone.")
 
 
+def test_the_pages_of_what_is_on_a_host_that_is_away_say_by_which_command_it_is_given_up(lost, site_admin, member):
+    probes.probe_all()
+    command = "manage.py give_up_host bee"
+
+    page = browser_of(site_admin).get("/compute/bee/").content.decode()
+    assert f'<code tabindex="0">{command}</code>' in page
+    assert "/give-up/" not in page
+    assert command not in browser_of(member).get("/compute/bee/").content.decode()
+
+    words = (
+        "Its host bee is away: no controller runs there, and nothing is cached or removed until one does. "
+        f"A host that never comes back is given up by `{command}`."
+    )
+    [told] = [site["error"] for site in call(member, "GET", "/cache/sites").body["items"] if site["name"] == "bees"]
+    assert told == words
+    assert words in browser_of(site_admin).get("/cache/?site=bees").content.decode()
+
+
 def test_a_host_that_reports_is_not_given_up(lost, on_host):
     _, ran, waits = lost
     with on_host("b"):

@@ -19,7 +19,7 @@ from core.remote_hosts import HostNotAttached, RemoteHost
 from datasets.adapters.sites import registry
 from datasets.engine.cache_states import CacheState
 from datasets.errors import InvalidCacheSite
-from datasets.models import CachedCommit, CachedCommitEvent, CacheSite
+from datasets.models import CachedCommit, CachedCommitEvent, CacheHold, CacheSite
 from datasets.services import cache_sites
 from datasets.workers import cache_hydration, evictions, scrubs
 from tests.contracts.cache_site import FIRST, CacheSiteContract, new_row
@@ -279,6 +279,24 @@ def test_a_filling_whose_process_is_killed_goes_on(site, place, commit):
 
     assert work(row).state == CacheState.READY
     assert files_in(place.folder("near") / row.pk / "files") == FIRST
+
+
+def test_what_may_be_read_next_stops_for_what_is_needed_now_and_goes_on_then(site, place, commit, member):
+    place.waits = False
+    ahead = make_row(site, commit, is_for_holders=True)
+    CacheHold.objects.create(cached_commit=ahead, holder="next", why="a step", is_ahead=True)
+    work(ahead, times=1)
+    for pid in place.list_pids(b"fill"):
+        os.kill(pid, signal.SIGSTOP)
+    needed = make_row(site, commit_files(member, make_dataset(member, commit.dataset.project, "urgent"), FIRST))
+
+    stopped = work(ahead, times=1)
+    assert (stopped.state, stopped.waits_for) == (CacheState.QUEUED, "the copies that are needed on near now")
+    assert place.list_pids() == []
+    place.waits = True
+    assert work(needed).state == CacheState.READY
+    assert work(ahead).state == CacheState.READY
+    assert files_in(place.folder("near") / ahead.pk / "files") == FIRST
 
 
 def test_a_host_that_does_not_answer_makes_nothing_fail_and_is_adopted_when_it_is_back(site, place, commit, member):

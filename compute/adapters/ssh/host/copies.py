@@ -38,7 +38,7 @@ _MOST_TRIES, _LONG_S = 6, 600.0
 _TRY_S = 60
 _MOST_WORDS = 500
 _SERVE = "serve-"
-_LISTENS_S, _POLL_S = 5.0, 0.05
+_LISTENS_S, _STOPS_S, _POLL_S = 5.0, 5.0, 0.05
 _RUN = (
     "import os, sys; from pathlib import Path; folder = Path(sys.argv[1]); "
     "(folder / 'pid').write_text(str(os.getpid())); before, after = sys.argv[2:4]; "
@@ -164,6 +164,18 @@ class CopyFolder:
         if result is None or "error" in result:
             return result or {}
         return {"made": self._read_made(copy) or result}
+
+    def stop(self, copy: str) -> bool:
+        """End the process that fills a copy, unless it is complete, and say whether none does; what it wrote stays."""
+        if self._read_made(copy) is not None:
+            return False
+        work = self._work(copy, "fill")
+        give_up_at = time.monotonic() + _STOPS_S
+        while not work.end():
+            if time.monotonic() > give_up_at:
+                return False
+            time.sleep(_POLL_S)
+        return True
 
     def serve(self, copy: str, reader: str, caller: Caller) -> Json:
         """Have a process that lets another host read a copy, complete or not; return what that has to know.

@@ -64,6 +64,7 @@ class Answers:
             "measure_copies": lambda root, site: CopyFolder(Path(root), site).measure(),
             "list_copies": lambda root, site: CopyFolder(Path(root), site).list_copies(),
             "ensure_copy": self._ensure_copy,
+            "stop_copy": self._stop_copy,
             "serve_copy": self._serve_copy,
             "verify_copy": self._verify_copy,
             "remove_copy": self._remove_copy,
@@ -111,6 +112,9 @@ class Answers:
     ) -> wire.Json:
         self._jobs.hide(Path(root))
         return CopyFolder(Path(root), site).ensure(copy, location, options, Caller(**caller), is_known=is_known)
+
+    def _stop_copy(self, root: str, site: str, copy: str) -> bool:
+        return CopyFolder(Path(root), site).stop(copy)
 
     def _serve_copy(self, root: str, site: str, copy: str, reader: str, **caller: Any) -> wire.Json:
         return CopyFolder(Path(root), site).serve(copy, reader, Caller(**caller))

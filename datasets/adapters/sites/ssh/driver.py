@@ -87,6 +87,13 @@ class SshSite:
         lease.report(progress)
         return progress
 
+    def stop(self, copy_id: str) -> bool:
+        """End the process that fills a copy; another one goes on with what it wrote."""
+        try:
+            return bool(self._ask("stop_copy", copy=copy_id))
+        except HostUnreachable:
+            return False
+
     def verify(self, copy_id: str, *, part: tuple[int, int] | None) -> Findings | None:
         """Have a process do it; one on a host that does not answer is asked for later."""
         options = [] if part is None else ["--part", f"{part[0]}/{part[1]}"]

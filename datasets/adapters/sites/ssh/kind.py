@@ -75,5 +75,7 @@ KIND = SiteKind(
     open=open_driver,
     default_part=0.8,
     works_alone=True,
+    pauses=True,
+    stops_by_call=True,
     is_read_early=True,
 )
