@@ -17,6 +17,8 @@ from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.selectors import caches
 from datasets.services.cache_events import change_state
 
+_NAMED_OBSTACLES = 10
+
 
 def measure_disk(site: CacheSite) -> int:
     """Return how much the disk behind a site could hold for it, whatever its capacity. Raises CacheSiteUnavailable."""
@@ -87,7 +89,12 @@ def explain_full(actor: Actor, site: CacheSite, plan: EvictionPlan, *, wanted_fo
         }
         for item in plan.obstacles
     ]
-    parts = [f"{item['label']} ({format_bytes(int(str(item['size_bytes'])))}, {item['reason']})" for item in obstacles]
+    parts = [
+        f"{item['label']} ({format_bytes(int(str(item['size_bytes'])))}, {item['reason']})"
+        for item in obstacles[:_NAMED_OBSTACLES]
+    ]
+    if others := obstacles[_NAMED_OBSTACLES:]:
+        parts.append(f"and {len(others)} more")
     if plan.missing_volumes and not plan.missing_bytes:
         volumes = caches.measure_capacity(site).volumes
         return NoVolumeLeft(

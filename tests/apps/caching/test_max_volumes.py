@@ -104,6 +104,18 @@ def test_where_none_may_leave_the_refusal_tells_numbers_what_is_in_the_way_and_w
     assert (details["volumes"], details["max_volumes"], details["missing_volumes"]) == (2, 2, 1)
 
 
+def test_of_many_in_the_way_the_refusal_names_ten_and_lists_all(member, site, make_commit):
+    rows = [new_row(site, make_commit(f"d{number}")) for number in range(12)]
+    CachedCommit.objects.update(state=CacheState.READY, is_pinned=True)
+
+    with pytest.raises(NoVolumeLeft) as raised:
+        caches.request_cache(actor=member, commit=make_commit("new"), site=site)
+
+    assert raised.value.message.endswith("; and 2 more.")
+    assert raised.value.message.count("pinned") == 10
+    assert {item["id"] for item in raised.value.details["obstacles"]} == {row.pk for row in rows}
+
+
 def test_a_copy_that_failed_keeps_its_volume_and_needs_no_other_one_to_be_tried_again(member, site, full):
     CachedCommit.objects.filter(pk=full[0].pk).update(state=CacheState.FAILED)
     set_pinned(member, full[1])
@@ -191,6 +203,11 @@ def test_the_pages_show_the_number_change_it_and_plan_with_it(site_admin, member
     cache = " ".join(browser.get("/cache/?need=1+kB").content.decode().split())
     assert "volumes 2 of 2" in cache
     assert "not possible, 1 volume short" in cache
+
+    forecast = f"/datasets/team-a/old/commits/{full[0].commit_id}/cache/forecast/?site=near"
+    CachedCommit.objects.filter(pk=full[0].pk).update(state=CacheState.GONE)
+    assert "1 of 2" in browser.get(forecast).content.decode()
+    CachedCommit.objects.filter(pk=full[0].pk).update(state=CacheState.READY)
 
     page = browser.get("/settings/cache/").content.decode()
     assert 'name="max_volumes" value="2"' in page
