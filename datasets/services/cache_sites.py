@@ -123,8 +123,8 @@ def save_site(*, actor: Actor, site: CacheSite) -> None:
     if not site._state.adding:  # noqa: SLF001 (Django's documented way to tell a new row)
         known = CacheSite.objects.select_for_update().get(pk=site.pk)
         _require_place(known, site.root, site.config)
-        kept = {SHARED, *_settings_of(site)}
-        site.config |= {key: value for key, value in known.config.items() if key in kept}
+        own_keys = {SHARED, *_settings_of(site)}
+        site.config |= {key: value for key, value in known.config.items() if key in own_keys}
         site.save(update_fields=["config", "root"])
         audit.record(actor, "datasets.move_cache_site", site)
         return
@@ -251,8 +251,8 @@ def _change_config(site: CacheSite, changes: Mapping[str, object]) -> None:
         known = ", ".join(sorted(_settings_of(site)))
         others = f". These can be: {known}." if known else f": sites of kind {site.kind} have no such settings."
         raise InvalidCacheSite(f"'{unknown[0]}' of {site.name} cannot be changed{others}")
-    kept = {key: value for key, value in site.config.items() if key not in changes}
-    site.config = kept | {key: value for key, value in changes.items() if value is not None}
+    unchanged = {key: value for key, value in site.config.items() if key not in changes}
+    site.config = unchanged | {key: value for key, value in changes.items() if value is not None}
     get_kind(site.kind).check_settings(site)
 
 
