@@ -209,7 +209,8 @@ class Job(BaseModel):
     """One command on a compute resource. Its name is unique for all time, so submitting it again is harmless.
 
     `title` is what people call it where that is not its name (see `label`). One that a person deleted (`deleted_at`) is
-    shown no more, and its row stays; the next job that is to be called so has that as its title.
+    shown no more, and its row stays; the next job that is to be called so has that as its title. A job of a run
+    that was deleted is too. `purged_at` is when the store let go of its log, its code, and an output that nobody shows.
     One with a `gate` waits for its datasets and has no `workload` yet; the gate says who queues it.
     `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
@@ -289,6 +290,7 @@ class Job(BaseModel):
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
+    purged_at = models.DateTimeField(null=True)
     files_deleted_at = models.DateTimeField(null=True)
     log_bytes = models.PositiveBigIntegerField(default=0)
     log_stored_at = models.DateTimeField(null=True)
@@ -320,6 +322,14 @@ class Job(BaseModel):
             models.Index(fields=["part_of", "id"], name="parts_of_jobs", condition=models.Q(part_of__isnull=False)),
             models.Index(fields=["finished_at"], name="jobs_with_files", condition=models.Q(files_deleted_at=None)),
             models.Index(fields=["state"], name="jobs_with_unstored_log", condition=models.Q(log_stored_at=None)),
+            models.Index(
+                fields=["id"], name="deleted_jobs", condition=models.Q(deleted_at__isnull=False, purged_at=None)
+            ),
+            models.Index(
+                fields=["id"],
+                name="purged_jobs_with_files",
+                condition=models.Q(purged_at__isnull=False, files_deleted_at=None),
+            ),
             models.Index(fields=["project", "id"], name="jobs_of_project"),
             models.Index(fields=["project", "state", "id"], name="jobs_of_project_by_state"),
         ]
@@ -561,6 +571,7 @@ class StoredLogChunk(BaseModel):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "offset"], name="one_log_chunk_per_offset")]
+        indexes = [models.Index(fields=["root"], name="log_chunks_of_tree")]
 
     def __str__(self) -> str:
         return f"{self.job_id} from {self.offset}"

@@ -17,5 +17,10 @@ files_due = Signal()
 notes that they are gone. A receiver returns True when it needs them still, and holds whatever makes that so."""
 
 output_due = Signal()
-"""May the stored output of this deleted job go? (`job_id: str`), asked inside the transaction that deletes the job. A
-receiver returns True when it shows the files still; it calls `outputs.release_output` once it does not."""
+"""May the stored outputs of these deleted jobs go? (`job_ids: Collection[str]`), asked inside the transaction that lets
+them go. A receiver returns the ids of those whose files it shows still; it calls `outputs.release_outputs` once it does
+not."""
+
+log_due = Signal()
+"""May the logs of these deleted jobs go, which have ended? (`job_ids: Collection[str]`). A receiver returns the ids of
+those whose logs it still reads."""

@@ -4,6 +4,7 @@ from compute.workers import (
     checkpoints,
     cleaning,
     data_waits,
+    deleted_jobs,
     forecasts,
     idleness,
     launches,
@@ -142,6 +143,12 @@ def store_checkpoints() -> None:
 def delete_checkpoints() -> None:
     """Delete the checkpoints that no job needs any more."""
     checkpoints.delete_due()
+
+
+@task("compute.purge_deleted_jobs", queue=Queue.TIDY, every_s=60.0, find_work=deleted_jobs.find_deleted)
+def purge_deleted_jobs() -> None:
+    """Let the store go of what deleted jobs left."""
+    deleted_jobs.purge_deleted()
 
 
 @task("compute.clean", queue=Queue.TIDY, every_s=3600.0, on_each_host=True)

@@ -83,4 +83,4 @@ class ExperimentOfRun(Conflict):
     """The experiment records an attempt of a run, which reads what it holds, so it cannot be deleted by itself."""
 
     code = "experiments.of_run"
-    hint = "It goes with its project. `nearline experiment list` leaves out what recorded nothing."
+    hint = "Delete its run: `nearline run delete RUN`. `nearline experiment list` leaves out what recorded nothing."

@@ -1,11 +1,11 @@
 """What experiments do when a person submits a job, and what they answer when it, or its files, are to be deleted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from django.dispatch import receiver
 
 from accounts.actor import Actor
-from compute.signals import files_due, job_submitted, output_due
+from compute.signals import files_due, job_submitted, log_due, output_due
 from experiments.models import Experiment
 from experiments.services import jobs
 
@@ -17,9 +17,16 @@ def create_experiment_of_job(job_id: str, datasets: Sequence[Mapping[str, object
 
 
 @receiver(output_due, dispatch_uid="experiments.output_due")
-def needs_output(job_id: str, **_signal: object) -> bool:
-    """Whether an experiment shows the files of a job."""
-    return Experiment.objects.filter(job=job_id).exists()
+def find_shown_outputs(job_ids: Collection[str], **_question: object) -> Collection[str]:
+    """Return those of some jobs whose files an experiment shows."""
+    return list(Experiment.objects.filter(job__in=job_ids, deleted_at=None).values_list("job_id", flat=True))
+
+
+@receiver(log_due, dispatch_uid="experiments.log_due")
+def find_unread_logs(job_ids: Collection[str], **_question: object) -> Collection[str]:
+    """Return those of some jobs whose experiments have not ended, as their logs are not read to the end."""
+    unread = Experiment.objects.filter(job__in=job_ids, deleted_at=None, is_live=True)
+    return list(unread.values_list("job_id", flat=True))
 
 
 @receiver(files_due, dispatch_uid="experiments.files_due")

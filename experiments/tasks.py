@@ -1,7 +1,7 @@
 """Background tasks of experiments: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
 from core.tasks import Queue, task
-from experiments.workers import artifacts, harvest, jobs, moves
+from experiments.workers import artifacts, deletions, harvest, jobs, moves
 
 
 @task("experiments.harvest", queue=Queue.NOTIFY, every_s=2.0, find_work=harvest.find_running, on_each_host=True)
@@ -22,6 +22,12 @@ def follow_jobs() -> None:
 def store_artifacts(run_id: str | None = None) -> None:
     """Store the outputs of jobs that succeeded."""
     artifacts.store_artifacts(run_id)
+
+
+@task("experiments.remove_deleted", queue=Queue.TIDY, every_s=60.0, find_work=deletions.find_deleted)
+def remove_deleted() -> None:
+    """Remove what deleted experiments recorded."""
+    deletions.remove_deleted()
 
 
 @task("experiments.move_artifacts", queue=Queue.TIDY, every_s=60.0, find_work=moves.find_old, on_each_host=True)

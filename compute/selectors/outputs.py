@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from django.db.models import QuerySet, Sum
+
 from accounts.actor import Actor
 from accounts.permissions import require
 from compute import permissions
@@ -127,6 +129,20 @@ def sum_outputs(*, actor: Actor, job_ids: Sequence[str]) -> Sequence[OutputSize]
         for batch in orm.in_batches(job_ids)
         for values in rows.filter(pk__in=batch).values_list("pk", "output_files", "output_bytes")
     ]
+
+
+@dataclass(frozen=True)
+class StoredSize:
+    """How much the store holds of the outputs of several jobs."""
+
+    files: int
+    size_bytes: int
+
+
+def sum_stored(*, jobs: QuerySet[Any]) -> StoredSize:
+    """Return how much the store holds of the outputs of some jobs, given by a query. For the platform itself."""
+    sums = Job.objects.filter(pk__in=jobs).aggregate(files=Sum("output_files"), size_bytes=Sum("output_bytes"))
+    return StoredSize(sums["files"] or 0, sums["size_bytes"] or 0)
 
 
 def list_hashes(job_id: str) -> dict[str, str]:

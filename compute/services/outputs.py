@@ -1,5 +1,8 @@
 """The stored output of a deleted job goes once nobody above shows its files either."""
 
+from collections.abc import Collection
+from typing import Any
+
 from accounts.actor import Actor
 from compute import signals
 from compute.models import Job
@@ -7,10 +10,11 @@ from compute.selectors.outputs import holder_of
 from datasets.services import trees
 
 
-def release_output(*, actor: Actor, job_id: str) -> None:
-    """Give up the stored output of a job if the job is deleted and nobody shows its files."""
-    if not Job.objects.filter(pk=job_id, deleted_at__isnull=False).exists():
+def release_outputs(*, actor: Actor, job_ids: Collection[str]) -> None:
+    """Give up the stored outputs of those of some jobs that are deleted and whose files nobody shows."""
+    deleted = set(Job.objects.filter(pk__in=job_ids, deleted_at__isnull=False).values_list("pk", flat=True))
+    if not deleted:
         return
-    answers = signals.output_due.send(sender=None, job_id=job_id)
-    if not any(is_needed for _, is_needed in answers):
-        trees.release_tree(actor=actor, holder=holder_of(job_id))
+    answers: Any = signals.output_due.send(sender=None, job_ids=deleted)
+    unshown = deleted.difference(*(ids for _, ids in answers))
+    trees.release_trees(actor=actor, holders=[holder_of(job_id) for job_id in unshown])

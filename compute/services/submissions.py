@@ -26,7 +26,7 @@ from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNam
 from compute.models import Job, Template
 from compute.selectors import grace_periods, resources, templates
 from compute.selectors import jobs as job_selectors
-from compute.services import job_data, jobs, journal, outputs, shapes
+from compute.services import job_data, jobs, journal, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
 from core import bounds, clock, ids, priorities, tasks
@@ -330,17 +330,14 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
 def delete_job(*, actor: Actor, job: Job) -> None:
     """Stop a job for good, with its parts, and show it no more. Its name is free; its experiment stays, with its files.
 
-    Raises JobBelongsToRun and JobIsPart.
+    What else it and its parts left is let go once they have ended. Raises JobBelongsToRun and JobIsPart.
     """
     require_own(actor=actor, job=job, permission=permissions.CANCEL_JOBS)
     reason = f"{actor.name} deleted the job."
     jobs.cancel_many(actor=actor, job_ids=journal.lock_with_parts(job), reason=reason)
-    rows = Job.objects.filter(Q(pk=job.pk) | Q(part_of=job.pk))
-    if rows.filter(deleted_at=None).update(deleted_at=clock.now()):
-        trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
-        for job_id in rows.exclude(output_root="").order_by("pk").values_list("pk", flat=True):
-            outputs.release_output(actor=actor, job_id=job_id)
+    if Job.objects.filter(Q(pk=job.pk) | Q(part_of=job.pk), deleted_at=None).update(deleted_at=clock.now()):
         audit.record(actor, "compute.delete_job", job)
+        tasks.enqueue_on_commit("compute.purge_deleted_jobs")
 
 
 def _check_parts(submission: Submission) -> None:

@@ -39,8 +39,8 @@ _AT_ONCE = 1000
 def delete_old_files(*, keep: timedelta | None = None) -> int:
     """Delete the files of jobs that ended longer ago than `keep` and that nobody needs any more; return how many.
 
-    None: as long as the kind of their resource keeps them. One whose log is not in the store yet stays. Those of a
-    project that was deleted for good go at once.
+    None: as long as the kind of their resource keeps them. One whose log is not in the store yet stays. Those of jobs
+    that were deleted, and of a project that was deleted for good, go at once.
     """
     return sum(_delete_of_kind(kind.name, kind.keep_ended if keep is None else keep) for kind in drivers.KINDS.values())
 
@@ -51,7 +51,7 @@ def _delete_of_kind(kind: str, keep: timedelta) -> int:
     old = ended.filter(finished_at__lt=now - keep, log_stored_at__isnull=False)
     # Queries of their own, as no index answers for both, and mostly no project is deleted.
     projects = list(Project.objects.filter(deleted_at__isnull=False, restore_ends_at=None, removed_at=None))
-    due = [old, ended.filter(project__in=projects)] if projects else [old]
+    due = [old, ended.filter(purged_at__isnull=False), *([ended.filter(project__in=projects)] if projects else [])]
     return _delete_each((job_id for jobs in due for job_id in jobs.values_list("pk", flat=True)), now, keep)
 
 

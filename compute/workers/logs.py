@@ -26,6 +26,9 @@ from datasets.errors import StoreUnreachable
 from datasets.services import trees
 from datasets.services.trees import SourceFile, StoredTree
 
+LOG_HOLDER = "log:"
+"""What the names of those begin with that hold trees of logs."""
+
 _SYSTEM = Actor.system("logs")
 _PURPOSE = "store"
 _STORE_AFTER = timedelta(minutes=5)
@@ -46,7 +49,7 @@ class _Piece:
 
     @property
     def holder(self) -> str:
-        return f"log:{self.job.pk}:{self.offset}"
+        return f"{LOG_HOLDER}{self.job.pk}:{self.offset}"
 
 
 def find_unstored() -> list[QuerySet[Job]]:
@@ -131,22 +134,23 @@ def _store(project: Project, pieces: Sequence[_Piece]) -> None:
     files = [_file_of(piece) for piece in pieces if piece.data]
     holder = f"{pieces[0].holder}-{pieces[-1].holder}" if len(pieces) > 1 else pieces[0].holder
     tree = trees.store_tree(actor=_SYSTEM, project=project, holder=holder, files=files) if files else None
-    _note(pieces, tree)
+    if not _note(pieces, tree) and tree is not None:
+        trees.release_tree(actor=_SYSTEM, holder=holder)
     for piece in pieces:
         if piece.holder != holder and piece.offset < piece.job.log_bytes:  # it was held for itself before
             trees.release_tree(actor=_SYSTEM, holder=piece.holder)
 
 
 @transaction.atomic
-def _note(pieces: Sequence[_Piece], tree: StoredTree | None) -> None:
-    """Note what is stored. Where somebody else was quicker, theirs stays."""
+def _note(pieces: Sequence[_Piece], tree: StoredTree | None) -> bool:
+    """Note what is stored. Where somebody else was quicker, theirs stays; return False where all jobs were purged."""
     now = clock.now()
-    rows = Job.objects.select_for_update().filter(pk__in={piece.job.pk for piece in pieces})
+    rows = Job.objects.select_for_update().filter(pk__in={piece.job.pk for piece in pieces}, purged_at=None)
     jobs = {job.pk: job for job in rows.only("log_bytes", "log_stored_at").order_by("pk")}
     chunks = []
     for piece in pieces:
-        job, end = jobs[piece.job.pk], piece.offset + len(piece.data)
-        if piece.offset > job.log_bytes or end < job.log_bytes:
+        job, end = jobs.get(piece.job.pk), piece.offset + len(piece.data)
+        if job is None or piece.offset > job.log_bytes or end < job.log_bytes:
             continue
         if piece.data and tree is not None:
             chunks.append(_chunk_of(piece, tree, now))
@@ -159,6 +163,7 @@ def _note(pieces: Sequence[_Piece], tree: StoredTree | None) -> None:
         update_fields=["size_bytes", "dataset_id", "root", "ends_line", "index", "created_at"],
     )
     Job.objects.bulk_update(jobs.values(), ["log_bytes", "log_stored_at"], batch_size=200)
+    return bool(jobs)
 
 
 def _chunk_of(piece: _Piece, tree: StoredTree, now: datetime) -> StoredLogChunk:

@@ -1,9 +1,10 @@
 """Trees that are no commits: outputs of jobs, code. Each is stored once in its project and stays while it is held."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.models import Project
@@ -41,7 +42,9 @@ __all__ = [
     "commit_tree",
     "hold_tree",
     "hold_upload",
+    "release_roots",
     "release_tree",
+    "release_trees",
     "start_upload",
     "store_tree",
 ]
@@ -125,6 +128,28 @@ def release_tree(*, actor: Actor, holder: str) -> None:
     if hold is not None:
         require(actor, permissions.COMMIT, hold.tree.dataset.project_id)
         hold.delete()
+
+
+@transaction.atomic
+def release_trees(*, actor: Actor, holders: Collection[str]) -> None:
+    """Let these holders hold nothing, as `release_tree` does."""
+    for batch in orm.in_batches(sorted(holders)):
+        _release(actor, TreeHold.objects.filter(holder__in=batch))
+
+
+@transaction.atomic
+def release_roots(*, actor: Actor, dataset_id: str, roots: Collection[str], prefix: str) -> None:
+    """Let holders whose names begin with `prefix` hold these trees no more."""
+    holds = TreeHold.objects.filter(tree__dataset=dataset_id, holder__startswith=prefix)
+    for batch in orm.in_batches(sorted(roots)):
+        _release(actor, holds.filter(tree__root__in=batch))
+
+
+def _release(actor: Actor, holds: QuerySet[TreeHold]) -> None:
+    projects = dict(holds.values_list("pk", "tree__dataset__project_id"))
+    for project_id in sorted(set(projects.values())):
+        require(actor, permissions.COMMIT, project_id)
+    TreeHold.objects.filter(pk__in=projects).delete()
 
 
 def commit_tree(

@@ -20,7 +20,8 @@ class Experiment(BaseModel):
     how many of its lines could not be read, and of the first ones why. `logged` are the parameters that the job itself
     recorded. `output_patterns` say which output files are stored; `artifacts_wanted`: they are still to be stored.
     `is_recorded`: it measured, recorded or left something, or somebody tagged it or wrote about it. `note` is what
-    people wrote about it, `note_by` and `note_at` who did last, and when.
+    people wrote about it, `note_by` and `note_at` who did last, and when. One that was deleted (`deleted_at`) is shown
+    no more, and removed soon with all that it recorded.
     """
 
     id_prefix = "exp"
@@ -64,13 +65,20 @@ class Experiment(BaseModel):
     note = models.TextField(blank=True)
     note_by = models.CharField(max_length=200, blank=True)
     note_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source_kind", "source_id"], name="one_experiment_per_source")]
         indexes = [
-            models.Index(fields=["project", "id"], name="experiments_of_project"),
+            # Lists and counts are answered from the indexes alone, so these leave out what is not shown.
+            models.Index(fields=["project", "id"], name="experiments_shown", condition=models.Q(deleted_at=None)),
+            models.Index(fields=["id"], name="deleted_experiments", condition=models.Q(deleted_at__isnull=False)),
             models.Index(fields=["run_id"], name="artifacts_to_store", condition=models.Q(artifacts_wanted=True)),
-            models.Index(fields=["project", "id"], name="recorded_experiments", condition=models.Q(is_recorded=True)),
+            models.Index(
+                fields=["project", "id"],
+                name="recorded_experiments",
+                condition=models.Q(is_recorded=True, deleted_at=None),
+            ),
             models.Index(fields=["state", "source_kind"], name="live_experiments", condition=models.Q(is_live=True)),
         ]
 

@@ -116,3 +116,9 @@ def read_output(job_id: str, path: str) -> Iterator[bytes]:
 def is_storing(run_id: str) -> bool:
     """Whether outputs of a run are still to be stored. For the platform itself."""
     return Experiment.objects.filter(run_id=run_id, artifacts_wanted=True).exists()
+
+
+def find_storing(run_ids: Collection[str]) -> set[str]:
+    """Return those of some runs of which outputs are still to be stored. For the platform itself."""
+    rows = Experiment.objects.filter(run_id__in=run_ids, artifacts_wanted=True)
+    return set(rows.values_list("run_id", flat=True))

@@ -13,7 +13,7 @@ from experiments.selectors import sources
 
 def find_uses(actor: Actor, reference: str, limit: int) -> Sequence[Use]:
     """Return the newest experiments that read `project/dataset`, as far as the actor may see them."""
-    facts = Fact.objects.filter(kind=Kind.DATA, key=reference)
+    facts = Fact.objects.filter(kind=Kind.DATA, key=reference, experiment__deleted_at=None)
     if not actor.sees_everything:
         facts = facts.filter(experiment__project_id__in=actor.project_ids)
     newest = list(facts.select_related("experiment").order_by("-experiment_id")[:limit])

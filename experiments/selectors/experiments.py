@@ -38,7 +38,7 @@ def list_experiments(
 
     With `is_recorded` only those that recorded something, instead of every attempt and every job.
     """
-    rows = with_relations(Experiment.objects.all())
+    rows = with_relations(Experiment.objects.filter(deleted_at=None))
     if not actor.sees_everything:
         rows = rows.filter(project_id__in=actor.project_ids)
     if project is not None:

@@ -9,8 +9,8 @@ from experiments.models import Experiment, Fact
 
 def describe(*, actor: Actor, project: Project) -> list[Effect]:  # noqa: ARG001 (others' are counted only)
     """Return what a deletion does to them."""
-    own = Experiment.objects.filter(project=project).count()
-    reads = Fact.objects.filter(kind=Kind.DATA, key__startswith=f"{project.name}/")
+    own = Experiment.objects.filter(project=project, deleted_at=None).count()
+    reads = Fact.objects.filter(kind=Kind.DATA, key__startswith=f"{project.name}/", experiment__deleted_at=None)
     others = reads.exclude(experiment__project=project).values("experiment").distinct().count()
     return [
         Effect("experiments", own, f"{count_of(own, 'experiment')} with metrics, artifacts and notes."),

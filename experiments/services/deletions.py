@@ -1,9 +1,10 @@
-"""Deleting one experiment with all that it recorded. Nobody can bring it back.
+"""Deleting experiments with all that they recorded. Nobody can bring them back.
 
 One that records an attempt of a run stays as long as the run: its conditions and pages read what it holds.
+A deleted one is shown no more at once; what it recorded, maybe millions of points, is removed in the background.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from django.db import transaction
 
@@ -11,13 +12,12 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from compute.services import outputs
+from core import clock, orm, tasks
 from core.errors import PlatformError
 from experiments import permissions
 from experiments.errors import ExperimentGoesOn, ExperimentOfRun
-from experiments.models import Artifact, Experiment, Fact, MetricLast, MetricPoint, MetricStretch
+from experiments.models import Experiment
 from experiments.selectors import artifacts
-
-_PARTS = (MetricPoint, MetricStretch, MetricLast, Artifact, Fact)
 
 
 def foresee_deletion(*, actor: Actor, experiment: Experiment) -> Sequence[str]:
@@ -41,16 +41,25 @@ def delete_experiment(*, actor: Actor, experiment: Experiment) -> None:
     The files of its job leave the store with the next garbage if the job is deleted too, and stay with the job if not.
     Raises ExperimentGoesOn, and ExperimentOfRun for one that records an attempt of a run.
     """
-    row = Experiment.objects.select_for_update(of=("self",)).filter(pk=experiment.pk).first()
+    row = Experiment.objects.select_for_update(of=("self",)).filter(pk=experiment.pk, deleted_at=None).first()
     if row is None:  # somebody else was quicker
         return
     _require_deletion(actor, row)
     audit.record(actor, "experiments.delete", row)
-    for part in _PARTS:
-        part._default_manager.filter(experiment=row).delete()
-    row.delete()
+    Experiment.objects.filter(pk=row.pk).update(deleted_at=clock.now())
     if row.job_id is not None:
-        outputs.release_output(actor=actor, job_id=row.job_id)
+        outputs.release_outputs(actor=actor, job_ids=[row.job_id])
+    tasks.enqueue_on_commit("experiments.remove_deleted")
+
+
+@transaction.atomic
+def delete_experiments_of_run(*, actor: Actor, project_id: str, kind: str, source_ids: Collection[str]) -> None:
+    """Delete the experiments that record these attempts of a run, which was deleted."""
+    require(actor, permissions.DELETE_ANY, project_id)
+    rows = Experiment.objects.filter(project=project_id, source_kind=kind, deleted_at=None)
+    for batch in orm.in_batches(sorted(source_ids)):
+        rows.filter(source_id__in=batch).update(deleted_at=clock.now())
+    tasks.enqueue_on_commit("experiments.remove_deleted")
 
 
 def _require_deletion(actor: Actor, row: Experiment) -> None:

@@ -3,17 +3,9 @@
 from accounts import project_contents
 from accounts.models import Project
 from accounts.project_contents import ProjectContents, first_ids, remove_first
-from experiments.models import (
-    Artifact,
-    Experiment,
-    Fact,
-    FactKey,
-    MetricLast,
-    MetricPoint,
-    MetricStretch,
-    SavedView,
-)
+from experiments.models import Experiment, FactKey, SavedView
 from experiments.selectors.project_contents import describe
+from experiments.workers import deletions
 
 
 def _stop(_project: Project) -> None:
@@ -21,13 +13,12 @@ def _stop(_project: Project) -> None:
 
 
 def _remove(project_id: str) -> bool:
-    parts = (MetricPoint, MetricStretch, MetricLast, Artifact, Fact)
-    ids = first_ids(Experiment.objects.filter(project=project_id))
-    return remove_first(
-        *(part.objects.filter(experiment__in=ids) for part in parts),
-        Experiment.objects.filter(pk__in=ids),
-        FactKey.objects.filter(project=project_id),
-        SavedView.objects.filter(project=project_id),
+    # What was deleted before has an index of its own.
+    (deleted,) = deletions.find_deleted()
+    shown = Experiment.objects.filter(project=project_id, deleted_at=None)
+    ids = first_ids(shown) or first_ids(deleted.filter(project=project_id))
+    return deletions.remove_batch(ids) or remove_first(
+        FactKey.objects.filter(project=project_id), SavedView.objects.filter(project=project_id)
     )
 
 

@@ -1,6 +1,7 @@
 """Deleting one experiment: what is lost is told first; what goes on, or belongs to a run, stays."""
 
 import pytest
+from django.db import connection
 
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
@@ -10,10 +11,12 @@ from compute.models import Job
 from compute.selectors.outputs import holder_of
 from compute.services import submissions
 from compute.services.submissions import Submission
+from core import clock, tasks
 from datasets.models import TreeHold
 from datasets.services import trees
 from experiments.errors import ExperimentGoesOn, ExperimentOfRun
 from experiments.models import Experiment, Fact, MetricLast, MetricPoint
+from experiments.selectors import experiments
 from experiments.services import annotations, deletions, recording
 from experiments.services.recording import Point, Values
 from tests.factories.api import call
@@ -44,6 +47,8 @@ def test_what_is_lost_is_told_and_then_it_goes_with_all_that_it_recorded(member,
     deletions.delete_experiment(actor=member, experiment=row)
     deletions.delete_experiment(actor=member, experiment=row)
 
+    assert list(experiments.list_experiments(actor=member)) == [other]
+    tasks.run("experiments.remove_deleted", {})
     assert list(Experiment.objects.all()) == [other]
     for part in (MetricPoint, MetricLast, Fact):
         assert set(part.objects.values_list("experiment", flat=True)) == {other.pk}
@@ -72,7 +77,29 @@ def test_that_of_another_is_deleted_by_an_admin_alone(member, project, viewer, m
                 refused(actor=actor, experiment=row)
     assert Experiment.objects.get() == row
 
-    deletions.delete_experiment(actor=make_actor(Role.ADMIN), experiment=row)
+    admin = make_actor(Role.ADMIN)
+    deletions.delete_experiment(actor=admin, experiment=row)
+    assert not experiments.list_experiments(actor=admin).exists()
+
+
+def test_its_points_are_removed_some_at_a_time(member, project):
+    row = create(member, project)
+    at = clock.now()
+    points = [MetricPoint(experiment=row, key="loss", step=step, value=0.5, at=at) for step in range(1200)]
+    MetricPoint.objects.bulk_create(points)
+    deletions.delete_experiment(actor=member, experiment=row)
+    counts: list[int] = []
+
+    def note(execute, sql, params, many, context):
+        answer = execute(sql, params, many, context)
+        if sql.startswith("DELETE") and "metricpoint" in sql:
+            counts.append(len(params))
+        return answer
+
+    with connection.execute_wrapper(note):
+        tasks.run("experiments.remove_deleted", {})
+
+    assert counts == [500, 500, 202, 1]  # what is left is looked for once more, by the experiment
     assert not Experiment.objects.exists()
 
 
@@ -105,8 +132,10 @@ def test_files_of_a_job_go_once_neither_it_nor_its_experiment_is_there(member, e
     first, second = (delete_job, delete_experiment) if is_job_first else (delete_experiment, delete_job)
 
     first()
+    tasks.run("compute.purge_deleted_jobs", {})
     assert TreeHold.objects.filter(holder=holder_of(ended.pk)).exists()
     second()
+    tasks.run("compute.purge_deleted_jobs", {})
     assert not TreeHold.objects.filter(holder=holder_of(ended.pk)).exists()
 
 
@@ -142,4 +171,4 @@ def test_the_page_offers_it_to_those_who_may_and_says_what_is_lost(member, viewe
     answer = browser_of(member).post(f"{address}delete/")
 
     assert answer.url == "/experiments/?project=team-a"
-    assert not Experiment.objects.exists()
+    assert not experiments.list_experiments(actor=member).exists()
