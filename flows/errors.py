@@ -83,6 +83,20 @@ class RunNotFinished(Conflict):
     hint = "Wait for the run to end, or cancel it first."
 
 
+class RunGoesOn(Conflict):
+    """The run has not ended, so it cannot be deleted."""
+
+    code = "flows.run_goes_on"
+    hint = "Cancel it first: `nearline run cancel RUN`. Delete it once it has ended."
+
+
+class FlowHasLiveRuns(Conflict):
+    """Runs of the flow have not ended, so it cannot be deleted."""
+
+    code = "flows.flow_has_live_runs"
+    hint = "Cancel them first: `nearline run cancel RUN`. Delete the flow once they have ended."
+
+
 class NothingToRetry(Conflict):
     """Every step of the run succeeded."""
 

@@ -1,7 +1,7 @@
 """Background tasks of flows: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
 from core.tasks import Queue, task
-from flows.workers import advance, cleaning, code, staging
+from flows.workers import advance, cleaning, code, deletions, staging
 
 
 @task(
@@ -33,6 +33,12 @@ def copy_inputs(input_id: str | None = None) -> None:
 def release_inputs() -> None:
     """Release what ended attempts held."""
     staging.release_inputs()
+
+
+@task("flows.remove_deleted", queue=Queue.TIDY, every_s=60.0, find_work=deletions.find_deleted)
+def remove_deleted() -> None:
+    """Remove deleted runs and flows."""
+    deletions.remove_deleted()
 
 
 @task("flows.clean", queue=Queue.TIDY, every_s=3600.0, on_each_host=True)

@@ -21,7 +21,7 @@ from flows.selectors import failures
 from flows.selectors import flows as flow_selectors
 from flows.selectors import runs as run_selectors
 from flows.selectors.runs import LogText
-from flows.services import bundles, flows, outputs, runs
+from flows.services import bundles, deletions, flows, outputs, runs
 from flows.services.outputs import KeptOutput
 from flows.services.runs import CodeVersion
 
@@ -115,6 +115,24 @@ def get_flow(request: ApiRequest, project: str, name: str, version: str | None =
     return _flow_out(flow) | {"version": _version_out(record) | detail}
 
 
+@router.get("/flows/{project}/{name}/deletion", response=schemas.FlowDeletionOut, operation_id="flows_foresee_deletion")
+def foresee_flow_deletion(request: ApiRequest, project: str, name: str) -> dict[str, Any]:
+    """Say what the deletion of a flow would mean. Nothing changes. Refused as the deletion would be."""
+    flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
+    return {"effects": deletions.foresee_flow_deletion(actor=request.actor, flow=flow)}
+
+
+@router.delete("/flows/{project}/{name}", response={204: None}, operation_id="flows_delete")
+def delete_flow(request: ApiRequest, project: str, name: str) -> Status[None]:
+    """Delete a flow none of whose runs goes on, with its versions and runs. It cannot be restored.
+
+    Admins of its project may.
+    """
+    flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
+    deletions.delete_flow(actor=request.actor, flow=flow)
+    return Status(204, None)
+
+
 @router.get("/flows/{project}/{name}/versions", response=schemas.FlowVersionPageOut, operation_id="flows_list_versions")
 def list_versions(
     request: ApiRequest, project: str, name: str, cursor: Cursor = None, limit: Limit = 50
@@ -151,6 +169,24 @@ def list_runs(
 def get_run(request: ApiRequest, run_id: str) -> dict[str, Any]:
     """Return a run with its steps, their tries, and why each is where it is."""
     return _run_detail(request, run_selectors.get_run(actor=request.actor, run_id=run_id))
+
+
+@router.get("/runs/{run_id}/deletion", response=schemas.FlowDeletionOut, operation_id="flows_foresee_run_deletion")
+def foresee_run_deletion(request: ApiRequest, run_id: str) -> dict[str, Any]:
+    """Say what the deletion of a run would mean. Nothing changes. Refused as the deletion would be."""
+    run = run_selectors.get_run(actor=request.actor, run_id=run_id)
+    return {"effects": deletions.foresee_run_deletion(actor=request.actor, run=run)}
+
+
+@router.delete("/runs/{run_id}", response={204: None}, operation_id="flows_delete_run")
+def delete_run(request: ApiRequest, run_id: str) -> Status[None]:
+    """Delete a run that has ended, with its steps, logs, outputs and experiments. It cannot be restored.
+
+    Who started it may, and admins of its project. Dataset versions that were kept of its outputs stay.
+    """
+    run = run_selectors.get_run(actor=request.actor, run_id=run_id)
+    deletions.delete_run(actor=request.actor, run=run)
+    return Status(204, None)
 
 
 @router.get("/runs/{run_id}/events", response=schemas.EventPageOut, operation_id="flows_list_events")

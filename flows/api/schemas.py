@@ -332,6 +332,12 @@ class EventPageOut(Schema):
     is_complete: bool
 
 
+class FlowDeletionOut(Schema):
+    """What the deletion of a run, or of a flow with its runs, would mean."""
+
+    effects: list[str] = Field(description="What is lost and what stays, as sentences.")
+
+
 class StepLogOut(Schema):
     """Part of a log; ask again from `next_offset` until `is_complete`."""
 

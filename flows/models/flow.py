@@ -7,7 +7,11 @@ from core.orm import BaseModel
 
 
 class Flow(BaseModel):
-    """A pipeline of a project. What it does is in its versions."""
+    """A pipeline of a project. What it does is in its versions.
+
+    One that was deleted (`deleted_at`) is shown no more, its name is free, and it is removed soon with its runs.
+    `last_removed_run` is the highest number of a run that was removed: no number is given twice.
+    """
 
     id_prefix = "flow"
 
@@ -16,9 +20,18 @@ class Flow(BaseModel):
     title = models.CharField(max_length=200, blank=True)
     description = models.TextField(blank=True)
     updated_at = models.DateTimeField()
+    last_removed_run = models.PositiveIntegerField(default=0)
+    deleted_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["project", "name"], name="one_flow_per_name")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "name"], name="one_flow_per_name", condition=models.Q(deleted_at=None)
+            )
+        ]
+        indexes = [
+            models.Index(fields=["id"], name="deleted_flows", condition=models.Q(deleted_at__isnull=False)),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -22,7 +22,8 @@ class Run(Leased, BaseModel):
 
     `retry_key` and `retry_index` say from which step on a retry that is asked for opens it again; empty: whatever did
     not succeed. `datasets` maps each dataset reference of the flow to the commit that it meant when the run started.
-    The lease says who advances it now.
+    The lease says who advances it now. One that was deleted (`deleted_at`) has ended; it is shown no more, and removed
+    soon with its steps.
     """
 
     id_prefix = "run"
@@ -47,6 +48,7 @@ class Run(Leased, BaseModel):
     retry_index = models.PositiveIntegerField(null=True)
     wake_at = models.DateTimeField(null=True)
     event_seq = models.PositiveIntegerField(default=0)
+    deleted_at = models.DateTimeField(null=True)
     is_live = live_field(set(RunState) - RUN_ENDS)
 
     class Meta:
@@ -55,6 +57,7 @@ class Run(Leased, BaseModel):
             models.Index(fields=["wake_at"], name="live_runs", condition=models.Q(is_live=True)),
             models.Index(fields=["project", "id"], name="runs_of_project"),
             models.Index(fields=["project", "state"], name="runs_of_project_by_state"),
+            models.Index(fields=["id"], name="deleted_runs", condition=models.Q(deleted_at__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -16,8 +16,10 @@ _SHORTEST_PREFIX = 6
 def list_flows(*, actor: Actor, project: str | None = None) -> QuerySet[Flow]:
     """Return the flows that the actor may see, newest first, each with `newest_hash` and `newest_number`."""
     newest = FlowVersion.objects.filter(flow=OuterRef("pk")).order_by("-number")
-    flows = Flow.objects.select_related("project").annotate(
-        newest_hash=Subquery(newest.values("hash")[:1]), newest_number=Subquery(newest.values("number")[:1])
+    flows = (
+        Flow.objects.filter(deleted_at=None)
+        .select_related("project")
+        .annotate(newest_hash=Subquery(newest.values("hash")[:1]), newest_number=Subquery(newest.values("number")[:1]))
     )
     if not actor.sees_everything:
         flows = flows.filter(project_id__in=actor.project_ids)
@@ -43,7 +45,7 @@ def list_versions(*, actor: Actor, flow: Flow) -> QuerySet[FlowVersion]:
 def newest_number(*, actor: Actor, project: Project, name: str) -> int | None:
     """Return the number of a flow's newest version; None for a flow that does not exist."""
     require(actor, permissions.VIEW_FLOWS, project.pk)
-    versions = FlowVersion.objects.filter(flow__project=project, flow__name=name)
+    versions = FlowVersion.objects.filter(flow__project=project, flow__name=name, flow__deleted_at=None)
     return versions.order_by("-number").values_list("number", flat=True).first()
 
 

@@ -30,7 +30,7 @@ def list_library(*, actor: Actor, project: Project) -> Sequence[Shelf]:
     require(actor, permissions.VIEW_FLOWS, project.pk)
     newest = FlowVersion.objects.filter(flow=OuterRef("flow")).order_by("-number").values("pk")[:1]
     versions = (
-        FlowVersion.objects.filter(flow__project=project, pk=Subquery(newest))
+        FlowVersion.objects.filter(flow__project=project, flow__deleted_at=None, pk=Subquery(newest))
         .select_related("flow")
         .order_by("-flow__updated_at", "-pk")[:_MOST_FLOWS]
     )

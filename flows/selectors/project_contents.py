@@ -9,9 +9,9 @@ from flows.models import Flow, FlowDraft, Run
 
 def describe(*, actor: Actor, project: Project) -> list[Effect]:  # noqa: ARG001 (they are the project's own)
     """Return what a deletion does to them."""
-    runs = Run.objects.filter(project=project)
+    runs = Run.objects.filter(project=project, deleted_at=None, flow__deleted_at=None)
     live = runs.exclude(state__in=sorted(RUN_ENDS)).select_related("flow").order_by("pk")
-    flows = Flow.objects.filter(project=project).order_by("name")
+    flows = Flow.objects.filter(project=project, deleted_at=None).order_by("name")
     run_count, flow_count, draft_count = runs.count(), flows.count(), FlowDraft.objects.filter(project=project).count()
     return [
         Effect(

@@ -143,7 +143,8 @@ def list_runs(
     *, actor: Actor, project: str | None = None, flow: str | None = None, state: str | None = None
 ) -> QuerySet[Run]:
     """Return the runs that the actor may see, newest first; those of a project, a flow or a state where asked for."""
-    runs = Run.objects.select_related("project", "flow", "version").defer("version__spec", "version__text")
+    runs = Run.objects.filter(deleted_at=None, flow__deleted_at=None)
+    runs = runs.select_related("project", "flow", "version").defer("version__spec", "version__text")
     if not actor.sees_everything:
         runs = runs.filter(project_id__in=actor.project_ids)
     if project is not None:

@@ -40,7 +40,11 @@ class CodeUpload:
 def start_upload(*, actor: Actor, project: Project, client_id: str) -> CodeUpload:
     """Begin to upload the tree of a folder of code."""
     require(actor, permissions.PUSH_FLOW, project.pk)
-    newest = FlowVersion.objects.filter(flow__project=project).exclude(bundle="").order_by("-created_at", "-pk")
+    newest = (
+        FlowVersion.objects.filter(flow__project=project, flow__deleted_at=None)
+        .exclude(bundle="")
+        .order_by("-created_at", "-pk")
+    )
     names = list(dict.fromkeys(newest.values_list("bundle", flat=True)[: 10 * _MOST_KNOWN]))[:_MOST_KNOWN]
     roots = Bundle.objects.filter(project=project, sha256__in=names).exclude(root="").values_list("root", flat=True)
     return CodeUpload(trees.start_upload(actor=actor, project=project, client_id=client_id), sorted(set(roots)))

@@ -98,7 +98,7 @@ def publish(*, actor: Actor, project: Project, key: str, writing: Writing) -> Fl
 
 def _check_base(project: Project, key: str, name: str, base_version: int | None) -> FlowVersion | None:
     """Return the version that the writing began from; its flow stays locked until the transaction ends."""
-    flow = Flow.objects.select_for_update().filter(project=project, name=name).first()
+    flow = Flow.objects.select_for_update().filter(project=project, name=name, deleted_at=None).first()
     newest = FlowVersion.objects.filter(flow=flow).order_by("-number").first() if flow else None
     expected = base_version if name == key else None
     if newest is not None and newest.number != expected:
@@ -115,7 +115,8 @@ def _check_base(project: Project, key: str, name: str, base_version: int | None)
     if name == key:
         return newest
     # Under another name it becomes a flow of its own, and keeps the code of the one that it was made from.
-    return FlowVersion.objects.filter(flow__project=project, flow__name=key, number=base_version or 0).first()
+    versions = FlowVersion.objects.filter(flow__project=project, flow__name=key, flow__deleted_at=None)
+    return versions.filter(number=base_version or 0).first()
 
 
 def _checked_layout(layout: Mapping[str, Sequence[float]]) -> dict[str, list[int]]:

@@ -70,12 +70,7 @@ def save_version(
         bundles.check_bundle(actor=actor, project=project, sha256=bundle)
     flow_spec = validation.spec
     now = clock.now()
-    flow, _ = Flow.objects.get_or_create(
-        project=project,
-        name=flow_spec.flow,
-        defaults={"title": flow_spec.title, "description": flow_spec.description, "updated_at": now},
-    )
-    Flow.objects.select_for_update().get(pk=flow.pk)
+    flow = _lock_flow(project, flow_spec)
     name = spec.version_hash(flow_spec, bundle)
     known = FlowVersion.objects.filter(flow=flow, hash=name).first()
     if known is not None:
@@ -93,6 +88,15 @@ def save_version(
     Flow.objects.filter(pk=flow.pk).update(title=flow_spec.title, description=flow_spec.description, updated_at=now)
     audit.record(actor, "flows.save_version", version, project_id=project.pk, flow=flow.name, hash=name)
     return version
+
+
+def _lock_flow(project: Project, flow_spec: FlowSpec) -> Flow:
+    """Return the flow, created if need be, held until the caller's transaction ends."""
+    texts = {"title": flow_spec.title, "description": flow_spec.description, "updated_at": clock.now()}
+    while True:
+        flow, _ = Flow.objects.get_or_create(project=project, name=flow_spec.flow, deleted_at=None, defaults=texts)
+        if Flow.objects.select_for_update().filter(pk=flow.pk, deleted_at=None).exists():
+            return flow  # else it was deleted meanwhile
 
 
 def _canonical(spec: FlowSpec) -> dict[str, Any]:

@@ -22,7 +22,16 @@ from flows.engine.grids import Instance
 from flows.engine.names import step_label
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import RUN_ENDS, RunState
-from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, StepNotFound
+from flows.errors import (
+    FlowNotFound,
+    InvalidParameters,
+    NothingToRetry,
+    OutputsGone,
+    RunHasEnded,
+    RunNotFinished,
+    RunNotFound,
+    StepNotFound,
+)
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
 from flows.selectors import failures, specs
 from flows.selectors import runs as run_selectors
@@ -64,13 +73,15 @@ def start_run(
     datasets = _resolve_datasets(actor, spec, data or {})
     now = clock.now()
     with transaction.atomic():
-        Flow.objects.select_for_update().get(pk=version.flow_id)
+        flow = Flow.objects.select_for_update().filter(pk=version.flow_id, deleted_at=None).first()
+        if flow is None:
+            raise FlowNotFound(f"The flow {version.flow.name} was deleted meanwhile.")
         last = Run.objects.filter(flow=version.flow_id).aggregate(last=Max("number"))["last"] or 0
         run = Run.objects.create(
             project=project,
             flow=version.flow,
             version=version,
-            number=last + 1,
+            number=max(last, flow.last_removed_run) + 1,
             parameters=values,
             datasets=datasets,
             code={**(asdict(code) if code else {}), "bundle": version.bundle, "version": version.hash},
@@ -145,7 +156,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     if not step and not steps.exclude(state="succeeded").exists():
         raise NothingToRetry(f"Every step of run #{run.number} succeeded.")
     # Nothing advances a run that has ended, so it is opened by compare-and-set from here.
-    ended = Run.objects.filter(pk=run.pk, state__in=sorted(RUN_ENDS))
+    ended = Run.objects.filter(pk=run.pk, state__in=sorted(RUN_ENDS), deleted_at=None)
     if not ended.update(
         state=RunState.RUNNING,
         reason="",
@@ -156,6 +167,8 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         retry_index=index,
         wake_at=now,
     ):
+        if Run.objects.filter(pk=run.pk, deleted_at__isnull=False).exists():
+            raise RunNotFound(f"Run #{run.number} was deleted meanwhile.")
         raise RunNotFinished(f"Run #{run.number} is being tried again already.")
     audit.record(actor, "flows.retry_run", run, **({"step": step} if step else {}))
     # Now that the run goes on, no more of its files are deleted.

@@ -71,6 +71,7 @@ def flow_page(request: PageRequest, project: str, name: str) -> HttpResponse:
         "versions": selectors.list_versions(actor=request.actor, flow=flow)[:_ROWS],
         "runs": run_selectors.list_runs(actor=request.actor, project=project, flow=name)[:_RUNS],
         "may_write": (request.actor.level_in(flow.project_id) or 0) >= Level.WRITE,
+        "may_delete": request.actor.level_in(flow.project_id) == Level.ADMIN,
         "needs_values": run_form.needs_values(spec),
     }
     return render(request, "flows/flow.html", context)

@@ -25,7 +25,7 @@ from flows.models import Run
 from flows.selectors import failures, inputs
 from flows.selectors import runs as selectors
 from flows.selectors.specs import graph_of, spec_of
-from flows.services import runs
+from flows.services import deletions, runs
 from flows.web.graph_svg import draw_svg
 from flows.web.run_graph import draw_run, to_json
 from flows.web.run_links import RunLinks
@@ -105,6 +105,7 @@ def _context(request: PageRequest, run: Run) -> dict[str, object]:
         "opened": opened,
         "events": selectors.list_events(actor=request.actor, run=run).order_by("-seq")[:_EVENTS],
         "may_write": (request.actor.level_in(run.project_id) or 0) >= Level.WRITE,
+        "may_delete": deletions.may_delete_run(actor=request.actor, run=run),
         "is_cancelling": run.cancel_requested_at is not None and not run.has_ended,
         "below": _names_below(run, panel),
     }

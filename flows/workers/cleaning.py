@@ -20,7 +20,9 @@ def needs_files(job_id: str, *, unused_since: datetime) -> bool:
     The run is held until the caller's transaction ends, so that it cannot be retried meanwhile.
     """
     run = Run.objects.select_for_update(of=("self",)).filter(attempts__job=job_id).first()
-    return run is not None and (run.finished_at is None or run.finished_at > unused_since)
+    if run is None or run.deleted_at is not None:
+        return False
+    return run.finished_at is None or run.finished_at > unused_since
 
 
 def delete_run_folders() -> int:

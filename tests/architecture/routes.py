@@ -201,10 +201,14 @@ GET    /flows/library                                         401      404    20
 GET    /flows                                                 401      200    200    200   200  200
 POST   /flows                                                 401      404    403    201   201  201
 GET    /flows/{project}/{name}                                401      404    200    200   200  200
+GET    /flows/{project}/{name}/deletion                       401      404    403    403   200  200
+DELETE /flows/{project}/{name}                                401      404    403    403   204  204
 GET    /flows/{project}/{name}/versions                       401      404    200    200   200  200
 POST   /flows/{project}/{name}/runs                           401      404    403    201   201  201
 GET    /runs                                                  401      200    200    200   200  200
 GET    /runs/{run_id}                                         401      404    200    200   200  200
+GET    /runs/{run_id}/deletion                                401      404    403    200   200  200
+DELETE /runs/{run_id}                                         401      404    403    204   204  204
 GET    /runs/{run_id}/events                                  401      404    200    200   200  200
 GET    /runs/{run_id}/steps/{key}/log                         401      404    200    200   200  200
 POST   /runs/{run_id}/cancel                                  401      404    403    200   200  200
@@ -381,6 +385,8 @@ GET    /flows/                                              login      200    20
 GET    /flows/new/                                          login      200    200    200   200  200
 POST   /flows/new/                                          login      404    403    302   302  302
 GET    /flows/{project}/{name}/                             login      404    200    200   200  200
+GET    /flows/{project}/{name}/delete/                      login      404    403    403   200  200
+POST   /flows/{project}/{name}/delete/                      login      404    403    403   302  302
 GET    /flows/{project}/{name}/edit/                        login      404    200    200   200  200
 POST   /flows/{project}/{name}/edit/                        login      404    403    302   302  302
 GET    /flows/{project}/{name}/versions/                    login      404    200    200   200  200
@@ -388,6 +394,8 @@ GET    /flows/{project}/{name}/run/                         login      404    20
 POST   /flows/{project}/{name}/run/                         login      404    403    302   302  302
 GET    /runs/{run_id}/                                      login      404    200    200   200  200
 POST   /runs/{run_id}/cancel/                               login      404    403    302   302  302
+GET    /runs/{run_id}/delete/                               login      404    403    200   200  200
+POST   /runs/{run_id}/delete/                               login      404    403    302   302  302
 POST   /runs/{run_id}/retry/                                login      404    403    302   302  302
 GET    /runs/{run_id}/steps/{key}/keep/                     login      404    200    200   200  200
 POST   /runs/{run_id}/steps/{key}/keep/                     login      404    403    302   302  302
@@ -451,7 +459,11 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/compute/{name}/", {"name": "resource"}),
     ("/jobs", {"name": "job"}),
     ("/ports", {"label": "port"}),
+    ("DELETE /flows/{project}/{name}", {"name": "idle_flow"}),
+    ("/flows/{project}/{name}/delet", {"name": "idle_flow"}),
     ("/flows", {"name": "flow"}),
+    ("DELETE /runs/{run_id}", {"run_id": "ended"}),
+    ("/runs/{run_id}/delet", {"run_id": "ended"}),
     ("/runs/{run_id}/retry", {"run_id": "failed"}),
     ("/runs/{run_id}/steps/{key}/keep", {"run_id": "ended"}),
     ("/runs", {"run_id": "run"}),
@@ -606,6 +618,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /experiments/{experiment_id}/finish": {},
         "POST /runs/{run_id}/steps/{key}/keep": {"dataset": "models", "create": True},
         "POST /runs/{run_id}/steps/{key}/keep/": {"dataset": "models"},
+        "POST /flows/{project}/{name}/delete/": {"confirmed": "idle"},
         "PUT /experiments/{experiment_id}/note": {"note": "Look again."},
         "PUT /experiments/{experiment_id}/tags/{key}": {"value": "yes"},
         "POST /experiment-views": {"project": "team-a", "name": "mine", "query": "q=tags.best"},

@@ -24,7 +24,7 @@ from datasets.services import branches, cache_sites, caches, datasets, queries, 
 from experiments.models import Experiment
 from experiments.services import recording, saved_views
 from flows.models import Run
-from flows.services import bundles, drafts
+from flows.services import bundles, drafts, flows
 from flows.services.drafts import Writing
 from scheduler.models import DEFAULT_POOL_ID, Node, Pool, Queue
 from tests.architecture.routes import bundle, part
@@ -176,11 +176,13 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     Resource.objects.create(name="away", kind="scripted", state=ResourceState.UNREACHABLE, error="No route to host.")
     assert Job.objects.filter(pk=job.pk).exists()
     drafts.keep_draft(actor=member, project=project, key="digits", writing=Writing(FLOW, base_version=1), revision=0)
+    flows.save_version(actor=member, project=project, text=FLOW.replace("digits", "idle"))
     code = bundles.save_bundle(actor=member, project=project, data=bundle("predict.py"))
     return {
         "code_upload": bundles.start_upload(actor=member, project=project, client_id="nearline").upload.pk,
         "code_root": code.root,
         "flow": "digits",
+        "idle_flow": "idle",
         "run": running.pk,
         "failed": failed.pk,
         "ended": ended.pk,

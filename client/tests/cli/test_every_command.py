@@ -32,8 +32,8 @@ GROUPS = {
         *("upload", "download", "scan"),
     },
     "data query": {"list", "create", "show", "files", "select", "delete"},
-    "flow": {"validate", "push", "run", "list"},
-    "run": {"list", "show", "logs", "cancel", "retry", "keep"},
+    "flow": {"validate", "push", "run", "list", "delete"},
+    "run": {"list", "show", "logs", "cancel", "retry", "keep", "delete"},
     "job": {
         *("submit", "list", "show", "logs", "usage", "try", "why", "evictions", "exec", "bash"),
         "port-forward",

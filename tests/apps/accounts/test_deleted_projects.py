@@ -98,7 +98,7 @@ def test_what_a_deletion_does_is_told_in_numbers_and_words_and_changes_nothing(e
 
     assert {effect.kind: effect.count for effect in forecast.effects} == {
         "live_runs": 1,
-        "flows": 1,
+        "flows": 2,
         "drafts": 1,
         "experiments": 5,
         "running_jobs": 1,

@@ -8,8 +8,10 @@ import pytest
 from django.db import connection
 
 from compute.models import Job, JobEvent
+from core import tasks
 from experiments.models import Experiment
 from flows.models import Attempt, Run, RunEvent, Step
+from flows.services import deletions
 from scheduler.models import Workload
 from tests.apps.flows.test_one_pass import CHAIN, pass_over, start_chain
 from tests.factories.flows import World, state_of
@@ -47,6 +49,26 @@ def test_no_statement_of_a_hand_over_reads_through_a_table_that_grows(world: Wor
     pass_over(world, start_chain(world, member, project), recorded)
 
     assert len(recorded.statements) > 15
+    scans = {table: sql for sql, params in recorded.statements for table in find_scans(sql, params)}
+    assert scans == {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_statement_of_a_deletion_reads_through_a_table_that_grows(world: World, member, project):
+    run = world.start(member, project, CHAIN)
+    world.finish_all(run)
+    copy_run(Run.objects.get(pk=run.pk), 2000)
+    gone = Run.objects.select_related("flow").get(pk=run.pk)
+    recorded = Recorded()
+
+    with connection.execute_wrapper(recorded):
+        deletions.foresee_run_deletion(actor=member, run=gone)
+        deletions.delete_run(actor=member, run=gone)
+        for name in ("flows.remove_deleted", "experiments.remove_deleted", "compute.purge_deleted_jobs"):
+            tasks.run(name, {})
+
+    assert Run.objects.count() == 2000
+    assert len(recorded.statements) > 40
     scans = {table: sql for sql, params in recorded.statements for table in find_scans(sql, params)}
     assert scans == {}
 

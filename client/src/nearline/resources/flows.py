@@ -1,6 +1,6 @@
 """Flows: check a file, store it as a version, run it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nearline._http import Http, Json, quoted
@@ -69,6 +69,18 @@ class Flows:
     def get(self, project: str, name: str) -> Flow:
         """Return a flow. Raises NotFound."""
         return Flow.read(self._http.get("/flows" + quoted(project, name)))
+
+    def foresee_deletion(self, project: str, name: str) -> Sequence[str]:
+        """Return, as sentences, what its deletion would mean. Raises NotFound, Denied and Conflict as `delete` does."""
+        effects: Sequence[str] = self._http.get("/flows" + quoted(project, name) + "/deletion")["effects"]
+        return effects
+
+    def delete(self, project: str, name: str) -> None:
+        """Delete a flow none of whose runs goes on, with its versions and runs. It cannot be restored.
+
+        Raises NotFound, Denied and Conflict.
+        """
+        self._http.delete("/flows" + quoted(project, name))
 
     def list_versions(self, project: str, name: str) -> Iterator[FlowVersion]:
         """Yield the versions of a flow, newest first."""

@@ -1,7 +1,7 @@
-"""Runs of flows: look, follow, cancel, retry."""
+"""Runs of flows: look, follow, cancel, retry, delete."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from nearline._http import Http, Json, quoted
 from nearline.errors import Unavailable
@@ -35,6 +35,18 @@ class Runs:
         """Try the failed steps again; or `step` (one try of a grid: `index`) and all after it. The rest is kept."""
         wish = {"step": step, "index": index} if step else None
         return Run.read(self._http.post("/runs" + quoted(run_id) + "/retry", wish))
+
+    def foresee_deletion(self, run_id: str) -> Sequence[str]:
+        """Return, as sentences, what its deletion would mean. Raises NotFound, Denied and Conflict as `delete` does."""
+        effects: Sequence[str] = self._http.get("/runs" + quoted(run_id) + "/deletion")["effects"]
+        return effects
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run that has ended, with its steps, logs, outputs and experiments. It cannot be restored.
+
+        Raises NotFound, Denied and Conflict.
+        """
+        self._http.delete("/runs" + quoted(run_id))
 
     def keep(
         self,

@@ -8,15 +8,17 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.code import note_left_out
+from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
-from nearline.cli.options import Project, Timeout, Wait
+from nearline.cli.options import Project, Timeout, Wait, Yes
+from nearline.cli.output import printable
 from nearline.cli.session import Session, session_of
 from nearline.errors import Failed, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from nearline.models import FlowVersion, Problem
 
-app = CommandGroup(help="Pipelines: validate, push, run.")
+app = CommandGroup(help="Pipelines: validate, push, run, delete.")
 
 
 FlowFile = Annotated[str, typer.Argument(metavar="FILE", help="The flow's YAML file; `-` reads stdin.")]
@@ -111,6 +113,29 @@ def list_flows(context: typer.Context, project: Project = None) -> None:
     rows = [(f"{flow.project}/{flow.name}", flow.newest_text, formats.ago(flow.updated_at)) for flow in flows]
     empty = "There is no flow. `nearline flow push FILE` stores one."
     session.out.table(flows, ("FLOW", "VERSION", "CHANGED"), rows, empty=empty)
+
+
+@app.command("delete")
+def delete_flow(
+    context: typer.Context,
+    flow: Annotated[str, typer.Argument(metavar="NAME", help="A stored flow: NAME or PROJECT/NAME.")],
+    project: Project = None,
+    *,
+    yes: Yes = False,
+) -> None:
+    """Delete a stored flow with its versions and runs. It cannot be restored.
+
+    Admins of its project may, once none of its runs goes on.
+    """
+    session = session_of(context)
+    flows = session.client().flows
+    team, _, name = flow.rpartition("/")
+    owner = session.project(team or project)
+    effects = flows.foresee_deletion(owner, name)
+    session.out.warn(printable(" ".join([f"{owner}/{name} will be deleted.", *effects])))
+    confirm(f"Delete {owner}/{name}?", yes=yes)
+    flows.delete(owner, name)
+    session.out.record({"deleted": f"{owner}/{name}"}, [("Deleted", f"{owner}/{name}")])
 
 
 def _is_file(flow: str) -> bool:

@@ -5,14 +5,16 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.confirm import confirm
 from nearline.cli.following import check_success, follow_run, show_run
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
-from nearline.cli.options import Limit, Project, Timeout, Wait
+from nearline.cli.options import Limit, Project, Timeout, Wait, Yes
+from nearline.cli.output import printable
 from nearline.cli.session import Session, session_of
 from nearline.resources.steps import find_labelled, find_step, parse_step
 
-app = CommandGroup(help="Executions of flows: show, logs, cancel, retry.")
+app = CommandGroup(help="Executions of flows: show, logs, cancel, retry, delete.")
 
 RunId = Annotated[str, typer.Argument(metavar="ID", help="As `nearline run list` shows it.")]
 From = Annotated[
@@ -121,6 +123,23 @@ def retry(
         follow_run(session, run.id, timeout_s=timeout)
     else:
         show_run(session, run)
+
+
+@app.command("delete")
+def delete_run(context: typer.Context, run_id: RunId, *, yes: Yes = False) -> None:
+    """Delete a run that has ended, with all that it left. It cannot be restored.
+
+    Its steps, logs, outputs and experiments go. Dataset versions that were kept of its outputs stay. Who started it may
+    delete it, and admins of its project.
+    """
+    session = session_of(context)
+    runs = session.client().runs
+    run = runs.get(run_id)
+    effects = runs.foresee_deletion(run_id)
+    session.out.warn(printable(" ".join([f"{run.project}/{run.flow} #{run.number} will be deleted.", *effects])))
+    confirm(f"Delete {run.flow} #{run.number}?", yes=yes)
+    runs.delete(run_id)
+    session.out.record({"deleted": run.id}, [("Deleted", run.id)])
 
 
 @app.command("keep")
