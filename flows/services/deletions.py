@@ -108,7 +108,8 @@ def _list_effects(runs: QuerySet[Run], owner: str) -> Iterator[str]:
     attempts = Attempt.objects.filter(run__in=run_ids)
     if steps := Step.objects.filter(run__in=run_ids).count():
         tries = count_of(attempts.count(), "attempt")
-        yield f"{count_of(steps, 'step')}{owner} and their logs are deleted ({tries})."
+        loss = "is deleted with its log" if steps == 1 else "are deleted with their logs"
+        yield f"{count_of(steps, 'step')}{owner} {loss} ({tries})."
     left = outputs.sum_stored(jobs=attempts.order_by().values("job"))
     if left.files:
         size = f"{count_of(left.files, 'file')}, {format_bytes(left.size_bytes)}"

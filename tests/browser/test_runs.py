@@ -218,3 +218,31 @@ def test_a_log_of_100_megabytes_opens_at_its_end_and_stays_small(open_page, admi
     page.get_by_label("follow").uncheck()
     page.get_by_label("follow").check()
     expect(screen).to_contain_text(f"line {lines - 1:08} of")
+
+
+def test_a_run_and_then_its_flow_are_deleted_after_a_question_that_says_what_is_lost(
+    open_page, admin_state, product, sample
+):
+    text = WATCHED.format(gate="true", seeds="1, 2").replace("flow: watched", "flow: unneeded")
+    run = start(product, text, "unneeded")
+    product.wait_for(lambda: product.api("GET", f"/runs/{run['id']}"), lambda run: run["state"] == "succeeded")
+    page = open_page(admin_state).page
+    page.goto(f"/runs/{run['id']}/")
+    page.get_by_role("link", name="Delete").click()
+    question = page.get_by_role("dialog", name="Delete this run?")
+    expect(question).to_contain_text("4 steps are deleted with their logs (4 attempts).")
+    expect(question).to_contain_text("It cannot be restored.")
+    question.get_by_role("button", name="Keep it").click()
+    expect(question).to_be_hidden()
+    expect(page.get_by_role("link", name="Delete")).to_be_focused()
+
+    page.get_by_role("link", name="Delete").click()
+    question.get_by_role("button", name="Delete the run").click()
+
+    expect(page.get_by_role("status")).to_contain_text("Run 1 of unneeded is deleted.")
+    expect(page.get_by_role("heading", name="Not run yet")).to_be_visible()
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_label("Type unneeded to confirm").fill("unneeded")
+    page.get_by_role("button", name="Delete the flow").click()
+    expect(page.get_by_role("status")).to_contain_text("demo/unneeded is deleted.")
+    assert "unneeded" not in [flow["name"] for flow in product.api("GET", "/flows")["items"]]

@@ -1,5 +1,7 @@
 """Deleting runs and flows: what is lost is told first, and then it goes, some rows at a time."""
 
+import re
+
 import pytest
 from django.db import connection
 
@@ -34,7 +36,7 @@ FLOW = (
 )
 ROWS = (Run, Step, Attempt, AttemptInput, RunEvent, Experiment, MetricPoint)
 EFFECTS = [
-    "3 steps and their logs are deleted (3 attempts).",
+    "3 steps are deleted with their logs (3 attempts).",
     "Their outputs leave the store (2 files, 18 B). Dataset versions that were kept of them stay.",
     "2 experiments that recorded them are deleted, with 1 metric (2 points) and 1 note.",
     "What its jobs consumed stays in the history.",
@@ -184,7 +186,7 @@ def test_a_flow_goes_with_its_versions_runs_and_drafts_and_its_name_is_free(run,
     told = deletions.foresee_flow_deletion(actor=admin, flow=flow)
     assert told[:2] == [
         "It loses 1 version with the code that came along, and 3 runs.",
-        "9 steps of its runs and their logs are deleted (9 attempts).",
+        "9 steps of its runs are deleted with their logs (9 attempts).",
     ]
     assert told[-2:] == ["1 draft of it is deleted.", "It cannot be restored."]
 
@@ -239,7 +241,8 @@ def test_the_pages_ask_and_say_what_is_lost(run, member, viewer, make_actor):
     assert f'href="{address}delete/"' in browser_of(member).get(address).content.decode()
     assert f'href="{address}delete/"' not in browser_of(viewer).get(address).content.decode()
     question = flat(browser_of(member).get(f"{address}delete/").content.decode())
-    assert " ".join(["<b>digits run 1</b>is deleted.", *EFFECTS]) in question
+    assert "<b>digits run 1</b>is deleted:" in question
+    assert re.findall("<li>(.*?)</li>", question)[-len(EFFECTS) :] == EFFECTS
 
     answer = browser_of(member).post(f"{address}delete/")
 
