@@ -554,8 +554,8 @@ class StorageLimitReached(PlatformError):
     code = "datasets.storage_limit_reached"
     kind = ErrorKind.QUOTA
     hint = (
-        "What does not fit was not sent. What was sent before it is kept for some days for the next try, and counts. "
-        "Delete datasets for good that nobody needs, or ask a site admin for a higher limit; "
+        "What does not fit was not sent. What was sent before it is kept for a day for the next try, and counts until "
+        "then. Delete datasets for good that nobody needs, or ask a site admin for a higher limit; "
         "`nearline project storage` shows what takes the space."
     )
 

@@ -51,6 +51,37 @@ def test_a_sync_without_changes_makes_no_commit_and_opens_no_session(folder, ser
     assert dict(server.calls) == {"list_branches": 1, "list_damaged_packs": 1}
 
 
+def test_a_sync_that_is_refused_says_what_stays_and_its_repetition_sends_nothing_again(folder, server):
+    folder.write({"a": b"x" * 150_000, "b": b"y"})
+    server.fail("commit", Conflict("The dataset is being deleted.", hint="Restore it."))
+
+    with pytest.raises(Conflict) as refusal:
+        folder.sync()
+    sent = server.bytes_received
+    outcome = folder.sync()
+
+    stays = "that were sent stay in the store for a day: the next sync does not send them again."
+    assert refusal.value.hint.startswith("Restore it. 0.")
+    assert refusal.value.hint.endswith(f" MB {stays}") or refusal.value.hint.endswith(f" B {stays}")
+    assert (outcome.bytes_uploaded, server.tree()[b"b"]) == (0, b"y")
+    assert server.bytes_received - sent < 2_000
+
+
+def test_a_refusal_by_the_limit_says_that_itself_and_one_before_anything_was_sent_has_nothing_to_say(folder, server):
+    folder.write({"a": b"1"})
+    refusals = [Conflict("Full.", code="datasets.storage_limit_reached", hint="Delete."), Conflict("Gone.", hint="No.")]
+    server.fail("commit", refusals[0])
+    server.fail("list_branches", refusals[1])
+
+    hints = []
+    for _ in refusals:
+        with pytest.raises(Conflict) as refusal:
+            folder.sync()
+        hints.append(refusal.value.hint)
+
+    assert hints == ["No.", "Delete."]
+
+
 def digests(folder):
     """Return what the cache knows of ranges, and whether all ranges of the synced tree are among them."""
     with contextlib.closing(StatCache(folder.workspace.cache_path)) as cache:

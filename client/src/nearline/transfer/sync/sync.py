@@ -5,7 +5,8 @@ the fetched commit only after its changes are in the folder, and to the new comm
 starts again finds what was done by comparing, and does the rest.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from nearline.content.diff import Change, diff_roots, merge_changes
 from nearline.content.manifest import RootRange
@@ -25,6 +26,9 @@ from nearline.transfer.sync.outcome import Outcome, show_paths, show_skipped
 from nearline.transfer.sync.upload import Head, Publisher, check_names, find_head, is_stale, missing_packs, names_of
 
 # So often others may be faster, or the store may have lost packs, before a sync gives up.
+_LIMIT_REACHED = "datasets.storage_limit_reached"
+"""Its hint, which is the server's, says what stays."""
+
 _RACES = 20
 _RESENDS = 3
 
@@ -37,7 +41,7 @@ def sync_folder(
     With `force` nothing is fetched: the dataset becomes what the folder is. Raises Conflict when another sync runs in
     the folder, or when names cannot stand beside each other.
     """
-    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+    with LinkedFolder.open(workspace, server, options or Options()) as folder, _telling_what_stays(folder):
         return _repeat(
             lambda lost: _Sync(folder, server, message, lost, fetch=not force, force=force).run(), force=force
         )
@@ -51,7 +55,7 @@ def upload_folder(
     What others committed meanwhile stays: where it touches other files both are merged, else Conflict
     (`datasets.stale_parent`) is raised and nothing changes.
     """
-    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+    with LinkedFolder.open(workspace, server, options or Options()) as folder, _telling_what_stays(folder):
         return _repeat(lambda lost: _Sync(folder, server, message, lost, fetch=False, force=force).run(), force=force)
 
 
@@ -95,6 +99,23 @@ def _bring(folder: LinkedFolder, head: Head, *, is_restoring: bool) -> Outcome:
         conflicts=show_paths(applied.conflicts),
         skipped=show_skipped(scan.skipped),
     )
+
+
+@contextmanager
+def _telling_what_stays(folder: LinkedFolder) -> Iterator[None]:
+    """Have an error say what was sent and stays, so that the next sync need not send it again.
+
+    The upload is not given up: its packs would leave the store before that.
+    """
+    try:
+        yield
+    except NearlineError as error:
+        sent = sum(blob.size for blob in folder.cache.list_stored())
+        if sent and error.code != _LIMIT_REACHED:
+            size = f"{sent / 1e6:,.1f} MB" if sent >= 1e5 else f"{sent:,} B"  # noqa: PLR2004 (0.1 MB)
+            stays = f"{size} that were sent stay in the store for a day: the next sync does not send them again."
+            error.hint = f"{error.hint} {stays}".lstrip()
+        raise
 
 
 def _repeat(attempt: Callable[[set[bytes]], Outcome], *, force: bool) -> Outcome:
