@@ -17,4 +17,4 @@ def release_outputs(*, actor: Actor, job_ids: Collection[str]) -> None:
         return
     answers: Any = signals.output_due.send(sender=None, job_ids=deleted)
     unshown = deleted.difference(*(ids for _, ids in answers))
-    trees.release_trees(actor=actor, holders=[holder_of(job_id) for job_id in unshown])
+    trees.release_trees(actor=actor, holders=list(map(holder_of, unshown)))

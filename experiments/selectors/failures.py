@@ -6,6 +6,7 @@ from experiments.models import Experiment
 
 READ_LOG, RECORD_LOG = "experiments.read_log", "experiments.record_log"
 STORE_OUTPUTS, MOVE_ARTIFACTS = "experiments.store_outputs", "experiments.move_artifacts"
+REMOVE = "experiments.remove_deleted"
 FOLLOW_JOB = "experiments.follow_job"
 """Items are jobs."""
 

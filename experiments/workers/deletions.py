@@ -1,15 +1,17 @@
 """Removing what deleted experiments recorded, some rows at a time, so that nobody waits for it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 from django.db.models import QuerySet
 
-from accounts.project_contents import first_ids, remove_first
-from core import tasks
+from accounts.project_contents import remove_first
+from core import isolation, tasks
 from experiments.models import Artifact, Experiment, Fact, MetricLast, MetricPoint, MetricStretch
+from experiments.selectors import failures
 
 _PARTS = (MetricPoint, MetricStretch, MetricLast, Artifact, Fact)
-_BATCHES_AT_ONCE = 200
+_EXPERIMENTS_AT_ONCE, _BATCHES_AT_ONCE = 100, 200
 
 
 def find_deleted() -> list[QuerySet[Experiment]]:
@@ -20,10 +22,16 @@ def find_deleted() -> list[QuerySet[Experiment]]:
 def remove_deleted() -> None:
     """Remove deleted experiments, some batches of rows; the rest follows."""
     (deleted,) = find_deleted()
-    for _ in range(_BATCHES_AT_ONCE):
-        if not remove_batch(first_ids(deleted)):
-            return
-    tasks.enqueue("experiments.remove_deleted")
+    rows = isolation.take(failures.REMOVE, deleted.order_by("pk"), _EXPERIMENTS_AT_ONCE)
+    if any(isolation.in_batch(failures.REMOVE, rows, _remove)):
+        tasks.enqueue("experiments.remove_deleted")
+
+
+def _remove(experiments: Sequence[Experiment]) -> bool:
+    """Remove some batches of rows; return whether there were any. May be repeated at any time."""
+    ids = [row.pk for row in experiments]
+    batches = takewhile(bool, (remove_batch(ids) for _ in range(_BATCHES_AT_ONCE)))
+    return sum(batches) > 0
 
 
 def remove_batch(experiment_ids: Collection[str]) -> bool:

@@ -50,9 +50,8 @@ def _remove_flow(flow: Flow) -> bool:
     """Remove some runs of a deleted flow, and at last the flow; return whether any row was removed."""
     own = Run.objects.filter(flow=flow)
     if own.exists():
-        for run in own.filter(is_live=True, cancel_requested_at=None):  # it was started or retried meanwhile
-            with suppress(RunHasEnded):
-                runs.cancel_run(actor=_SYSTEM, run=run)
+        # What was started or retried meanwhile.
+        isolation.for_each(REMOVE_RUN, own.filter(is_live=True, cancel_requested_at=None).order_by("pk"), _cancel)
         ended = own.filter(state__in=sorted(RUN_ENDS))
         # Noted first, so that nobody retries them.
         ids = list(ended.order_by("number").values_list("pk", flat=True)[:_RUNS_AT_ONCE])
@@ -61,6 +60,11 @@ def _remove_flow(flow: Flow) -> bool:
     if not remove_first(FlowVersion.objects.filter(flow=flow)):
         flow.delete()
     return True
+
+
+def _cancel(run: Run) -> None:
+    with suppress(RunHasEnded):
+        runs.cancel_run(actor=_SYSTEM, run=run)
 
 
 def _remove_first(deleted: QuerySet[Run]) -> bool:
