@@ -148,6 +148,7 @@ def test_files_of_the_parts_of_a_job_go_with_it(member, ended):
     Job.objects.filter(pk=ended.pk).update(part_of=whole.pk, part_index=0)
 
     submissions.delete_job(actor=member, job=whole)
+    tasks.run("compute.purge_deleted_jobs", {})
 
     assert not TreeHold.objects.filter(holder=holder_of(ended.pk)).exists()
 
