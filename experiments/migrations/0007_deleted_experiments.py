@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0005_fewer_indexes'),
-        ('compute', '0036_deleted_jobs_purged'),
+        ('compute', '0037_deleted_jobs_purged'),
         ('experiments', '0006_fewer_indexes'),
     ]
 

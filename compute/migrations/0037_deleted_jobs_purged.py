@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0005_fewer_indexes'),
-        ('compute', '0035_ran_before'),
+        ('compute', '0036_gpu_checks'),
         ('scheduler', '0025_fewer_indexes'),
     ]
 
