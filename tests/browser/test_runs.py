@@ -239,10 +239,10 @@ def test_a_run_and_then_its_flow_are_deleted_after_a_question_that_says_what_is_
     page.get_by_role("link", name="Delete").click()
     question.get_by_role("button", name="Delete the run").click()
 
-    expect(page.get_by_role("status")).to_contain_text("Run 1 of unneeded is deleted.")
+    expect(page.get_by_text("Run 1 of unneeded is deleted.")).to_be_visible()
     expect(page.get_by_role("heading", name="Not run yet")).to_be_visible()
     page.get_by_role("link", name="Delete").click()
     page.get_by_label("Type unneeded to confirm").fill("unneeded")
     page.get_by_role("button", name="Delete the flow").click()
-    expect(page.get_by_role("status")).to_contain_text("demo/unneeded is deleted.")
+    expect(page.get_by_text("demo/unneeded is deleted.")).to_be_visible()
     assert "unneeded" not in [flow["name"] for flow in product.api("GET", "/flows")["items"]]
