@@ -61,7 +61,8 @@ def check_packs(dataset: Dataset, rows: Iterable[Pack]) -> list[str]:
 
 def check_pack(dataset_id: str, pack: str) -> None:
     """Read one pack, which somebody could not read, as `check_packs` does. One that is gone is passed over."""
-    for dataset in Dataset.objects.filter(pk=dataset_id, deleted_at=None).select_related("store"):
+    dataset = Dataset.objects.filter(pk=dataset_id, deleted_at=None).select_related("store").first()
+    if dataset is not None:
         check_packs(dataset, dataset.packs.filter(sha256=pack, state__in=PRESENT))
 
 
