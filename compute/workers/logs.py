@@ -23,6 +23,7 @@ from compute.selectors import jobs as job_selectors
 from compute.selectors.stored_logs import MOST_CHUNK_BYTES, path_of
 from core import clock, hosts, isolation
 from datasets.errors import StoreUnreachable
+from datasets.selectors import trees as tree_selectors
 from datasets.services import trees
 from datasets.services.trees import SourceFile, StoredTree
 
@@ -134,24 +135,27 @@ def _store(project: Project, pieces: Sequence[_Piece]) -> None:
     files = [_file_of(piece) for piece in pieces if piece.data]
     holder = f"{pieces[0].holder}-{pieces[-1].holder}" if len(pieces) > 1 else pieces[0].holder
     tree = trees.store_tree(actor=_SYSTEM, project=project, holder=holder, files=files) if files else None
-    if not _note(pieces, tree) and tree is not None:
-        trees.release_tree(actor=_SYSTEM, holder=holder)
+    noted = set(_note(pieces, tree, holder))
     for piece in pieces:
-        if piece.holder != holder and piece.offset < piece.job.log_bytes:  # it was held for itself before
+        if piece.holder in noted - {holder} and piece.offset < piece.job.log_bytes:  # it was held for itself before
             trees.release_tree(actor=_SYSTEM, holder=piece.holder)
 
 
 @transaction.atomic
-def _note(pieces: Sequence[_Piece], tree: StoredTree | None) -> bool:
-    """Note what is stored. Where somebody else was quicker, theirs stays; return False where all jobs were purged."""
+def _note(pieces: Sequence[_Piece], tree: StoredTree | None, holder: str) -> list[str]:
+    """Note what is stored; return the holders of just these pieces. Where somebody else was quicker, theirs stays.
+
+    What was purged meanwhile is not noted, and nothing is held for it.
+    """
     now = clock.now()
     rows = Job.objects.select_for_update().filter(pk__in={piece.job.pk for piece in pieces}, purged_at=None)
     jobs = {job.pk: job for job in rows.only("log_bytes", "log_stored_at").order_by("pk")}
-    chunks = []
+    chunks, noted = [], []
     for piece in pieces:
         job, end = jobs.get(piece.job.pk), piece.offset + len(piece.data)
         if job is None or piece.offset > job.log_bytes or end < job.log_bytes:
             continue
+        noted.append(piece.holder)
         if piece.data and tree is not None:
             chunks.append(_chunk_of(piece, tree, now))
         job.log_bytes = end
@@ -163,7 +167,18 @@ def _note(pieces: Sequence[_Piece], tree: StoredTree | None) -> bool:
         update_fields=["size_bytes", "dataset_id", "root", "ends_line", "index", "created_at"],
     )
     Job.objects.bulk_update(jobs.values(), ["log_bytes", "log_stored_at"], batch_size=200)
-    return bool(jobs)
+    if tree is not None and not chunks:
+        trees.release_tree(actor=_SYSTEM, holder=holder)
+    held = tree if chunks or tree is None else _find_noted(pieces[0])
+    if held is not None:  # somebody else may have stored something by the same name meanwhile
+        trees.hold_tree(actor=_SYSTEM, tree=held, holder=holder)
+    return noted
+
+
+def _find_noted(piece: _Piece) -> StoredTree | None:
+    """Return the tree that has the chunk of another one in place of a piece."""
+    chunk = StoredLogChunk.objects.filter(job=piece.job, offset=piece.offset).first()
+    return None if chunk is None else tree_selectors.get_tree_of(_SYSTEM, piece.job.project_id, chunk.root)
 
 
 def _chunk_of(piece: _Piece, tree: StoredTree, now: datetime) -> StoredLogChunk:

@@ -8,6 +8,7 @@ from compute.errors import ResourceUnreachable
 from compute.models import Job, StoredLogChunk
 from compute.selectors import failures, jobs, logs, stored_logs
 from compute.workers import cleaning, observe
+from compute.workers import logs as log_storing
 from compute.workers.logs import store_logs
 from core import clock, isolation
 from datasets.models import TreeHold
@@ -123,6 +124,26 @@ def test_a_log_is_stored_while_its_job_runs_and_the_rest_is_read_from_the_resour
     assert (before, chunks_of(job)) == ([], [(0, 4)])
     assert (part.data, part.size_bytes, part.is_complete) == (b"one\n", 14, False)
     assert (rest.data, rest.next_offset, rest.is_complete) == (b"two\nthree\n", 14, False)
+
+
+def test_a_log_that_two_store_at_once_stays_held(job, driver, resource):
+    driver.print("train", "one\n")
+    store_tree, later = log_storing.trees.store_tree, []
+
+    def store_after_another(**options):
+        if not later:
+            later.append("the rest")
+            driver.print("train", "two\n")
+            finish(driver, resource)
+            store_logs()
+        return store_tree(**options)
+
+    with pytest.MonkeyPatch.context() as patch, clock.frozen_at(clock.now() + LONG_AGO):
+        patch.setattr(log_storing.trees, "store_tree", store_after_another)
+        store_logs()
+
+    assert chunks_of(job) == [(0, 8)]
+    assert TreeHold.objects.get().tree.root == StoredLogChunk.objects.get().root
 
 
 def test_a_resource_that_does_not_answer_withholds_only_what_is_not_stored(job, driver, viewer):
