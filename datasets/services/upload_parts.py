@@ -23,7 +23,7 @@ from datasets.adapters.scoped import ScopedStore
 from datasets.engine.browse import TreeView
 from datasets.engine.layout import pack_key
 from datasets.engine.part_frames import PART_BYTES, IncomingFile, PartHeader, Read, read_exactly, read_header
-from datasets.errors import BodyRefused, ManifestRejected, UploadTooLarge
+from datasets.errors import BodyRefused, ManifestRejected, UploadClosed, UploadTooLarge
 from datasets.models import Dataset, UploadPart, UploadSession
 from datasets.selectors.trees import TreeReader
 from datasets.selectors.uploads import head_of
@@ -170,7 +170,10 @@ def _keep(
     if known is not None:
         same = UploadPart.objects.filter(pk=known.pk, size_bytes=known.size_bytes, is_complete=False)
         same.update(size_bytes=size, is_complete=is_complete, entries=data)
-        return UploadPart.objects.get(pk=known.pk)
+        kept = UploadPart.objects.filter(pk=known.pk).first()
+        if kept is None:
+            raise UploadClosed("This upload has ended meanwhile.")
+        return kept
     values = {"files": len(entries), "size_bytes": size, "is_complete": is_complete, "entries": data}
     part, _ = UploadPart.objects.get_or_create(upload=upload, number=number, defaults=values)
     return part

@@ -52,10 +52,8 @@ def keep_draft(*, actor: Actor, project: Project, key: str, writing: Writing, re
     }
     own = FlowDraft.objects.filter(user_id=actor.user_id, project=project, key=key)
     is_kept = own.filter(revision=revision).update(**content, revision=revision + 1) == 1
-    if not is_kept and not own.exists():
-        return FlowDraft.objects.create(user_id=actor.user_id, project=project, key=key, **content)
-    draft = own.get()
-    if not is_kept and (draft.text, draft.layout) != (content["text"], content["layout"]):
+    draft, is_new = own.get_or_create(user_id=actor.user_id, project=project, key=key, defaults=content)
+    if not (is_kept or is_new) and (draft.text, draft.layout) != (content["text"], content["layout"]):
         raise DraftMoved(
             "This draft was changed in another window of yours.",
             text=draft.text,

@@ -18,6 +18,7 @@ from flows.services import bundles, drafts, flows
 from flows.services.drafts import Writing
 from tests.architecture.routes import bundle
 from tests.factories.flows import World
+from tests.interleaving import happens_after
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FLOW = "flow: digits\nsteps:\n  - {name: train, command: train}\n"
@@ -42,6 +43,16 @@ def test_a_draft_is_kept_over_the_one_it_follows(world: World, member, project):
     kept = FlowDraft.objects.get()
     assert (kept.text, kept.layout, kept.updated_at) == ("flow: di", {}, NOON + timedelta(minutes=1))
     assert first.layout == {"a": [1, 3]}
+
+
+def test_of_two_windows_that_keep_a_first_draft_at_once_one_is_shown_the_other(world: World, member, project):
+    with (
+        happens_after('FROM "flows_flowdraft"', lambda: keep(member, project, "one")),
+        pytest.raises(DraftMoved) as caught,
+    ):
+        keep(member, project, "two")
+
+    assert caught.value.details["text"] == "one"
 
 
 def test_another_window_cannot_overwrite_a_draft_and_is_shown_it(world: World, member, project):

@@ -16,6 +16,7 @@ from datasets.workers import unfinished
 from nearline.content.chunking import cut
 from nearline.content.hashing import file_id
 from tests.factories.datasets import commit_files
+from tests.interleaving import happens_after
 
 MTIME_MS = 1_700_000_000_123
 
@@ -120,6 +121,18 @@ def test_a_piece_that_came_before_is_answered_with_where_to_go_on(member, upload
     assert again == first
     with pytest.raises(InvalidInput, match="1 files have not come whole yet"):
         commit(member, upload)
+
+
+def test_a_piece_that_comes_while_its_upload_is_cancelled_is_refused(member, upload):
+    data = noise(PART_BYTES + 1000)
+    first = send(member, upload, 0, {"large.bin": data[:PART_BYTES]}, offset=0, total=len(data))
+    rest = {"large.bin": data[first.next_offset :]}
+
+    with (
+        happens_after('FROM "datasets_uploadpart"', lambda: uploads.cancel_upload(actor=member, upload=upload)),
+        pytest.raises(UploadClosed),
+    ):
+        send(member, upload, 0, rest, offset=first.next_offset, total=len(data))
 
 
 def test_what_the_branch_holds_at_a_path_is_not_stored_again(member, dataset, upload):
