@@ -92,9 +92,11 @@ def store_output(
 
 
 def give_up_output(job_id: str, fault: str) -> Stored:
-    """Note that the output of a job is not stored, and why."""
-    Job.objects.filter(pk=job_id).update(output_state=OutputState.FAILED, output_error=fault)
-    return Stored(0, fault)
+    """Note that the output of a job is not stored, and why; where another worker has stored it meanwhile, it is."""
+    rows = Job.objects.filter(pk=job_id)
+    if rows.exclude(output_state=OutputState.STORED).update(output_state=OutputState.FAILED, output_error=fault):
+        return Stored(0, fault)
+    return Stored(*rows.values_list("output_files", "output_error").get())
 
 
 def _note_output(job_id: str, tree: trees.StoredTree | None, left_out: str) -> Stored:

@@ -1,5 +1,7 @@
 """Outputs of jobs in the store: what is stored, what is left out and told, and how they are read."""
 
+import shutil
+
 import pytest
 
 from accounts.actor import Actor
@@ -163,6 +165,17 @@ def test_an_output_that_cannot_be_read_is_told(driver, job, member):
     assert job.output_state == "failed"
     assert job.output_error.startswith("The outputs could not be kept: ")
     assert Job.objects.get(pk=job.pk).output_root == ""
+
+
+def test_who_cannot_read_an_output_that_another_has_stored_meanwhile_does_not_take_it_back(driver, job):
+    driver.leave(job.name, "model.bin", b"weights")
+    read_before = Job.objects.get(pk=job.pk)
+    store(job)
+    shutil.rmtree(driver.root / job.name)
+
+    stored = outputs.store_output(read_before, patterns=("**",))
+
+    assert (stored.files, stored.error, Job.objects.get(pk=job.pk).output_state) == (1, "", "stored")
 
 
 def test_strangers_read_no_output(driver, job, make_actor):
