@@ -170,10 +170,10 @@ def _keep(
     if known is not None:
         same = UploadPart.objects.filter(pk=known.pk, size_bytes=known.size_bytes, is_complete=False)
         same.update(size_bytes=size, is_complete=is_complete, entries=data)
-        kept = UploadPart.objects.filter(pk=known.pk).first()
-        if kept is None:
+        part = UploadPart.objects.filter(pk=known.pk).first()
+        if part is None:
             raise UploadClosed("This upload has ended meanwhile.")
-        return kept
+        return part
     values = {"files": len(entries), "size_bytes": size, "is_complete": is_complete, "entries": data}
     part, _ = UploadPart.objects.get_or_create(upload=upload, number=number, defaults=values)
     return part
