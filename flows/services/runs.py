@@ -147,7 +147,10 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     _require_templates(actor, run.version_id)
     _require_secrets(actor, run.project_id, specs.spec_of(run.version_id))
     now = clock.now()
-    run.refresh_from_db()
+    try:
+        run.refresh_from_db()
+    except Run.DoesNotExist as error:
+        raise _deleted_meanwhile(run) from error
     if not run.has_ended:
         raise RunNotFinished(f"Run #{run.number} has not ended yet.")
     steps = Step.objects.filter(run=run)
@@ -167,8 +170,8 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         retry_index=index,
         wake_at=now,
     ):
-        if Run.objects.filter(pk=run.pk, deleted_at__isnull=False).exists():
-            raise RunNotFound(f"Run #{run.number} was deleted meanwhile.")
+        if not Run.objects.filter(pk=run.pk, deleted_at=None).exists():
+            raise _deleted_meanwhile(run)
         raise RunNotFinished(f"Run #{run.number} is being tried again already.")
     audit.record(actor, "flows.retry_run", run, **({"step": step} if step else {}))
     # Now that the run goes on, no more of its files are deleted.
@@ -176,6 +179,10 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     tasks.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run
+
+
+def _deleted_meanwhile(run: Run) -> RunNotFound:
+    return RunNotFound(f"Run #{run.number} was deleted meanwhile.")
 
 
 def _label_of(step: StepSpec, instance: Instance) -> str:

@@ -133,6 +133,10 @@ def test_one_that_was_deleted_meanwhile_is_not_retried(run, member):
         runs.retry_run(actor=member, run=stale, step="train")
     assert Run.objects.get().state == "succeeded"
 
+    remove()
+    with pytest.raises(RunNotFound):
+        runs.retry_run(actor=member, run=stale, step="train")
+
 
 def test_inputs_that_are_held_and_outputs_that_are_being_stored_are_waited_for(run, member):
     attempt = newest_attempt(run, "train")
