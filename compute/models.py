@@ -119,6 +119,7 @@ class Template(BaseModel):
     """A named shape on one resource, known as `resource.template`. `gpu_milli`: 500 is half a device, 2000 two.
 
     `pod` is what it says of the pods of its jobs (`engine.pod_options.PodOptions`), where they are pods of a cluster.
+    `pool` names the pool of its resource in which its jobs are, where labels divide that; empty: any, or the first.
     """
 
     id_prefix = "tmpl"
@@ -130,6 +131,7 @@ class Template(BaseModel):
     gpu_milli = models.PositiveBigIntegerField(default=0)
     labels = models.JSONField(default=dict)
     pod = models.JSONField(default=dict)
+    pool = models.CharField(max_length=63, blank=True, default="")
     price_per_hour = PriceField(max_digits=10, decimal_places=4, null=True, default=None)
 
     class Meta:

@@ -18,9 +18,12 @@ FIRST_POD = "0"
 DEFAULT_POOL_ID = "pool_default"
 """The pool of every resource that is in no other one."""
 
+LONGEST_LABEL = 381
+"""The length of the longest label of a node, as `key=value`, with the prefix that a key may have."""
+
 
 class Pool(BaseModel):
-    """Nodes over which quotas, limits and fair shares are worked out: those of some resources.
+    """Nodes over which quotas, limits and fair shares are worked out: those of some resources, or some of their nodes.
 
     The levels are the parts of past forecasts that P50 and P90 of new ones are to cover, so that they hold. The rules
     by which its queues share are those of `engine.sharing.SharingRules`. Running work was last moved together at
@@ -47,15 +50,23 @@ class Pool(BaseModel):
 
 
 class PoolResource(BaseModel):
-    """A resource whose nodes are in a pool. A resource without a row is in the default pool."""
+    """Nodes of a resource that are in a pool: those with a label (`key=value`), or without one those that are left.
+
+    A node with several of the labels of its resource counts by the first of them in the order of the alphabet. A
+    resource without a row is in the default pool; one with labels has a row for what is left, too.
+    """
 
     id_prefix = "poolres"
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="resources")
-    resource_id = models.CharField(max_length=32, unique=True)
+    resource_id = models.CharField(max_length=32)
+    label = models.CharField(max_length=LONGEST_LABEL, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["resource_id", "label"], name="one_pool_per_label")]
 
     def __str__(self) -> str:
-        return f"{self.resource_id} in {self.pool_id}"
+        return f"{self.resource_id} {self.label} in {self.pool_id}"
 
 
 class Queue(BaseModel):
@@ -120,7 +131,7 @@ class Queue(BaseModel):
 
 
 class Node(BaseModel):
-    """A machine of a compute resource, as last reported, in the pool of that resource.
+    """A machine of a compute resource, as last reported, in the pool of its label or of that resource.
 
     `revision` counts the changes of what is known of it.
 

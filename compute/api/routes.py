@@ -23,6 +23,7 @@ from compute.selectors import (
     logs,
     outlooks,
     outputs,
+    pool_places,
     resource_events,
     waits,
 )
@@ -179,6 +180,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     row = job_rows.read_row(actor=request.actor, job=job)
     outlook = outlooks.find_outlook(actor=request.actor, job=job) if job.has_parts else row.outlook
     return _row_out(request, row) | {
+        "pool": pool_places.find_pool(job),
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": outlook,

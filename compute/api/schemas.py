@@ -51,6 +51,7 @@ class TemplateOut(Schema):
     gpu_milli: int
     labels: dict[str, str]
     pod: PodOptions
+    pool: str = Field(description="In which pool of its resource its jobs are, where labels divide that; empty: any.")
     price_per_hour: Decimal | None
 
     @staticmethod
@@ -252,6 +253,7 @@ class TemplateIn(BodySchema):
     gpu_milli: bounds.Quantity = 0
     labels: Labels = {}
     pod: PodOptions = PodOptions()
+    pool: bounds.Name = Field("", description="The pool of its jobs, where labels divide its resource; empty: any.")
     price_per_hour: bounds.Price | None = None
 
 
@@ -263,6 +265,7 @@ class TemplateChangeIn(BodySchema):
     gpu_milli: bounds.Quantity = 0
     labels: Labels = {}
     pod: PodOptions = PodOptions()
+    pool: bounds.Name = Field("", description="The pool of its jobs, where labels divide its resource; empty: any.")
     price_per_hour: bounds.Price | None = None
 
 
@@ -424,6 +427,7 @@ class JobDetailOut(JobOut):
     keeps none.
     """
 
+    pool: str = Field(description="In which pool it is.")
     advice: str
     outlook: Outlook | None
     wait: Wait | None
@@ -573,7 +577,11 @@ class JobIn(PlacingIn):
     name: bounds.Name = ""
     image: bounds.Name = ""
     resource: bounds.Name = Field("", description="Where it runs, without a template.")
-    pool: bounds.Name = Field("", description="In which pool a resource is found for it; empty: in the default one.")
+    pool: bounds.Name = Field(
+        "",
+        description="In which pool a place is found for it; empty: in those that its project prefers. With a template "
+        "or a resource: in which pool of that, where labels divide it among several.",
+    )
     pools: list[bounds.Name] = Field(
         [],
         max_length=20,

@@ -43,7 +43,8 @@ class JobSpec:
     on the first of them, with a token that only those learn who may run commands in it.
     `volumes` are written as in `engine/volumes`; simulated nodes take any, and mount none.
     `pools` are those in which a place is found for it, the best first; empty: it named its place. There it gets the
-    cores and memory that it asked for by itself; None: what belongs to its GPUs.
+    cores and memory that it asked for by itself; None: what belongs to its GPUs. `pool` is the one in which it is, if
+    labels divide its resource among several.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
     `checkpoint` names whose checkpoint folder it has (`job:ID`, `step:ID`); empty: it has none.
     `grace_period_s` is the time between SIGTERM and SIGKILL, whoever stops it and why.
@@ -79,6 +80,7 @@ class JobSpec:
     jupyter: bool = False
     volumes: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
+    pool: str = ""
     own_cpu_millicores: int | None = None
     own_memory_bytes: int | None = None
     readable_paths: tuple[str, ...] = ()

@@ -81,6 +81,7 @@ class Place:
     """Where a job could run: when it would start and be done there, in one half of all cases; None: not known.
 
     `is_chosen`: it waits there. `is_fallback`: its step names it. `cost` None: nothing is known, or it has no price.
+    `pool` is named where labels divide the resource among several.
     """
 
     template: str
@@ -93,6 +94,12 @@ class Place:
     is_fallback: bool
     data: DataState | None
     cost: float | None = None
+    pool: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it is called: its template, and its pool where that is named."""
+        return f"{self.template} in the pool {self.pool}" if self.pool else self.template
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,7 @@ class Outlook:
     def runner_up(self) -> Place | None:
         """The best of the other places: where it would be done first."""
         known = [place for place in self.places if not place.is_chosen and place.finishes_at is not None]
-        return min(known, key=lambda place: (place.finishes_at, place.template), default=None)
+        return min(known, key=lambda place: (place.finishes_at, place.words), default=None)
 
 
 def in_words(outlook: Outlook, *, now: datetime) -> Outlook:
@@ -287,7 +294,7 @@ def _elsewhere(outlook: Outlook, now: datetime) -> list[str]:
     other, here = outlook.runner_up, outlook.chosen
     if other is None or other.starts_at is None or other.finishes_at is None:
         return []
-    text = f"on {other.template} it would start {about(other.starts_at, now)}"
+    text = f"on {other.words} it would start {about(other.starts_at, now)}"
     if here is None or here.finishes_at is None:
         return [f"{text} and be done {about(other.finishes_at, now)}"]
     later_s = (other.finishes_at - here.finishes_at).total_seconds()

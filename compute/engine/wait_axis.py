@@ -112,9 +112,9 @@ class _Scale:
 
 def _rows_of(place: Place, outlook: Outlook, scale: _Scale) -> Iterator[Row]:
     unit = "GPUs" if outlook.asked is None or outlook.asked.resource == "gpu" else "CPU"
-    yield Row(place.template, unit, place.is_chosen, list(_starts(place, outlook, scale)))
+    yield Row(place.words, unit, place.is_chosen, list(_starts(place, outlook, scale)))
     if place.data is not None and place.data.total_bytes:
-        yield Row(place.template, "data", place.is_chosen, list(_arrives(place.data, scale)))
+        yield Row(place.words, "data", place.is_chosen, list(_arrives(place.data, scale)))
 
 
 def _starts(place: Place, outlook: Outlook, scale: _Scale) -> Iterator[Bar]:

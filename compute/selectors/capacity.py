@@ -6,39 +6,43 @@ from accounts.actor import Actor
 from compute.engine.holders import Amounts, Holding, fits
 from compute.engine.states import HOLDING
 from compute.models import Job, Template
+from compute.selectors.pool_places import Place, place_of
 from scheduler.selectors import nodes as node_selectors
+from scheduler.selectors.resource_pools import ResourcePools
 
 _SYSTEM = Actor.system("capacity")
 
 
-def find_with_capacity(templates: Collection[Template]) -> frozenset[str]:
-    """Return the ids of those that could start a job now, in a fixed number of queries."""
-    nodes = nodes_of(_SYSTEM, {template.resource_id for template in templates})
+def find_with_capacity(templates: Collection[Template]) -> frozenset[tuple[str, str]]:
+    """Return the ids and pools of those that could start a job now, in a fixed number of queries."""
+    resource_ids = {template.resource_id for template in templates}
+    nodes, pools = nodes_of(_SYSTEM, resource_ids), ResourcePools(resource_ids)
     columns = ("resource_id", "node_name", "cpu_millicores", "memory_bytes", "gpus", "replicas")
     held: dict[tuple[str, str], list[Holding]] = {}
-    rows = Job.objects.filter(resource__in=list(nodes), state__in=sorted(HOLDING)).order_by()
+    rows = Job.objects.filter(resource__in=sorted(resource_ids), state__in=sorted(HOLDING)).order_by()
     for job in rows.only(*columns):
         for node, gpus in job.places:
             holding = Holding(job.pk, node, job.cpu_millicores, job.memory_bytes, gpus, None)
             held.setdefault((job.resource_id, node), []).append(holding)
     return frozenset(
-        template.pk
+        (template.pk, template.pool)
         for template in templates
         if any(
             fits(_ask_of(template), amounts, held.get((template.resource_id, name), []))
-            for name, amounts in nodes[template.resource_id]
+            for name, amounts in nodes.get(place_of(template, pools, nodes), ())
         )
     )
 
 
-def nodes_of(actor: Actor, resource_ids: set[str], *, are_open: bool = True) -> dict[str, list[tuple[str, Amounts]]]:
-    """Return the nodes that take work, by resource; without `are_open` all that are known."""
+def nodes_of(actor: Actor, resource_ids: set[str], *, are_open: bool = True) -> dict[Place, list[tuple[str, Amounts]]]:
+    """Return the nodes that take work, by resource and pool; without `are_open` all that are known."""
     rows = node_selectors.list_nodes(actor=actor).prefetch_related(None).prefetch_related("gpus")
-    nodes: dict[str, list[tuple[str, Amounts]]] = {resource_id: [] for resource_id in resource_ids}
+    nodes: dict[Place, list[tuple[str, Amounts]]] = {}
     taken = {"is_ready": True, "is_drained": False} if are_open else {}
     for node in rows.filter(resource_id__in=resource_ids, **taken):
         devices = 1000 * len(node.gpus.all())
-        nodes[node.resource_id].append((node.name, Amounts(node.cpu_millicores, node.memory_bytes, devices)))
+        amounts = Amounts(node.cpu_millicores, node.memory_bytes, devices)
+        nodes.setdefault((node.resource_id, node.pool_id), []).append((node.name, amounts))
     return nodes
 
 

@@ -5,11 +5,12 @@ from compute.engine.states import JobState
 from compute.models import Job, Resource
 from compute.selectors import capacity, resources
 from compute.selectors.jobs import get_spec
+from compute.selectors.pool_places import find_pool
 from scheduler.selectors import pools
 
 
 def explain_closed(*, actor: Actor, job: Job) -> str:
-    """Say which resources of its pools do not count for a job that waits elsewhere, and why; empty: all of them do.
+    """Say which places of its pools do not count for a job that waits elsewhere, and why; empty: all of them do.
 
     A job that has run stays where it is.
     """
@@ -17,16 +18,17 @@ def explain_closed(*, actor: Actor, job: Job) -> str:
     if job.state != JobState.PENDING or not spec.pools or job.evictions:
         return ""
     views = pools.view_pools(pools.list_pools(actor=actor).filter(name__in=spec.pools))
-    pool_of = {name: view.pool.name for view in views for name in view.resources}
+    present = job.resource_id, find_pool(job)
+    alike = {each.name: each for each in resources.list_resources(actor=actor)}
     others = [
-        each
-        for each in resources.list_resources(actor=actor).exclude(pk=job.resource_id)
-        if each.name in pool_of and each.is_simulated == job.resource.is_simulated
+        (alike[name], view.pool)
+        for view in sorted(views, key=lambda view: spec.pools.index(view.pool.name))
+        for name in sorted(set(view.resources) & alike.keys())
+        if alike[name].is_simulated == job.resource.is_simulated and (alike[name].pk, view.pool.name) != present
     ]
-    open_nodes = capacity.nodes_of(actor, {each.pk for each in others})
-    closed = [each for each in others if each.is_lost or not open_nodes[each.pk]]
-    closed.sort(key=lambda each: (spec.pools.index(pool_of[each.name]), each.name))
-    return " ".join(_in_words(each, pool_of[each.name]) for each in closed)
+    open_nodes = capacity.nodes_of(actor, {each.pk for each, _ in others})
+    closed = [(each, pool) for each, pool in others if each.is_lost or (each.pk, pool.pk) not in open_nodes]
+    return " ".join(_in_words(each, pool.name) for each, pool in closed)
 
 
 def _in_words(resource: Resource, pool: str) -> str:

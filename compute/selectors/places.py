@@ -112,7 +112,7 @@ def find_stored_places(job_names: Collection[str], *, made_after: datetime) -> d
         return ForecastPlace((seconds_until(facts["starts_at"]),), facts["run_s"] or float("inf"))
 
     return {
-        name: {facts["template"]: place_of(facts) for facts in stored.facts["places"]}
+        name: {facts["template"]: place_of(facts) for facts in reversed(stored.facts["places"])}
         for name, stored in find_forecasts(job_names).items()
         if stored.made_at > made_after
     }

@@ -4,19 +4,22 @@ All comes from one run of the engine forward over what is known of run times, an
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from accounts.actor import Actor
+from compute.engine.holders import Amounts, fits
 from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
-from compute.selectors import run_times, templates
+from compute.selectors import capacity, run_times, templates
 from compute.selectors.locality import sites_by_resource
 from compute.selectors.pod_sets import placing_of
+from compute.selectors.pool_places import Place, in_each_pool, in_pool, place_of
 from compute.selectors.run_times import RunHistory
 from core import clock
 from datasets.selectors import locality
@@ -34,7 +37,9 @@ from scheduler.selectors.forecasts import (
     StartForecast,
     WaitClass,
 )
+from scheduler.selectors.resource_pools import ResourcePools
 
+_SYSTEM = Actor.system("forecasts")
 _MOST_PLACED = 20
 """Of so many waiting jobs, the oldest, other places are looked at."""
 
@@ -48,6 +53,7 @@ _COLUMNS = (
         "spec__commits",
         "spec__fallbacks",
         "spec__pools",
+        "spec__pool",
         "spec__placing",
         "spec__pod",
         "spec__image",
@@ -73,6 +79,7 @@ class JobForecast:
     raw_late_s: float | None
     wait_class: str
     facts: Mapping[str, Any]
+    pool_id: str
 
 
 def list_live_jobs() -> list[JobFacts]:
@@ -147,8 +154,8 @@ class Forecaster:
         known = self._known.get(_id_of(job))
         outlook = known or self._at_place(job, job, arrival)
         start = outlook.start
-        likely_s, late_s = self._correct(job["resource_id"], outlook)
-        here = self._place(job, job, (likely_s, late_s), arrival, is_chosen=True)
+        likely_s, late_s = self._correct(outlook)
+        here = self._place(job, job, outlook, (likely_s, late_s), arrival)
         others = self._elsewhere(job) if job["pk"] in self._compared else ()
         facts = {
             "wait_class": str(outlook.wait_class),
@@ -159,7 +166,7 @@ class Forecaster:
             "holders": [self._holder(job, holder) for holder in outlook.holders[:_MOST_HOLDERS]],
             "stops": self._stops(start),
             "places": [here, *others],
-            "compared": self._corrections.of(job["resource_id"]).count,
+            "compared": self._corrections.of(outlook.pool_id).count,
         }
         return JobForecast(
             likely_s=_known(likely_s),
@@ -168,12 +175,13 @@ class Forecaster:
             raw_late_s=_known(start.late_s),
             wait_class=str(outlook.wait_class),
             facts=facts,
+            pool_id=outlook.pool_id,
         )
 
-    def _correct(self, resource_id: str, outlook: Outlook) -> tuple[float, float]:
+    def _correct(self, outlook: Outlook) -> tuple[float, float]:
         """Return when a job starts there, as it is to be told."""
         start = outlook.start
-        return self._corrections.of(resource_id).of(start.likely_s, start.late_s, str(outlook.wait_class))
+        return self._corrections.of(outlook.pool_id).of(start.likely_s, start.late_s, str(outlook.wait_class))
 
     def _share_of(self, job: JobFacts, share: Share) -> dict[str, Any]:
         return {
@@ -222,18 +230,18 @@ class Forecaster:
         other = {**job, **changed}
         # What is no longer `other` itself has the place in line of a new submission.
         outlook = self._at_place(other, dict(other), self._places.arrival(job, other["resource_id"]))
-        return self._changed(other, outlook.start, outlook.nodes, outlook.wait_class)
+        return self._changed(outlook.pool_id, outlook.start, outlook.nodes, outlook.wait_class)
 
     def if_allowed_more(self, job: JobFacts) -> Iterator[tuple[Raise, ChangedStart]]:
         """Yield when a waiting job would start if its project might hold more, each with the amount."""
-        wait_class = known.wait_class if (known := self._known.get(_id_of(job))) else WaitClass.OVER_SHARE
+        known = self._known.get(_id_of(job))
+        wait_class = known.wait_class if known is not None else WaitClass.OVER_SHARE
+        pool_id = known.pool_id if known is not None else self._places.place_of_job(job)[1]
         for each in self._outlooks.if_allowed_more(_id_of(job)):
-            yield each, self._changed(job, each.start, each.nodes, wait_class)
+            yield each, self._changed(pool_id, each.start, each.nodes, wait_class)
 
-    def _changed(
-        self, job: JobFacts, start: StartForecast, nodes: Sequence[str], wait_class: WaitClass
-    ) -> ChangedStart:
-        correction = self._corrections.of(job["resource_id"])
+    def _changed(self, pool_id: str, start: StartForecast, nodes: Sequence[str], wait_class: WaitClass) -> ChangedStart:
+        correction = self._corrections.of(pool_id)
         likely_s, late_s = correction.of(start.likely_s, start.late_s, str(wait_class))
         return ChangedStart(start.likely_s, self.moment(likely_s), self.moment(late_s), nodes, self._stops(start))
 
@@ -286,13 +294,15 @@ class Forecaster:
     def _elsewhere(self, job: JobFacts) -> Iterator[dict[str, Any]]:
         for template, arrival in self._other_places(job):
             there = {**job, **shape_of(template)}
-            start = self._correct(there["resource_id"], self._at_place(job, there, arrival))
-            yield self._place(job, there, start, arrival, is_chosen=False)
+            outlook = self._at_place(job, there, arrival)
+            yield self._place(job, there, outlook, self._correct(outlook), arrival)
 
     def _other_places(
         self, job: JobFacts, *, is_anywhere: bool = False
     ) -> Iterator[tuple[Template, DataArrival | None]]:
-        for template in self._places.others(job, is_anywhere=is_anywhere):
+        known = self._known.get(_id_of(job))
+        here = (job["resource_id"], known.pool_id) if known is not None else self._places.place_of_job(job)
+        for template in self._places.others(job, here, is_anywhere=is_anywhere):
             arrival = self._places.arrival(job, template.resource_id)
             # Simulated steps run without their data where there is no site; nothing else can be submitted there.
             is_named = template.full_name in (job["spec__fallbacks"] or ())
@@ -323,28 +333,29 @@ class Forecaster:
             is_preemptible=job["is_preemptible"],
             instead_of=_id_of(job),
             in_s=math.inf if ready_in_s is None else ready_in_s,
+            pool=there["spec__pool"] or "",
         )
 
     def _place(
         self,
         job: JobFacts,
         there: JobFacts,
+        outlook: Outlook,
         start: tuple[float, float],
         arrival: DataArrival | None,
-        *,
-        is_chosen: bool,
     ) -> dict[str, Any]:
         likely_s, late_s = start
         run_s = self._history.predict(there, there["template_name"]).left_s(0.5)
         return {
             "template": there["template_name"],
             "resource": there["resource__name"],
+            "pool": self._places.pool_name(there["resource_id"], outlook.pool_id),
             "starts_at": self._at(likely_s),
             "late_at": self._at(late_s),
             "run_s": _known(run_s),
             "finishes_at": self._at(likely_s + run_s),
             "cost": _cost_of(there, run_s),
-            "is_chosen": is_chosen,
+            "is_chosen": there is job,
             "is_fallback": there["template_name"] in (job["spec__fallbacks"] or ()),
             "data": None
             if arrival is None
@@ -377,35 +388,67 @@ class _Places:
         rows = Template.objects.filter(resource__detached_at=None).select_related("resource")
         self._templates = {row.full_name: row for row in rows.order_by("gpu_milli", "cpu_millicores", "pk")}
         self._resources = list(Resource.objects.filter(detached_at=None).order_by("name"))
+        self._pools = ResourcePools()
 
     def arrival(self, job: JobFacts, resource_id: str) -> DataArrival | None:
         """Return how far the data of a job is at a resource; None where it reads none, or the resource has no site."""
         commits, sites = job["spec__commits"], self._sites.get(resource_id)
         return self._locality.arrival(commits, sites) if self._locality is not None and commits and sites else None
 
-    def others(self, job: JobFacts, *, is_anywhere: bool = False) -> list[Template]:
+    def pool_name(self, resource_id: str, pool_id: str) -> str:
+        """Return the name of a pool of a resource; empty where that is not divided among several."""
+        known = self._pools.list_pools(resource_id) if self._pools.is_divided(resource_id) else ()
+        return next((pool.name for pool in known if pool.id == pool_id), "")
+
+    def place_of_job(self, job: JobFacts) -> Place:
+        """Return where a job goes that is not queued."""
+        sizes = {name: job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli")}
+        own = Template(resource_id=job["resource_id"], pool=job["spec__pool"] or "", **sizes)
+        return place_of(own, self._pools, self._nodes)
+
+    def others(self, job: JobFacts, here: Place, *, is_anywhere: bool = False) -> list[Template]:
         """Return the templates that its step names besides, then of each other resource the smallest that holds it.
 
         A job with pools is as large as it is where a resource has no template for it, and goes nowhere else: places of
         other pools count where it may be submitted anew (`is_anywhere`). Nodes that do not exist are no place for work
         on those that do, nor the other way round.
         """
-        named = [self._templates[name] for name in job["spec__fallbacks"] or () if name in self._templates]
-        others = {row.full_name: row for row in named if row.full_name != job["template_name"]}
-        seen = {job["resource_id"], *(row.resource_id for row in others.values())}
+        names = dict.fromkeys(job["spec__fallbacks"] or ())
+        named = [self._templates[name] for name in names if name in self._templates]
+        others = [row for row in named if row.full_name != job["template_name"]]
+        seen = {here, *(place_of(row, self._pools, self._nodes) for row in others)}
+        rows: Iterable[Template] = self._templates.values()
         has_own_size = job["spec__pools"] or job["template_id"] is None
-        own_sizes = [_own_size(job, resource) for resource in (self._resources if has_own_size else ())]
-        for row in (*self._templates.values(), *own_sizes):
-            if row.resource_id in seen or not (is_anywhere or self._is_in_pools(job, row)):
+        if has_own_size:
+            rows = [*rows, *(_own_size(job, resource) for resource in self._resources)]
+        if has_own_size or is_anywhere:
+            rows = in_each_pool(rows, self._pools)
+        for row in rows:
+            place = place_of(row, self._pools, self._nodes)
+            if place in seen or not (is_anywhere or self._is_in_pools(job, row)):
                 continue
-            if _may_run_on(job, row):
-                seen.add(row.resource_id)
-                others[row.full_name] = row
-        return list(others.values())[:_MOST_PLACES]
+            if _may_run_on(job, row) and self._has_node_for(row, place):
+                seen.add(place)
+                others.append(row)
+        return others[:_MOST_PLACES]
 
     def _is_in_pools(self, job: JobFacts, row: Template) -> bool:
         names = job["spec__pools"]
+        if row.pool:
+            return not names or row.pool in names
         return not names or any(row.resource_id in self._resources_by_pool.get(name, ()) for name in names)
+
+    def _has_node_for(self, row: Template, place: Place) -> bool:
+        """Return whether a resource that labels divide has a node in a pool which a job of a template fits on."""
+        amounts = Amounts(row.cpu_millicores, row.memory_bytes, row.gpu_milli)
+        return not self._pools.is_divided(row.resource_id) or any(
+            fits(amounts, node, []) for _, node in self._nodes.get(place, ())
+        )
+
+    @cached_property
+    def _nodes(self) -> Mapping[Place, Sequence[tuple[str, Amounts]]]:
+        divided = {resource.pk for resource in self._resources if self._pools.is_divided(resource.pk)}
+        return capacity.nodes_of(_SYSTEM, divided, are_open=False)
 
     @cached_property
     def _resources_by_pool(self) -> Mapping[str, Collection[str]]:
@@ -413,15 +456,18 @@ class _Places:
 
     def smaller(self, job: JobFacts) -> list[Template]:
         """Return the largest and the smallest template on the resource of a job that has less than it."""
+        pool = job["spec__pool"] or ""
         decisive = "gpu_milli" if job["gpu_milli"] else "cpu_millicores"
         smaller = [
             row
             for row in self._templates.values()
             if row.resource_id == job["resource_id"]
+            and row.pool in {"", pool}
             and bool(row.gpu_milli) is bool(job["gpu_milli"])
             and getattr(row, decisive) < job[decisive]
         ]
-        return list(dict.fromkeys((smaller[-1], smaller[0]))) if smaller else []
+        few = dict.fromkeys((smaller[-1], smaller[0])) if smaller else ()
+        return [in_pool(row, pool) for row in few]
 
 
 def _may_run_on(job: JobFacts, row: Template) -> bool:
@@ -455,6 +501,7 @@ def shape_of(template: Template) -> JobFacts:
         "memory_bytes": template.memory_bytes,
         "gpu_milli": template.gpu_milli,
         "spec__pod": template.pod,
+        "spec__pool": template.pool,
         "template__price_per_hour": template.price_per_hour,
     }
 

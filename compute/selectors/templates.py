@@ -13,7 +13,7 @@ from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec, TemplateNotFound
 from compute.models import Resource, Template
-from compute.selectors import resources
+from compute.selectors import pool_places, resources
 from compute.selectors.pod_sets import placing_of
 from core import hosts
 from core.prepared import prepared
@@ -101,11 +101,12 @@ def describe_placing_mismatch(template: Template, placing: Placing, replicas: in
             gpu_milli=0 if placing.has_own_gpu else template.gpu_milli,
             **placing_of(placing, PodOptions.read(template.pod)),
         ),
+        pool=template.pool,
     )
 
 
-def describe_unplaceable(resource: Resource, placing: Placing, replicas: int, pods: PodSet) -> str:
-    """Say why a resource cannot place jobs as one asks; empty when it can."""
+def describe_unplaceable(resource: Resource, placing: Placing, replicas: int, pods: PodSet, *, pool: str = "") -> str:
+    """Say why a resource cannot place jobs as one asks, in a pool of it where that is named; empty when it can."""
     if placing == Placing():
         return ""
     kind = drivers.get_kind(resource.kind)
@@ -118,7 +119,8 @@ def describe_unplaceable(resource: Resource, placing: Placing, replicas: int, po
     levels = {placing.required_level, placing.preferred_level} - {""}
     if levels and (unknown := sorted(levels - node_selectors.list_levels(resource.pk))):
         return f"No node of {resource.name} has the label {unknown[0]}, by which replicas would be kept together."
-    return node_selectors.describe_unservable(resource_id=resource.pk, resource=resource.name, pods=pods)
+    place = pool_places.describe(resource.name, pool)
+    return node_selectors.describe_unservable(resource_id=resource.pk, resource=place, pods=pods, pool=pool)
 
 
 def describe_lack_of_ports(resource: Resource, ports: Sequence[int]) -> str:

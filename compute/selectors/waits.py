@@ -15,7 +15,9 @@ from compute.models import Job
 from compute.selectors.capacity import nodes_of
 from compute.selectors.forecasts import forecast_durations
 from compute.selectors.jobs import get_spec
+from compute.selectors.pool_places import Place
 from core import clock, units
+from scheduler.selectors.workloads import find_pool_ids
 
 _STRANGER = "a job of another project"
 _NAMED = 2
@@ -52,23 +54,26 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
     ]
     if not waiting:
         return {}
-    places = nodes_of(actor, {job.resource_id for job in waiting})
+    resource_ids = {job.resource_id for job in waiting}
+    places = nodes_of(actor, resource_ids)
+    pool_ids = find_pool_ids([job.workload.pk for job in waiting if job.workload is not None])
     holders = list(
-        Job.objects.filter(resource__in=list(places), state__in=sorted(HOLDING))
+        Job.objects.filter(resource__in=sorted(resource_ids), state__in=sorted(HOLDING))
         .select_related("resource")
         .order_by("pk")
     )
     durations = forecast_durations(holders)
     ends = {job.pk: _end_of(job, durations.get(job.pk)) for job in holders}
-    known: dict[tuple[str, Amounts], Release | None] = {}
+    known: dict[tuple[Place, Amounts], Release | None] = {}
     waits = {}
     for job in waiting:
         ask = Amounts(job.cpu_millicores, job.memory_bytes, job.gpu_milli)
-        question = (job.resource_id, ask)
+        place = (job.resource_id, pool_ids.get(job.workload_id or "", ""))
+        question = (place, ask)
         if question not in known:
             near = (holder for holder in holders if holder.resource_id == job.resource_id)
             held = [holding for holder in near for holding in _holdings(holder, ends)]
-            known[question] = find_release(ask, places[job.resource_id], held)
+            known[question] = find_release(ask, places.get(place, ()), held)
         if (release := known[question]) is not None:
             waits[job.pk] = _wait_of(actor, release, {holder.pk: holder for holder in holders}, ends)
     return waits

@@ -14,7 +14,7 @@ from compute import permissions
 from compute.engine.changes import Change, Changes, is_sooner
 from compute.engine.states import JobState
 from compute.models import Job
-from compute.selectors import outlooks, start_forecasts
+from compute.selectors import outlooks, pool_places, start_forecasts
 from compute.selectors.start_forecasts import ChangedStart, Forecaster, JobFacts, shape_of
 from core import clock, priorities
 from core.units import ONE_GPU, format_cpu, format_gpus, format_memory
@@ -114,11 +114,9 @@ def _list_changes(
     for text, changed in _list_smaller(forecaster, job):
         yield _Tried("less", text, forecaster.if_changed(job, changed))
     for template in forecaster.list_other_places(job):
-        yield _Tried(
-            "place",
-            f"Run it on {template.full_name if template.is_stored else template.resource.name}",
-            forecaster.if_changed(job, shape_of(template)),
-        )
+        name = template.full_name if template.is_stored else template.resource.name
+        text = f"Run it on {pool_places.describe(name, template.pool)}"
+        yield _Tried("place", text, forecaster.if_changed(job, shape_of(template)))
     others = [each for each in jobs if each["project_id"] == job["project_id"] and each is not job]
     higher = [(name, number) for name, number in priorities.NAMES.items() if number > job["priority"]]
     for name, number in dict.fromkeys([higher[0], higher[-1]]) if others and higher else ():

@@ -146,7 +146,8 @@ def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str
         if (spec := specs[job.pk]) is not None:
             if job.template is not None:
                 _check_mounts(spec, job.template)
-            job.spec = replace(spec, name=job.name).to_json()
+            shape = {name: job.spec[name] for name in ("pod", "pool") if name in job.spec}
+            job.spec = {**replace(spec, name=job.name).to_json(), **shape}
         job.gate, job.reason, job.event_seq = Gate.PARTS if job.has_parts else "", "", job.event_seq + 1
     for job in jobs:
         if not job.gate and job.spec.get("pools"):  # it may have moved, and been queued elsewhere before
@@ -252,7 +253,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         is_preemptible=request.is_preemptible,
         grace_period_s=request.spec.grace_period_s,
         idle_limit_s=request.idle_limit_s,
-        spec={**request.spec.to_json(), "pod": template.pod},
+        spec={**request.spec.to_json(), "pod": template.pod, "pool": template.pool},
         submitted_by=request.on_behalf_of or actor.name,
         gate=request.gate or (Gate.PARTS if request.spec.has_parts else ""),
         reason=job_data.describe_wait(template.resource) if request.gate else "",

@@ -59,6 +59,7 @@ def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadR
         missing_bytes=missing_bytes,
         enqueued_at=job.created_at,
         price_per_hour=_price_of(job),
+        pool=job.spec.get("pool") or "",
     )
 
 

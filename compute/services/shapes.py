@@ -14,12 +14,14 @@ from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
-from compute.selectors import capacity, confinement, locality, templates
+from compute.selectors import capacity, confinement, locality, pool_places, templates
 from compute.selectors import resources as resource_selectors
 from compute.selectors.pod_sets import placing_of
+from compute.selectors.pool_places import in_pool
 from core import units
 from core.units import ONE_GPU
 from scheduler.selectors import pools
+from scheduler.selectors.resource_pools import ResourcePool, ResourcePools
 from scheduler.services.workloads import PodSet
 
 _CPU_MILLICORES, _MEMORY_BYTES = 1000, 2**30
@@ -30,7 +32,8 @@ _MOST_NAMED = 5
 class Ask:
     """What a job needs of the resource that runs it, and where to look: on one resource, or in pools.
 
-    `pools` come in the order in which they are taken. `cpu_millicores` and `memory_bytes` None: what belongs to the
+    `pools` come in the order in which they are taken. On a named resource these are all of its pools where none is
+    named, those that are `preferred` first. `cpu_millicores` and `memory_bytes` None: what belongs to the
     GPUs. `commits` are the ids of those that it reads. `volumes` are written as in `engine/volumes`; simulated
     nodes take any.
     """
@@ -40,6 +43,7 @@ class Ask:
     memory_bytes: int | None = None
     resource: str = ""
     pools: Sequence[str] = (pools.DEFAULT,)
+    preferred: Sequence[str] = ()
     replicas: int = 1
     placing: Placing = Placing()
     needs_image: bool = False
@@ -62,7 +66,8 @@ def find_template(*, actor: Actor, ask: Ask) -> Template:
     if not fitting:
         fitting, faults = _find_places(actor, ask, are_open=False)
     if not fitting:
-        where = ask.resource or f"the pool{'s' if len(ask.pools) > 1 else ''} {', '.join(ask.pools)}"
+        names = f"the pool{'s' if len(ask.pools) > 1 else ''} {', '.join(ask.pools)}"
+        where = ask.resource or names
         raise NoResourceFits(" ".join([f"No resource of {where} can run the job.", *faults[:_MOST_NAMED]]))
     ready = capacity.find_with_capacity(fitting)
     arrivals = locality.arrivals(ask.commits, {each.resource_id for each in fitting})
@@ -71,13 +76,13 @@ def find_template(*, actor: Actor, ask: Ask) -> Template:
         has_data, ready_in_s = True, 0.0
         if (arrival := arrivals.get(template.resource_id)) is not None:
             has_data, ready_in_s = arrival.is_ready, math.inf if arrival.ready_in_s is None else arrival.ready_in_s
-        return template.resource.is_simulated, not has_data, template.pk not in ready, ready_in_s
+        return template.resource.is_simulated, not has_data, (template.pk, template.pool) not in ready, ready_in_s
 
     return min(fitting, key=rank)
 
 
 def list_places(*, actor: Actor, ask: Ask) -> list[Template]:
-    """Return the template of a job on each resource that can run it, those of its first pool first.
+    """Return the template of a job at each place that can run it, those of its first pool first.
 
     Pools that are gone are no places. Raises ResourceNotFound.
     """
@@ -86,7 +91,7 @@ def list_places(*, actor: Actor, ask: Ask) -> list[Template]:
 
 
 def _find_places(actor: Actor, ask: Ask, *, are_open: bool = True) -> tuple[list[Template], list[str]]:
-    """Return the template of a job on each resource that can run it, and why the others cannot.
+    """Return the template of a job at each place that can run it, and why the others cannot.
 
     Without `are_open` nodes count that take no work now: they are drained, or do not answer.
     """
@@ -94,49 +99,115 @@ def _find_places(actor: Actor, ask: Ask, *, are_open: bool = True) -> tuple[list
         raise InvalidJobSpec("More than one GPU must be whole ones.")
     if ask.cpu_millicores == 0 or ask.memory_bytes == 0:
         raise InvalidJobSpec("A job needs some CPU and some memory.")
-    resources = _list_resources(actor, ask)
-    nodes = capacity.nodes_of(actor, {resource.pk for resource in resources}, are_open=are_open)
-    places = [_fit(actor, ask, resource, [amounts for _, amounts in nodes[resource.pk]]) for resource in resources]
-    return [each for each in places if isinstance(each, Template)], [each for each in places if isinstance(each, str)]
+    known = ResourcePools()
+    places = _list_places(actor, ask, known)
+    nodes = capacity.nodes_of(actor, {resource.pk for resource, _ in places}, are_open=are_open)
+    answers = [
+        _fit(
+            actor,
+            ask,
+            resource,
+            pool.name if known.is_divided(resource.pk) else "",
+            [amounts for _, amounts in nodes.get((resource.pk, pool.id), ())],
+        )
+        for resource, pool in places
+    ]
+    faults = dict.fromkeys(each for each in answers if isinstance(each, str))
+    return [each for each in answers if isinstance(each, Template)], list(faults)
 
 
-def get_template(*, actor: Actor, full_name: str, ports: Sequence[int] = (), volumes: Sequence[str] = ()) -> Template:
-    """Return the template that a job names.
+def get_template(
+    *,
+    actor: Actor,
+    full_name: str,
+    ports: Sequence[int] = (),
+    volumes: Sequence[str] = (),
+    pool: str = "",
+    preferred: Sequence[str] = (),
+) -> Template:
+    """Return the template that a job names, in a pool of its resource where labels divide that.
 
-    Raises TemplateNotFound, ResourceUnconfined, and NoResourceFits for ports and volumes that its resource lacks.
+    That is the one which the job or the template names; else the first of those which are `preferred`, then of the
+    others, which has a node of this size. Raises TemplateNotFound, ResourceUnconfined, PoolNotFound, InvalidJobSpec,
+    and NoResourceFits for ports and volumes that its resource lacks, and for a pool that has no nodes of it.
     """
     template = templates.get_template(actor=actor, full_name=full_name)
     confinement.require_use(actor=actor, resources=[template.resource])
     if fault := _missing_offer(template.resource, ports, volumes):
         raise NoResourceFits(fault)
-    return template
+    known = ResourcePools([template.resource_id])
+    if pool:
+        if template.pool and pool != template.pool:
+            raise InvalidJobSpec(f"Jobs of {full_name} are in the pool {template.pool}.")
+        _require_pool_of(actor, template.resource, pool, known)
+    if not known.is_divided(template.resource_id):
+        return template
+    named = pool or template.pool
+    if known.has(template.resource_id, named):
+        return in_pool(template, named)
+    return in_pool(template, _choose_pool(actor, template, _ordered(template.resource, known, preferred)).name)
 
 
-def _list_resources(actor: Actor, ask: Ask) -> list[Resource]:
+def _choose_pool(actor: Actor, template: Template, order: Sequence[ResourcePool]) -> ResourcePool:
+    """Return the first pool with a node that a job of a template fits on, else the first."""
+    amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
+    for are_open in (True, False):
+        nodes = capacity.nodes_of(actor, {template.resource_id}, are_open=are_open)
+        for pool in order:
+            if any(fits(amounts, node, []) for _, node in nodes.get((template.resource_id, pool.id), ())):
+                return pool
+    return order[0]
+
+
+def _list_places(actor: Actor, ask: Ask, known: ResourcePools) -> list[tuple[Resource, ResourcePool]]:
+    """Return the resources where to look, each with the pool of it, in the order of the pools."""
     if ask.resource:
-        return [resource_selectors.get_resource(actor=actor, name=ask.resource)]
+        resource = resource_selectors.get_resource(actor=actor, name=ask.resource)
+        for name in ask.pools:
+            _require_pool_of(actor, resource, name, known)
+        pools_there = [known.find(resource.pk, name) for name in ask.pools]
+        return [(resource, pool) for pool in pools_there or _ordered(resource, known, ask.preferred)]
     for name in ask.pools:
         pools.require_pool(actor=actor, name=name)
     order = {name: position for position, name in enumerate(ask.pools)}
     views = pools.view_pools(pools.list_pools(actor=actor).filter(name__in=ask.pools))
-    positions = {name: order[view.pool.name] for view in views for name in view.resources}
-    resources = [each for each in resource_selectors.list_resources(actor=actor) if each.name in positions]
-    return sorted(resources, key=lambda each: (positions[each.name], each.name))
+    resources = {each.name: each for each in resource_selectors.list_resources(actor=actor)}
+    return [
+        (resources[name], ResourcePool(view.pool.pk, view.pool.name))
+        for view in sorted(views, key=lambda view: order[view.pool.name])
+        for name in sorted(set(view.resources) & resources.keys())
+    ]
 
 
-def _fit(actor: Actor, ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template | str:
-    """Return the template that a job has on a resource, or why it has none there."""
+def _ordered(resource: Resource, known: ResourcePools, preferred: Sequence[str]) -> list[ResourcePool]:
+    """Return the pools of a resource, those that are preferred first."""
+    order = {name: position for position, name in enumerate(preferred)}
+    return sorted(known.list_pools(resource.pk), key=lambda pool: order.get(pool.name, len(order)))
+
+
+def _require_pool_of(actor: Actor, resource: Resource, name: str, known: ResourcePools) -> None:
+    pools.require_pool(actor=actor, name=name)
+    if not known.has(resource.pk, name):
+        there = " and ".join(pool.name for pool in known.list_pools(resource.pk))
+        raise NoResourceFits(f"{resource.name} has no nodes in the pool {name}, but in {there}.")
+
+
+def _fit(actor: Actor, ask: Ask, resource: Resource, pool: str, nodes: Sequence[Amounts]) -> Template | str:
+    """Return the template that a job has on a resource, or why it has none there.
+
+    Of a resource that labels divide, `nodes` are those in the pool that is named.
+    """
     if fault := next(_faults(actor, ask, resource), ""):
         return fault
-    template = _stored(ask, resource) or _made(ask, resource, nodes)
+    template = in_pool(_stored(ask, resource, pool) or _made(ask, resource, nodes), pool)
     if ask.starts_early and (fault := templates.describe_early_mismatch(template)):
         return fault
     amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
     if not any(fits(amounts, node, []) for node in nodes):
-        return f"{resource.name} has no node with {_in_words(amounts)}."
+        return f"{pool_places.describe(resource.name, pool)} has no node with {_in_words(amounts)}."
     placing = placing_of(ask.placing, PodOptions.read(template.pod))
     pods = PodSet(amounts.cpu_millicores, amounts.memory_bytes, amounts.gpu_milli, **placing)
-    return templates.describe_unplaceable(resource, ask.placing, ask.replicas, pods) or template
+    return templates.describe_unplaceable(resource, ask.placing, ask.replicas, pods, pool=pool) or template
 
 
 def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
@@ -160,11 +231,12 @@ def _missing_offer(resource: Resource, ports: Sequence[int], volumes: Sequence[s
     return templates.describe_lack_of_volumes(resource, volumes) or templates.describe_lack_of_ports(resource, ports)
 
 
-def _stored(ask: Ask, resource: Resource) -> Template | None:
+def _stored(ask: Ask, resource: Resource, pool: str) -> Template | None:
     """Return the smallest template with exactly as many GPUs, where the job says nothing else."""
     if not ask.gpu_milli or ask.cpu_millicores is not None or ask.memory_bytes is not None:
         return None
-    same = [template for template in resource.templates.all() if template.gpu_milli == ask.gpu_milli]
+    templates_there = [each for each in resource.templates.all() if not pool or each.pool in {"", pool}]
+    same = [template for template in templates_there if template.gpu_milli == ask.gpu_milli]
     return min(same, key=lambda each: (each.cpu_millicores, each.memory_bytes, each.pk), default=None)
 
 

@@ -39,6 +39,7 @@ from datasets.selectors.datasets import ResolvedCommit
 from datasets.services import selections, trees
 from datasets.services.trees import StoredTree
 from scheduler.selectors import pools
+from scheduler.selectors.resource_pools import ResourcePools
 
 KIND = job_selectors.SUBMITTED
 HOLDER = job_selectors.HOLDER
@@ -61,7 +62,8 @@ class Submission:
 
     Without a template its size counts, and a resource is found for it: see `shapes`. `pools` are where, the best first;
     empty: those that its project prefers. While it waits it moves to the first of them where it can start now, or where
-    it would start much earlier, its data brought there. `pool` stands for one of them. Without a command its image runs
+    it would start much earlier, its data brought there. `pool` stands for one of them. With a template or a resource
+    that labels divide among pools, one pool may be named: of these. Without a command its image runs
     what it is made for. `secrets` names secrets of the project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. With `completions` of more than one
@@ -116,10 +118,15 @@ class Submission:
         """
         if self.template or self.resource:
             return ()
+        return self.named_pools or tuple(pools.list_preferred(project.pk))
+
+    @property
+    def named_pools(self) -> tuple[str, ...]:
+        """The pools that it names, the best first. Raises InvalidJobSpec for one that is named twice."""
         named = (self.pool, *self.pools) if self.pool else tuple(self.pools)
         if len(set(named)) < len(named):
             raise InvalidJobSpec("A pool is named twice.")
-        return named or tuple(pools.list_preferred(project.pk))
+        return named
 
 
 def require_submit(*, actor: Actor, project: Project) -> None:
@@ -228,8 +235,9 @@ def find_template(
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec.
     """
     size = (submission.gpu_milli, submission.cpu_millicores, submission.memory_bytes)
-    if submission.resource and (submission.pool or submission.pools):
-        raise InvalidJobSpec("A resource is in one pool: name either it, or pools.")
+    if (submission.resource or submission.template) and len(submission.named_pools) > 1:
+        raise InvalidJobSpec("A job that names its template or its resource is in one pool of that: name one at most.")
+    preferred = pools.list_preferred(project.pk) if submission.resource or submission.template else ()
     if not submission.template:
         submission.placing.check(gpu_milli=submission.gpu_milli or 0, replicas=submission.replicas)
         ask = Ask(
@@ -237,7 +245,8 @@ def find_template(
             cpu_millicores=submission.cpu_millicores,
             memory_bytes=submission.memory_bytes,
             resource=submission.resource,
-            pools=submission.pools_in(project),
+            pools=submission.named_pools if submission.resource else submission.pools_in(project),
+            preferred=preferred,
             replicas=submission.replicas,
             placing=submission.placing,
             needs_image=bool(submission.image) or not submission.command.strip(),
@@ -248,10 +257,15 @@ def find_template(
             volumes=submission.volumes,
         )
         return shapes.find_template(actor=actor, ask=ask)
-    if size != (None, None, None) or submission.resource or submission.pool or submission.pools:
+    if size != (None, None, None) or submission.resource:
         raise InvalidJobSpec("A template says the size and the resource already: name either it, or these.")
     template = shapes.get_template(
-        actor=actor, full_name=submission.template, ports=submission.ports, volumes=submission.volumes
+        actor=actor,
+        full_name=submission.template,
+        ports=submission.ports,
+        volumes=submission.volumes,
+        pool=next(iter(submission.named_pools), ""),
+        preferred=preferred,
     )
     if fault := templates.describe_placing_mismatch(template, submission.placing, submission.replicas):
         raise InvalidJobSpec(fault)
@@ -280,7 +294,9 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
     """
     require_own(actor=actor, job=job, permission=permissions.SUBMIT_JOBS)
     spec = job_selectors.get_spec(job)
-    shape = Submission(template=job.template_name)
+    is_there = spec.pool and ResourcePools([job.resource_id]).has(job.resource_id, spec.pool)
+    pool = spec.pool if is_there else ""
+    shape = Submission(template=job.template_name, pool=pool)
     if spec.pools:
         shape = Submission(
             pools=spec.pools,
@@ -291,6 +307,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
     elif job.template_id is None:
         shape = Submission(
             resource=job.resource.name,
+            pool=pool,
             gpu_milli=job.gpu_milli or None,
             cpu_millicores=job.cpu_millicores,
             memory_bytes=job.memory_bytes,

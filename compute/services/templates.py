@@ -16,13 +16,14 @@ from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidResource, TemplateExists
 from compute.models import Resource, Template
 from core.units import ONE_GPU
+from scheduler.selectors.resource_pools import ResourcePools
 
 
 @dataclass(frozen=True)
 class Shape:
     """How much of a node a job gets, and what an hour of it costs (None: nobody has said).
 
-    `pod` holds the fields of `PodOptions` that are said.
+    `pod` holds the fields of `PodOptions` that are said. `pool` names one of those of its resource; empty: any.
     """
 
     cpu_millicores: int
@@ -31,6 +32,7 @@ class Shape:
     labels: Mapping[str, str] = field(default_factory=dict)
     pod: Mapping[str, Any] = field(default_factory=dict)
     price_per_hour: Decimal | None = None
+    pool: str = ""
 
 
 @transaction.atomic
@@ -50,6 +52,7 @@ def create_template(*, actor: Actor, resource: Resource, name: str, shape: Shape
         labels=dict(shape.labels),
         pod=PodOptions.read(shape.pod).to_json(),
         price_per_hour=shape.price_per_hour,
+        pool=shape.pool,
     )
     audit.record(actor, "compute.create_template", template)
     return template
@@ -92,6 +95,9 @@ def _check(resource: Resource, shape: Shape) -> None:
                 f"All pods of {resource.name} run on nodes with {key}={general[key]}, none with {key}={value}.",
                 field="pod",
             )
+    if shape.pool and not (pools := ResourcePools([resource.pk])).has(resource.pk, shape.pool):
+        there = " and ".join(pool.name for pool in pools.list_pools(resource.pk))
+        raise InvalidResource(f"{resource.name} has no nodes in the pool {shape.pool}, but in {there}.", field="pool")
     if shape.cpu_millicores <= 0 or shape.memory_bytes <= 0 or shape.gpu_milli < 0:
         raise InvalidResource("A template gives some CPU, some memory, and no negative number of GPUs.")
     if shape.gpu_milli > ONE_GPU and shape.gpu_milli % ONE_GPU:

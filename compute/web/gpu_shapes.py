@@ -9,7 +9,7 @@ from scheduler.selectors.gpu_shapes import GpuShape
 
 def _list_shapes() -> Sequence[GpuShape]:
     rows = templates.list_with_gpus()
-    return [GpuShape(template.full_name, template.resource_id, template.gpu_milli) for template in rows]
+    return [GpuShape(row.full_name, row.resource_id, row.gpu_milli, row.pool) for row in rows]
 
 
 gpu_shapes.add_source(_list_shapes)

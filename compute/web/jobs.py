@@ -15,7 +15,17 @@ from compute.engine.port_hosts import PortHost
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job
-from compute.selectors import checkpoints, closed_places, data_waits, failures, forecasts, job_links, job_rows, waits
+from compute.selectors import (
+    checkpoints,
+    closed_places,
+    data_waits,
+    failures,
+    forecasts,
+    job_links,
+    job_rows,
+    pool_places,
+    waits,
+)
 from compute.selectors import jobs as selectors
 from compute.selectors.evictions import mark_deleted
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
@@ -75,6 +85,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "job": job,
         "project_name": job.project.name,
         "spec": spec,
+        "pool": pool_places.find_pool(job),
         "links": job_links.list_links(request.actor, job),
         # Where the platform keeps its files is nobody's business and only in the way of reading.
         "command": command.replace(str(settings.NEARLINE.home), "$NEARLINE_HOME"),

@@ -44,6 +44,7 @@ class NodeView:
     is_ready: bool
     is_drained: bool
     is_simulated: bool
+    pool: str
     cpu_millicores: int
     cpu_held_millicores: int
     memory_bytes: int
@@ -86,6 +87,7 @@ def _view_of(node: "Node", hues: Mapping[str, tuple[int, str]]) -> NodeView:
         is_ready=node.is_ready,
         is_drained=node.is_drained,
         is_simulated=node.is_simulated,
+        pool=node.pool.name,
         cpu_millicores=node.cpu_millicores,
         cpu_held_millicores=held.cpu_millicores,
         memory_bytes=node.memory_bytes,

@@ -80,6 +80,7 @@ def forecast_all(*, only: Collection[str] | None = None) -> None:
                 raw_late_s=forecast.raw_late_s,
                 wait_class=forecast.wait_class,
                 facts=forecast.facts,
+                pool_id=forecast.pool_id,
             )
 
         made = isolation.for_each(FORECAST, asked, make, key=lambda job: str(job["pk"]))

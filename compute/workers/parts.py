@@ -119,6 +119,7 @@ def _template_of(job: Job) -> Template:
     template = job.template or Template(resource=job.resource, name=job.template_name.partition(".")[2])
     template.cpu_millicores, template.memory_bytes = job.cpu_millicores, job.memory_bytes
     template.gpu_milli, template.pod = job.gpu_milli, job.spec.get("pod") or {}
+    template.pool = job.spec.get("pool") or ""
     return template
 
 

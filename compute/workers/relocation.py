@@ -17,7 +17,7 @@ from accounts.selectors import is_site_admin
 from compute import signals
 from compute.engine.states import Gate, JobState
 from compute.models import Job, JobEvent, JobVolume, Template
-from compute.selectors import capacity
+from compute.selectors import capacity, pool_places
 from compute.selectors import jobs as job_selectors
 from compute.selectors.start_forecasts import Forecaster, JobFacts
 from compute.services import job_data, journal, queueing, shapes
@@ -27,6 +27,7 @@ from core.errors import PlatformError
 from core.signals import send_on_commit
 from core.units import format_duration
 from datasets.selectors import commits as dataset_commits
+from scheduler.selectors.resource_pools import ResourcePools
 from scheduler.services import workloads
 
 RELOCATE = "compute.relocate"
@@ -37,7 +38,7 @@ _MOST_TRIED = 20
 _MOST_ALIKE = 5
 """So many of them are alike: what holds one of them back holds back the others, and not those of another size."""
 _KIND = (
-    *("project_id", "resource_id", "priority", "is_preemptible"),
+    *("project_id", "resource_id", "spec__pool", "priority", "is_preemptible"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "replica_count"),
 )
 _WORTH_MOVING_DATA_S = 60.0
@@ -77,7 +78,8 @@ def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[
     # What was moved to a place in this round counts there, in jobs as large as this one.
     size = job.replica_count * (job.gpu_milli or job.cpu_millicores)
     for template in _list_places(job):
-        before = -(-moved[template.resource_id] // size)
+        place = pool_places.describe(template.resource.name, template.pool)
+        before = -(-moved[place] // size)
         there_s = forecaster.start_s(tried[job.pk], template, before=before)
         if there_s <= 0:
             reason = "it can start now"
@@ -87,7 +89,7 @@ def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[
         else:
             continue
         if _bring_and_requeue(job, template, reason):
-            moved[template.resource_id] += size
+            moved[place] += size
             return
 
 
@@ -102,12 +104,14 @@ def _list_places(job: Job) -> list[Template]:
     places = shapes.list_places(actor=actor, ask=_ask_of(job))
     here = job.resource
     # A job on nodes that exist is never simulated.
-    elsewhere = [each for each in places if each.resource_id != here.pk]
+    pools = ResourcePools()
+    present = here.pk, pools.find(here.pk, pool_places.find_pool(job)).id
+    elsewhere = [each for each in places if pool_places.place_of(each, pools, {}) != present]
     others = [each for each in elsewhere if each.resource.is_simulated == here.is_simulated]
     if job.spec.get("commits"):
         return others
     ready = capacity.find_with_capacity(others) if others else frozenset()
-    return [each for each in others if each.pk in ready]
+    return [each for each in others if (each.pk, each.pool) in ready]
 
 
 def _ask_of(job: Job) -> Ask:
@@ -154,7 +158,9 @@ def _requeue(job: Job, template: Template, request: Callable[[], Sequence[Any]],
     enqueued_at = job.created_at if job.workload is None else job.workload.enqueued_at
     if job.workload is not None and not workloads.withdraw_many([job.workload.pk]):
         return False
-    message = f"Moved from {job.resource.name} to {template.resource.name}, where {reason}."
+    here = pool_places.describe(job.resource.name, job.spec.get("pool") or "")
+    there = pool_places.describe(template.resource.name, template.pool)
+    message = f"Moved from {here} to {there}, where {reason}."
     copies = request()
     job_data.release(_SYSTEM, job.pk, keep=copies)
     old_spec = job_selectors.get_spec(job)
@@ -162,7 +168,7 @@ def _requeue(job: Job, template: Template, request: Callable[[], Sequence[Any]],
     job.resource, job.template_name = template.resource, template.full_name
     job.template = template if template.is_stored else None
     job.cpu_millicores, job.memory_bytes = template.cpu_millicores, template.memory_bytes
-    job.spec = {**spec.to_json(), "pod": template.pod}
+    job.spec = {**spec.to_json(), "pod": template.pod, "pool": template.pool}
     job.event_seq = locked.event_seq + 1
     job.workload, job.gate, job.reason = None, gate or "", job_data.describe_wait(template.resource) if gate else ""
     if gate is None:

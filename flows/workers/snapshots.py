@@ -390,10 +390,14 @@ def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, _Templat
     return facts, template_of
 
 
+def _place_of(template: Any) -> tuple[str, str]:
+    return template.pk, template.pool
+
+
 def _with_capacity(facts: Mapping[str, TemplateNow], templates: Mapping[str, _Template]) -> dict[str, TemplateNow]:
     free = capacity.find_with_capacity([template for template, _ in templates.values()])
     return {
-        name: replace(fact, has_capacity=name in templates and templates[name][0].pk in free)
+        name: replace(fact, has_capacity=name in templates and _place_of(templates[name][0]) in free)
         for name, fact in facts.items()
     }
 

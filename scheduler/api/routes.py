@@ -33,18 +33,45 @@ def list_pools(request: ApiRequest) -> dict[str, Any]:
 
 @router.post("/scheduler/pools", response={201: schemas.PoolOut}, operation_id="scheduler_create_pool")
 def create_pool(request: ApiRequest, body: schemas.PoolIn) -> Status[schemas.PoolOut]:
-    """Create a pool and move resources into it. Its queues have no quota at first. For site admins."""
+    """Create a pool and move resources into it, or some of their nodes. Its queues have no quota. For site admins."""
     resource_ids = pool_selectors.find_resource_ids(actor=request.actor, names=body.resources)
-    pool = pools.create_pool(actor=request.actor, name=body.name, resource_ids=resource_ids, moves_work=body.moves_work)
+    pool = pools.create_pool(
+        actor=request.actor,
+        name=body.name,
+        resource_ids=resource_ids,
+        label=body.label,
+        moves_work=body.moves_work,
+    )
     return Status(201, _pool_out(pool))
 
 
 @router.patch("/scheduler/pools/{name}", response=schemas.PoolOut, operation_id="scheduler_move_resources")
 def move_resources(request: ApiRequest, name: str, body: schemas.PoolChangeIn) -> schemas.PoolOut:
-    """Move resources into a pool. Work there is refused unless it may move along. For site admins."""
+    """Move resources into a pool, or their nodes with a label.
+
+    Where there is work, that is refused unless it may move along. For site admins.
+    """
     pool = pool_selectors.get_pool(actor=request.actor, name=name)
     resource_ids = pool_selectors.find_resource_ids(actor=request.actor, names=body.resources)
-    pools.move_resources(actor=request.actor, pool=pool, resource_ids=resource_ids, moves_work=body.moves_work)
+    pools.move_resources(
+        actor=request.actor, pool=pool, resource_ids=resource_ids, label=body.label, moves_work=body.moves_work
+    )
+    return _pool_out(pool)
+
+
+@router.post(
+    "/scheduler/pools/{name}/label-removals", response=schemas.PoolOut, operation_id="scheduler_take_out_label"
+)
+def take_out_label(request: ApiRequest, name: str, body: schemas.LabelRemovalIn) -> schemas.PoolOut:
+    """Take the nodes with a label out of a pool: they are where the rest of their resource is. For site admins.
+
+    Where there is work, that is refused unless it may move along.
+    """
+    pool = pool_selectors.get_pool(actor=request.actor, name=name)
+    resource_ids = pool_selectors.find_resource_ids(actor=request.actor, names=body.resources)
+    pools.take_out_label(
+        actor=request.actor, pool=pool, resource_ids=resource_ids, label=body.label, moves_work=body.moves_work
+    )
     return _pool_out(pool)
 
 

@@ -138,11 +138,23 @@ class SharingOut(Schema):
         return SharingOut(preset=sharing.name_of(rules), **asdict(rules))
 
 
+class PoolLabelOut(Schema):
+    """A label by which nodes of a resource are in a pool."""
+
+    resource: str
+    label: str
+    nodes: int = Field(description="How many nodes count by it now.")
+
+
 class PoolOut(Schema):
     """A pool: the resources in it, what their nodes that are ready have, and the rules by which its queues share."""
 
     name: str
     resources: list[str]
+    labels: list[PoolLabelOut] = Field(
+        description="By which labels it has nodes of resources that are divided among pools; else it has those that no "
+        "label puts into another pool."
+    )
     nodes: int
     gpu_milli: int
     has_simulated: bool
@@ -154,6 +166,7 @@ class PoolOut(Schema):
         return PoolOut(
             name=view.pool.name,
             resources=list(view.resources),
+            labels=[PoolLabelOut(**asdict(each)) for each in view.labels],
             nodes=view.nodes,
             gpu_milli=view.gpu_milli,
             has_simulated=view.has_simulated,
@@ -169,9 +182,21 @@ class PoolsOut(Schema):
 
 
 class PoolChangeIn(BodySchema):
-    """Resources to move into the pool, with their work if `moves_work` says so."""
+    """Resources to move into the pool, with their work if `moves_work` says so: all of their nodes, or with a label.
+
+    Without a label those nodes move that no label puts into another pool.
+    """
 
     resources: list[bounds.Name] = Field([], max_length=100)
+    label: bounds.Name = Field("", description="Only their nodes with this label, as `gpu=a100`. None may have it yet.")
+    moves_work: bool = False
+
+
+class LabelRemovalIn(BodySchema):
+    """A label of resources to take out of the pool, with the work on its nodes if `moves_work` says so."""
+
+    resources: list[bounds.Name] = Field(min_length=1, max_length=100)
+    label: bounds.Name
     moves_work: bool = False
 
 
@@ -385,6 +410,7 @@ class NodeOut(Schema):
     is_ready: bool
     is_drained: bool
     is_simulated: bool
+    pool: str = Field(description="The pool that it is in.")
     labels: dict[str, str]
     cpu_millicores: int
     memory_bytes: int
@@ -405,6 +431,7 @@ class NodeOut(Schema):
             is_ready=node.is_ready,
             is_drained=node.is_drained,
             is_simulated=node.is_simulated,
+            pool=node.pool.name,
             labels=node.labels,
             cpu_millicores=node.cpu_millicores,
             memory_bytes=node.memory_bytes,

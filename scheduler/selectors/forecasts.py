@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from django.db.models import QuerySet
@@ -25,10 +26,12 @@ from scheduler.engine.run_times import Lengths, Run, RunTimes, each_once, learn
 from scheduler.engine.snapshot import NEARLINE, JobView, PodState, QueueView, Quota, Snapshot
 from scheduler.engine.standing import Share, WaitClass, classify, free_milli, resource_of, share_of
 from scheduler.engine.states import WorkloadState
-from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, PoolResource, Queue, Workload
+from scheduler.models import Forecast, Pool, Queue, Workload
 from scheduler.selectors import snapshots
 from scheduler.selectors.nodes import find_simulated_pools
 from scheduler.selectors.packing import with_prices
+from scheduler.selectors.pool_choice import PoolChoice, choose_pool
+from scheduler.selectors.resource_pools import ResourcePools
 from scheduler.selectors.snapshots import SnapshotReader
 
 __all__ = [
@@ -49,6 +52,8 @@ __all__ = [
 class Probe:
     """A job as it would be submitted in `in_s` seconds to a resource, `instead_of` a workload where that is named.
 
+    `pool` is the name of the pool of that resource; without one it is in the first that could run it.
+
     A gang is `replicas` pods of this size. `placing` holds what else its `PodSet` says, by name. `id` names one that is
     submitted already and joins the queue then.
     It has the place in line that a workload has which was enqueued at `enqueued_at`.
@@ -68,6 +73,7 @@ class Probe:
     instead_of: str | None = None
     in_s: float = 0.0
     id: str = ""
+    pool: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,7 @@ class Outlook:
     """Why a workload waits, by the class of its wait, and when it starts. `nodes` are the names of the nodes then."""
 
     workload_id: str
+    pool_id: str
     wait_class: WaitClass
     start: StartForecast
     nodes: Sequence[str]
@@ -129,7 +136,7 @@ class Outlooks:
         """
         self.now = clock.now()
         self._run_times = {**run_times, **{probe.id: probe.run_times for probe in arrivals}}
-        self._pools = dict(PoolResource.objects.values_list("resource_id", "pool_id"))
+        self._pools = ResourcePools()
         self._queues = dict[tuple[str, str | None], str]()
         for pk, pool_id, project_id in Queue.objects.order_by("pk").values_list("pk", "pool_id", "project_id"):
             self._queues[pool_id, project_id] = pk
@@ -159,14 +166,14 @@ class Outlooks:
                     if job_id in arrivals:
                         outlooks.append(self._outlook_of(forward, arrivals[job_id], start))
                     else:
-                        outlooks.append(self._outlook(forward, job_id, start, shares[job_id], waits[job_id]))
+                        outlooks.append(self._outlook(forward, pool_id, job_id, start, shares[job_id], waits[job_id]))
         return outlooks
 
     def of_probe(self, probe: Probe) -> Outlook:
         """Return the outlook of a job that is not there."""
         pool_id = self._pool_of(probe)
         if pool_id not in self._views:
-            return Outlook("", WaitClass.NODES, NEVER, (), Share(self._queue_of(probe), 0, 0, 0), ())
+            return Outlook("", pool_id, WaitClass.NODES, NEVER, (), Share(self._queue_of(probe), 0, 0, 0), ())
         forward = self._forward(pool_id)
         job = self._view_of(probe)
         since_s = self._since_s(probe)
@@ -215,10 +222,14 @@ class Outlooks:
         wait_class = classify("", own, probe.replicas * each, [holder.share for holder in holders])
         if probe.in_s and start.likely_s <= probe.in_s:
             wait_class = WaitClass.DATA
-        return Outlook(probe.id, wait_class, start, _names(forward, start), own, holders)
+        return Outlook(probe.id, self._pool_of(probe), wait_class, start, _names(forward, start), own, holders)
 
     def _pool_of(self, probe: Probe) -> str:
-        return self._pools.get(probe.resource_id, DEFAULT_POOL_ID)
+        return choose_pool(self._pools, self._choice, probe.resource_id, probe.pool, [_pods_of(probe).to_json()])
+
+    @cached_property
+    def _choice(self) -> PoolChoice:
+        return PoolChoice((pool_id, node) for pool_id, view in self._views.items() for node in view.nodes)
 
     def _queue_of(self, probe: Probe) -> str:
         pool_id = self._pool_of(probe)
@@ -269,9 +280,10 @@ class Outlooks:
         }
         return {job_id: of_resource[resource_of(jobs[job_id])] for job_id in asked}
 
-    def _outlook(
+    def _outlook(  # noqa: PLR0917 (all that was worked out of one workload)
         self,
         forward: Forward,
+        pool_id: str,
         job_id: str,
         start: StartForecast,
         known: Mapping[str, Share],
@@ -292,7 +304,7 @@ class Outlooks:
                 waited_s=(self.now - since).total_seconds(),
                 free=free_milli(forward.session, job) if resource == GPU else 0,
             )
-        return Outlook(job_id, wait_class, start, _names(forward, start), own, holders)
+        return Outlook(job_id, pool_id, wait_class, start, _names(forward, start), own, holders)
 
 
 def _holders(forward: Forward, start: StartForecast, known: Mapping[str, Share]) -> list[HeldBy]:
@@ -435,14 +447,12 @@ class Corrections:
     """How forecasts of starts are corrected at one moment: by those of the past, of the same pool."""
 
     def __init__(self) -> None:
-        self._pools = dict(PoolResource.objects.values_list("resource_id", "pool_id"))
         levels = Pool.objects.values_list("pk", "likely_level", "late_level")
         self._levels = {pk: Levels(likely, late) for pk, likely, late in levels}
         self._learnt: dict[str, Correction] = {}
 
-    def of(self, resource_id: str) -> Correction:
-        """Return the correction of forecasts for a resource."""
-        pool_id = self._pools.get(resource_id, DEFAULT_POOL_ID)
+    def of(self, pool_id: str) -> Correction:
+        """Return the correction of forecasts for a pool."""
         if pool_id not in self._learnt:
             scores = [*scores_of(pool_id), *scores_of(pool_id, go_on=True)]
             self._learnt[pool_id] = Correction(scores, self._levels.get(pool_id, Levels()))
@@ -508,21 +518,24 @@ def _names(forward: Forward, start: StartForecast) -> list[str]:
     return [forward.session.node_of[node_id].view.name for node_id in start.node_ids]
 
 
-def _workload_of(probe: Probe, queue_id: str) -> Workload:
-    pods = PodSet(
+def _pods_of(probe: Probe) -> PodSet:
+    return PodSet(
         count=probe.replicas,
         cpu_millicores=probe.cpu_millicores,
         memory_bytes=probe.memory_bytes,
         gpu_milli=probe.gpu_milli,
         **probe.placing,
     )
+
+
+def _workload_of(probe: Probe, queue_id: str) -> Workload:
     known_id = {"pk": probe.id} if probe.id else {}
     return Workload(
         **known_id,
         project_id=probe.project_id,
         queue_id=queue_id,
         resource_id=probe.resource_id,
-        pod_sets=[pods.to_json()],
+        pod_sets=[_pods_of(probe).to_json()],
         has_many_pods=probe.replicas > 1,
         priority=probe.priority,
         is_preemptible=probe.is_preemptible,

@@ -3,16 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scheduler.models import DEFAULT_POOL_ID, PoolResource
+from scheduler.selectors.resource_pools import ResourcePools
 
 
 @dataclass(frozen=True)
 class GpuShape:
-    """A shape on a resource, and the thousandths of GPUs that a job of it takes."""
+    """A shape on a resource, and the thousandths of GPUs that a job of it takes.
+
+    `pool` names the pool of the resource in which its jobs are; empty: they may be in any.
+    """
 
     name: str
     resource_id: str
     gpu_milli: int
+    pool: str = ""
 
 
 _sources: list[Callable[[], Sequence[GpuShape]]] = []
@@ -25,11 +29,17 @@ def add_source(list_shapes: Callable[[], Sequence[GpuShape]]) -> None:
 
 def find_smallest(pool_id: str) -> GpuShape | None:
     """Return the shape of a pool that takes least; None: it has none with GPUs."""
-    pools = dict(PoolResource.objects.values_list("resource_id", "pool_id"))
+    pools = ResourcePools()
     shapes = [
         shape
         for list_shapes in _sources
         for shape in list_shapes()
-        if shape.gpu_milli and pools.get(shape.resource_id, DEFAULT_POOL_ID) == pool_id
+        if shape.gpu_milli and pool_id in _pool_ids_of(shape, pools)
     ]
     return min(shapes, key=lambda shape: (shape.gpu_milli, shape.name), default=None)
+
+
+def _pool_ids_of(shape: GpuShape, pools: ResourcePools) -> set[str]:
+    if shape.pool:
+        return {pools.find(shape.resource_id, shape.pool).id}
+    return {pool.id for pool in pools.list_pools(shape.resource_id)}

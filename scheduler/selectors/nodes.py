@@ -25,8 +25,8 @@ class Held:
 
 
 def list_nodes(*, actor: Actor, resource: str | None = None) -> QuerySet[Node]:  # noqa: ARG001 (every actor sees them)
-    """Return nodes with their devices and placements at hand, newest first; those of one resource where asked for."""
-    nodes = Node.objects.order_by("-pk").prefetch_related("gpus", "placements__workload")
+    """Return nodes with their pool, devices and placements at hand, newest first; those of one resource where asked."""
+    nodes = Node.objects.select_related("pool").order_by("-pk").prefetch_related("gpus", "placements__workload")
     return nodes if resource is None else nodes.filter(resource_name=resource)
 
 
@@ -36,9 +36,13 @@ def find_simulated_pools() -> frozenset[str]:
     return frozenset(pools.values_list("pool__name", flat=True).distinct())
 
 
-def describe_unservable(*, resource_id: str, resource: str, pods: PodSet) -> str:
-    """Say why no node of a resource could ever run such pods, were it empty; empty: one could, or no node is known."""
-    views = snapshots.view_nodes(Node.objects.filter(resource_id=resource_id))
+def describe_unservable(*, resource_id: str, resource: str, pods: PodSet, pool: str = "") -> str:
+    """Say why no node of a resource could ever run such pods, were it empty; empty: one could, or no node is known.
+
+    Only nodes in the pool with this name count, if it is named.
+    """
+    nodes = Node.objects.filter(resource_id=resource_id)
+    views = snapshots.view_nodes(nodes.filter(pool__name=pool) if pool else nodes)
     request = snapshots.request_of_pods(pods.to_json())
     if not views or any(NodeLedger(view, 0, []).fits(request, now=True) for view in views):
         return ""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Count, FilteredRelation, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import Case, CharField, Count, Exists, FilteredRelation, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
@@ -132,15 +132,22 @@ def _sum(field: str) -> Coalesce:
     return Coalesce(Sum(f"live__{field}", filter=_PLACED), Value(0))
 
 
-def find_queue(*, project_id: str, resource_id: str) -> str | None:
-    """Return the id of a project's queue in the pool of a resource; None if it is missing."""
-    return next(iter(_queue_in_pool_of(resource_id, project_id)), None)
+def find_queue(*, project_id: str, resource_id: str, pool: str = "") -> str | None:
+    """Return the id of a project's queue in the pool of a resource, of one that labels divide in the pool with a name.
+
+    None: it is missing, or the resource is divided and has no such pool.
+    """
+    return next(iter(_queue_in_pool_of(resource_id, pool, project_id)), None)
 
 
 @prepared
-def _queue_in_pool_of(resource_id: str, project_id: str) -> QuerySet[Queue, str]:
-    pool = PoolResource.objects.filter(resource_id=resource_id).values("pool_id")
-    pool_id = Coalesce(Subquery(pool), Value(DEFAULT_POOL_ID))
+def _queue_in_pool_of(resource_id: str, pool: str, project_id: str) -> QuerySet[Queue, str]:
+    pools = PoolResource.objects.filter(resource_id=resource_id).order_by("label").values("pool_id")
+    pool_id = Case(
+        When(Exists(pools.filter(label__gt="")), then=Subquery(pools.filter(pool__name=pool)[:1])),
+        default=Coalesce(Subquery(pools[:1]), Value(DEFAULT_POOL_ID)),
+        output_field=CharField(),
+    )
     return Queue.objects.filter(project=project_id, pool_id=pool_id).values_list("pk", flat=True)
 
 

@@ -492,6 +492,11 @@ def view_nodes(nodes: QuerySet[Node]) -> list[NodeView]:
     return [_view_node(node) for node in nodes.prefetch_related("gpus").order_by("pk")]
 
 
+def view_nodes_by_pool(nodes: QuerySet[Node]) -> list[tuple[str, NodeView]]:
+    """Return nodes as the engine sees them, each with the id of its pool."""
+    return [(node.pool_id, _view_node(node)) for node in nodes.prefetch_related("gpus").order_by("pk")]
+
+
 def view_queue(queue: Queue) -> QueueView:
     """Return a queue as the engine sees it. The project should be loaded.
 

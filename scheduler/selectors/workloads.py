@@ -90,6 +90,18 @@ def find_queue_ids(workload_ids: Collection[str]) -> dict[str, str]:
     return dict(chain.from_iterable(rows))
 
 
+def find_pool_ids(workload_ids: Collection[str]) -> dict[str, str]:
+    """Return the pools of workloads by their ids. For the platform itself."""
+    columns = ("pk", "queue__pool_id")
+    rows = (Workload.objects.filter(pk__in=batch).values_list(*columns) for batch in in_batches(workload_ids))
+    return dict(chain.from_iterable(rows))
+
+
+def find_pool_name(workload_id: str) -> str | None:
+    """Return the name of the pool in which a workload is; None: there is no such workload. For the platform itself."""
+    return Workload.objects.filter(pk=workload_id).values_list("queue__pool__name", flat=True).first()
+
+
 def list_workloads(
     *, actor: Actor, state: WorkloadState | None = None, project: str | None = None
 ) -> QuerySet[Workload]:

@@ -11,8 +11,9 @@ from prometheus_client import Counter
 from core import clock, orm
 from scheduler.engine.calibration import Levels
 from scheduler.engine.states import WorkloadState
-from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, PoolResource, Workload
+from scheduler.models import Forecast, Pool, Workload
 from scheduler.selectors import forecasts
+from scheduler.selectors.resource_pools import ResourcePools
 
 FORECASTS = Counter(
     "nearline_scheduler_forecasts_total",
@@ -33,7 +34,7 @@ _PROMISE = ("made_at", "likely_at", "late_at", "raw_likely_s", "raw_late_s", "wa
 class NewForecast:
     """When a job starts, in seconds; None is unknown. `wait` counts its evictions; `facts` is JSON that is kept.
 
-    `raw_` is what the engine said, before it was corrected.
+    `raw_` is what the engine said, before it was corrected. `pool_id` empty: the first pool of the resource.
     """
 
     name: str
@@ -45,18 +46,19 @@ class NewForecast:
     raw_late_s: float | None
     wait_class: str
     facts: Mapping[str, Any] = field(default_factory=dict)
+    pool_id: str = ""
 
 
 @transaction.atomic
 def store(made: Sequence[NewForecast], *, at: datetime) -> None:
     """Store forecasts that were made at one moment. What is stored of each wait first is never changed."""
-    pools = dict(PoolResource.objects.values_list("resource_id", "pool_id"))
+    pools, pool_ids = ResourcePools(), set(Pool.objects.values_list("pk", flat=True))
     rows = []
     for new in made:
         row = Forecast(
             name=new.name,
             wait=new.wait,
-            pool_id=pools.get(new.resource_id, DEFAULT_POOL_ID),
+            pool_id=new.pool_id if new.pool_id in pool_ids else pools.find(new.resource_id).id,
             latest_at=at,
             latest_likely_at=_after(at, new.likely_s),
             latest_late_at=_after(at, new.late_s),

@@ -1,22 +1,28 @@
 """Pools: nodes over which quotas and fair shares are worked out. Who makes them, and which resources are in them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 from django.db import transaction
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Sum
 
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import tasks
+from scheduler.engine.node_labels import is_label
 from scheduler.engine.proof import Resource
-from scheduler.engine.states import HOLDING, LIVE, WorkloadState
+from scheduler.engine.states import LIVE
 from scheduler.engine.wording import write
 from scheduler.errors import InvalidPool, PoolHasWork
-from scheduler.models import DEFAULT_POOL_ID, Node, Pool, PoolResource, Workload
+from scheduler.models import DEFAULT_POOL_ID, Node, Placement, Pool, PoolResource, Workload
 from scheduler.services import pool_members
+from scheduler.services.pool_members import Changes, Claims, Members
+
+_NEW = ""
+"""Stands for the id of a pool that is to be created."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +30,17 @@ class WorkOnMove:
     """The work on resources that another pool is to get. GPUs in thousandths.
 
     `held_back` counts the pending jobs that are not preemptible: they start only within a quota of the new pool.
+    `left_behind` counts those that wait in a pool which keeps some nodes of their resource.
     """
 
     running: int = 0
     gpu_held_milli: int = 0
     pending: int = 0
     held_back: int = 0
+    left_behind: int = 0
+
+    def __add__(self, other: "WorkOnMove") -> "WorkOnMove":
+        return WorkOnMove(*map(add, astuple(self), astuple(other)))
 
     @property
     def text(self) -> str:
@@ -46,6 +57,11 @@ class WorkOnMove:
             sentences.append(
                 f"{self.held_back} of them must not be preempted: they start once their project has a quota there."
             )
+        if self.left_behind:
+            sentences.append(
+                f"{_jobs(self.left_behind, 'waits', 'wait')} on in {'its' if self.left_behind == 1 else 'their'} pool, "
+                "for the nodes that stay there."
+            )
         return " ".join(sentences)
 
 
@@ -54,26 +70,47 @@ def require_manage_pools(*, actor: Actor) -> None:
     require_site_admin(actor, "change pools")
 
 
-def work_on_move(*, actor: Actor, resource_ids: Collection[str]) -> WorkOnMove:
-    """Return the work that resources would take along into another pool. Nothing changes."""
+def work_on_move(
+    *, actor: Actor, resource_ids: Collection[str], label: str = "", pool: Pool | None = None
+) -> WorkOnMove:
+    """Return the work that resources, or their nodes with a label, would take along into a pool; None: into a new one.
+
+    Nothing changes.
+    """
     require_manage_pools(actor=actor)
-    live = Workload.objects.filter(resource_id__in=resource_ids)
-    is_pending = Q(state=WorkloadState.PENDING)
-    sums = live.aggregate(
-        running=Count("pk", filter=Q(state__in=sorted(HOLDING))),
-        gpu_held_milli=Sum("gpu_milli", filter=Q(state__in=sorted(HOLDING)), default=0),
-        pending=Count("pk", filter=is_pending),
-        held_back=Count("pk", filter=is_pending & Q(is_preemptible=False)),
-    )
-    return WorkOnMove(**sums)
+    pool_id = pool.pk if pool is not None else _NEW
+    works = [_work_on(each, {**each.claims, label: pool_id}, label) for each in pool_members.read_members(resource_ids)]
+    return sum(works, WorkOnMove())
+
+
+def work_on_moves(*, actor: Actor, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], WorkOnMove]:
+    """Return what `work_on_move` into a new pool does for each of these: ids of resources, and labels of nodes."""
+    require_manage_pools(actor=actor)
+    members = {each.resource_id: each for each in pool_members.read_members({resource_id for resource_id, _ in places})}
+    return {
+        (resource_id, label): _work_on(members[resource_id], {**members[resource_id].claims, label: _NEW}, label)
+        for resource_id, label in places
+    }
+
+
+def work_on_removal(*, actor: Actor, resource_ids: Collection[str], label: str) -> WorkOnMove:
+    """Return the work that the nodes with a label take along when it is taken out of its pool. Nothing changes."""
+    require_manage_pools(actor=actor)
+    works = [
+        _work_on(each, {other: each.claims[other] for other in each.claims if other != label}, label)
+        for each in pool_members.read_members(resource_ids)
+    ]
+    return sum(works, WorkOnMove())
 
 
 @transaction.atomic
-def create_pool(*, actor: Actor, name: str, resource_ids: Collection[str] = (), moves_work: bool = False) -> Pool:
-    """Create a pool and move resources into it. Its queues have no quota at first.
+def create_pool(
+    *, actor: Actor, name: str, resource_ids: Collection[str] = (), label: str = "", moves_work: bool = False
+) -> Pool:
+    """Create a pool and move resources into it, or their nodes with a label. Its queues have no quota at first.
 
-    Raises InvalidPool where the name is taken, and PoolHasWork where work is queued or runs on one of the resources
-    and `moves_work` does not say that it may be taken along.
+    Raises InvalidPool where the name is taken, and PoolHasWork where work is queued or runs on what moves and
+    `moves_work` does not say that it may be taken along.
     """
     require_manage_pools(actor=actor)
     if not name:
@@ -81,22 +118,49 @@ def create_pool(*, actor: Actor, name: str, resource_ids: Collection[str] = (), 
     check_name(name)
     if Pool.objects.filter(name=name).exists():
         raise InvalidPool(f"There is a pool called '{name}' already.")
-    _check_work(actor, resource_ids, moves_work=moves_work)
+    _check_label(label, resource_ids)
+    work = work_on_move(actor=actor, resource_ids=resource_ids, label=label)
+    _check_work(work, moves_work=moves_work)
     pool = pool_members.create(name)
-    pool_members.move(pool, resource_ids)
-    audit.record(actor, "scheduler.create_pool", pool, resource_ids=sorted(resource_ids))
+    pool_members.move(pool, resource_ids, label=label)
+    audit.record(actor, "scheduler.create_pool", pool, resource_ids=sorted(resource_ids), label=label)
     return pool
 
 
 @transaction.atomic
-def move_resources(*, actor: Actor, pool: Pool, resource_ids: Collection[str], moves_work: bool = False) -> None:
-    """Move resources into a pool, with their work. Raises PoolHasWork as `create_pool` does."""
+def move_resources(
+    *, actor: Actor, pool: Pool, resource_ids: Collection[str], label: str = "", moves_work: bool = False
+) -> None:
+    """Move resources into a pool with their work: all nodes that no label claims, or those with a label.
+
+    Raises InvalidPool for what is no label, and PoolHasWork as `create_pool` does.
+    """
     require_manage_pools(actor=actor)
-    inside = PoolResource.objects.filter(pool=pool, resource_id__in=resource_ids).values_list("resource_id", flat=True)
-    moved = sorted(set(resource_ids) - set(inside))
-    _check_work(actor, moved, moves_work=moves_work)
-    pool_members.move(pool, moved)
-    audit.record(actor, "scheduler.move_resources", pool, resource_ids=moved)
+    _check_label(label, resource_ids)
+    inside = PoolResource.objects.filter(pool=pool, label=label, resource_id__in=resource_ids)
+    moved = sorted(set(resource_ids) - set(inside.values_list("resource_id", flat=True)))
+    work = work_on_move(actor=actor, resource_ids=moved, label=label, pool=pool)
+    _check_work(work, moves_work=moves_work)
+    pool_members.move(pool, moved, label=label)
+    audit.record(actor, "scheduler.move_resources", pool, resource_ids=moved, label=label)
+
+
+@transaction.atomic
+def take_out_label(
+    *, actor: Actor, pool: Pool, resource_ids: Collection[str], label: str, moves_work: bool = False
+) -> None:
+    """Take the nodes with a label out of a pool: they are where the rest of their resource is, with their work.
+
+    Raises InvalidPool where the label is not in the pool, and PoolHasWork as `create_pool` does.
+    """
+    require_manage_pools(actor=actor)
+    inside = PoolResource.objects.filter(pool=pool, label=label, resource_id__in=resource_ids)
+    if not label or not resource_ids or inside.count() < len(set(resource_ids)):
+        raise InvalidPool(f"The pool '{pool.name}' has no nodes of that resource by the label '{label}'.")
+    work = work_on_removal(actor=actor, resource_ids=resource_ids, label=label)
+    _check_work(work, moves_work=moves_work)
+    pool_members.take_out(resource_ids, label=label)
+    audit.record(actor, "scheduler.take_out_label", pool, resource_ids=sorted(resource_ids), label=label)
 
 
 @transaction.atomic
@@ -115,13 +179,46 @@ def delete_pool(*, actor: Actor, pool: Pool) -> None:
     )
     for project_id, queue_id in default_ids.items():
         Workload.objects.filter(queue__pool=pool, project_id=project_id).update(queue_id=queue_id)
+    # What no label of a resource claims is in a pool as long as there are labels.
+    rest = PoolResource.objects.filter(pool=pool, label="")
+    rest.filter(resource_id__in=PoolResource.objects.exclude(label="").values("resource_id")).update(
+        pool_id=DEFAULT_POOL_ID
+    )
     audit.record(actor, "scheduler.delete_pool", pool)
     pool.delete()
     tasks.enqueue_on_commit("scheduler.cycle")
 
 
-def _check_work(actor: Actor, resource_ids: Collection[str], *, moves_work: bool) -> None:
-    work = work_on_move(actor=actor, resource_ids=resource_ids)
+def _check_label(label: str, resource_ids: Collection[str]) -> None:
+    if label and not is_label(label):
+        raise InvalidPool(f"'{label}' is no label of a node; write one like gpu=a100.")
+    if label and not resource_ids:
+        raise InvalidPool(f"Name the resource whose nodes have the label {label}.")
+
+
+def _work_on(members: Members, after: Claims, label: str) -> WorkOnMove:
+    """Return the work on the nodes that change pools with the claims of a resource, and what waits where they leave."""
+    changes = pool_members.find_changes(members, after)
+    pool_id = after.get(label, after[""])
+    waiting = pool_members.find_waiting(members.resource_id, changes, after, pool_id=pool_id)
+    moved = [each for each in waiting if each.next_pool_id != each.pool_id]
+    return WorkOnMove(
+        **_count_running(changes),
+        pending=len(moved),
+        held_back=sum(not each.is_preemptible for each in moved),
+        left_behind=len(waiting) - len(moved),
+    )
+
+
+def _count_running(changes: Changes) -> dict[str, int]:
+    if not changes.pool_ids:
+        return {}
+    held = Placement.objects.filter(node__in=changes.pool_ids).values("workload")
+    rows = Workload.objects.filter(pk__in=held)
+    return rows.aggregate(running=Count("pk"), gpu_held_milli=Sum("gpu_milli", default=0))
+
+
+def _check_work(work: WorkOnMove, *, moves_work: bool) -> None:
     if work.text and not moves_work:
         raise PoolHasWork(f"There is work on these resources. {work.text}", running=work.running, pending=work.pending)
 

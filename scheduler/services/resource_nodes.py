@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, F
 
 from core import tasks
 from core.taints import Taint
 from scheduler.engine.snapshot import MigStrategy
-from scheduler.models import Gpu, Node, Placement
+from scheduler.models import Gpu, Node, Placement, PoolResource
 from scheduler.services import pool_members
 
 __all__ = ["GpuReport", "MigStrategy", "NodeReport"]
@@ -79,6 +80,8 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     Node.objects.bulk_create(new)
     _create_gpus((node, devices[node.name]) for node in new)
     gone = _retire([known[name] for name in sorted(known.keys() - reported.keys())])
+    if new or any(node.is_divided for node in known.values()):
+        pool_members.regroup(resource_id)
     if changed or new or gone:
         log.info("scheduler.nodes_changed", resource=resource_name, new=len(new), changed=changed, gone=gone)
         tasks.enqueue_on_commit("scheduler.cycle")
@@ -111,20 +114,25 @@ Device = tuple[int, str, str, int]
 
 
 def _pool_of(resource_id: str, name: str, nodes: Sequence[NodeReport], known: Mapping[str, Node]) -> str:
-    """Return the pool of new nodes; empty where there are none. A resource gets its pool with its first GPU."""
+    """Return the pool of new nodes, whatever their labels; empty: there are none.
+
+    A resource gets its pool with its first GPU.
+    """
     have_gpus = {name for name, node in known.items() if node.mig or node.gpus.all()}
     if any((node.gpus or node.mig) and node.name not in have_gpus for node in nodes):
         return pool_members.choose_pool(resource_id=resource_id, name=name)
     if all(node.name in known for node in nodes):
         return ""
     pool_members.ensure_default_pool()
-    return pool_members.get_pool_ids([resource_id])[resource_id]
+    (members,) = pool_members.read_members([resource_id])
+    return members.claims[""]
 
 
-def _lock_nodes(resource_id: str) -> list[Node]:
-    return list(
-        Node.objects.select_for_update().filter(resource_id=resource_id).order_by("pk").prefetch_related("gpus")
-    )
+def _lock_nodes(resource_id: str) -> list[Any]:
+    """Lock the nodes of a resource; `is_divided`: labels divide them among pools."""
+    labels = PoolResource.objects.filter(resource_id=resource_id).exclude(label="")
+    nodes = Node.objects.select_for_update().filter(resource_id=resource_id).annotate(is_divided=Exists(labels))
+    return list(nodes.order_by("pk").prefetch_related("gpus"))
 
 
 def _update_nodes(known: Mapping[str, Node], reported: Mapping[str, Node], devices: Mapping[str, list[Device]]) -> int:

@@ -18,6 +18,7 @@ from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload
+from scheduler.selectors.pool_choice import choose_pools
 from scheduler.selectors.queues import find_queue
 from scheduler.selectors.workloads import ENQUEUED, ClaimedPlacement, find_unclaimed, pod_order
 from scheduler.services import pool_members
@@ -31,6 +32,8 @@ _AMOUNTS = ("gpu_milli", "cpu_millicores", "memory_bytes")
 @dataclass(frozen=True)
 class WorkloadRequest:
     """The pods of one job, and the only resource on which they may run.
+
+    Of a resource that labels divide they are in the `pool` that is named, else in the first that could run them.
 
     A higher `priority` goes first within the project. What is not preemptible starts only within the project's quota.
     `title` is what people call it; empty: as its name. `missing_bytes` maps resources to the bytes of its data that
@@ -48,6 +51,7 @@ class WorkloadRequest:
     missing_bytes: Mapping[str, int] | None = None
     enqueued_at: datetime | None = None
     price_per_hour: float = 0.0
+    pool: str = ""
 
 
 def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
@@ -60,12 +64,12 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
         _check(request)
     # Inside the caller's transaction no savepoint is needed: what can be refused was refused above.
     with transaction.atomic(savepoint=False):
-        queue_ids = _ensure_queues(requests)
+        queue_ids = _find_queues(requests)
         now = clock.now()
         rows = [
             Workload(
                 project_id=request.project_id,
-                queue_id=queue_ids[request.resource_id, request.project_id],
+                queue_id=queue_ids[number],
                 name=request.name,
                 title=request.title,
                 priority=request.priority,
@@ -295,25 +299,24 @@ def _end_placements(placements: QuerySet[Placement], *, are_several: bool) -> No
     placements.delete()
 
 
-def _ensure_queues(requests: Sequence[WorkloadRequest]) -> dict[tuple[str, str], str]:
-    """Return the id of the queue of each resource and project, in the pool of the resource."""
-    keys = {(request.resource_id, request.project_id) for request in requests}
+def _find_queues(requests: Sequence[WorkloadRequest]) -> list[str]:
+    """Return the id of the queue of each request, making those that are missing."""
+    keys = {(request.resource_id, request.pool, request.project_id) for request in requests}
     if len(keys) == 1:
-        ((resource_id, project_id),) = keys
-        find = partial(find_queue, project_id=project_id, resource_id=resource_id)
-        if known := tasks.recently(("queue", project_id, resource_id), find):
-            return {(resource_id, project_id): known}
-    pool_ids = pool_members.get_pool_ids({request.resource_id for request in requests})
+        ((resource_id, pool, project_id),) = keys
+        find = partial(find_queue, project_id=project_id, resource_id=resource_id, pool=pool)
+        if known := tasks.recently(("queue", project_id, resource_id, pool), find):
+            return [known] * len(requests)
+    pool_ids = choose_pools(
+        [(each.resource_id, each.pool, [pods.to_json() for pods in each.pod_sets]) for each in requests]
+    )
     project_ids = defaultdict(set)
-    for request in requests:
-        project_ids[pool_ids[request.resource_id]].add(request.project_id)
+    for request, pool_id in zip(requests, pool_ids, strict=True):
+        project_ids[pool_id].add(request.project_id)
     queue_ids = {
         pool_id: pool_members.ensure_queues(members, pool_id=pool_id) for pool_id, members in project_ids.items()
     }
-    return {
-        (request.resource_id, request.project_id): queue_ids[pool_ids[request.resource_id]][request.project_id]
-        for request in requests
-    }
+    return [queue_ids[pool_id][request.project_id] for request, pool_id in zip(requests, pool_ids, strict=True)]
 
 
 def _ids_by_name(names: list[str]) -> dict[str, str]:

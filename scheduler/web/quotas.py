@@ -19,7 +19,7 @@ from core import clock, units
 from core.errors import InvalidInput
 from core.units import ONE_GPU
 from scheduler.engine.sharing import PRESETS, PROMPT, Rules, SharingRules, name_of, with_changes
-from scheduler.models import Queue
+from scheduler.models import Pool, Queue
 from scheduler.selectors import history, pools, queues
 from scheduler.selectors.packing import find_packing
 from scheduler.selectors.sharing import find_past_use
@@ -119,9 +119,31 @@ class Saving:
 
 @dataclass(frozen=True)
 class Move:
-    """A resource that may move to another pool, and what would happen to its work."""
+    """What may move to another pool, and what would happen to its work: a resource, or its nodes with a label.
+
+    Without a label these are the nodes of the resource that no label puts into another pool.
+    """
 
     resource: str
+    label: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        """The value of its field."""
+        return f"{self.resource}:{self.label}" if self.label else self.resource
+
+    @property
+    def words(self) -> str:
+        """What it is called."""
+        return f"{self.resource}, its nodes with {self.label}" if self.label else self.resource
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A label that may be taken out of a pool, and what would happen to the work on its nodes."""
+
+    label: pools.PoolLabel
     text: str
 
 
@@ -157,6 +179,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         "project_name": only,
         "pool": name,
         "pools": everywhere,
+        "labels": here.labels if here is not None else (),
         "has_simulated": here is not None and here.has_simulated,
         "total_milli": here.gpu_milli if here is not None else 0,
         "quota_milli": sum(row.queue.gpu_quota_milli for row in leaves),
@@ -177,7 +200,9 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     }
     if request.htmx:
         return render(request, "scheduler/quotas_live.html", context)
-    context["moves"] = _moves(request, everywhere, name) if request.actor.is_site_admin else []
+    context["moves"] = _moves(request, here) if here is not None and request.actor.is_site_admin else []
+    context["has_whole"] = here is not None and bool(here.whole)
+    context["removals"] = _removals(request, here) if here is not None and request.actor.is_site_admin else []
     context["may_create_projects"] = may_create_projects(request.actor)
     context["chart"] = _chart_of(leaves, only)
     if here is not None:
@@ -275,17 +300,41 @@ def create_department(request: PageRequest) -> HttpResponse:
 
 @require_POST
 def move_resource(request: PageRequest) -> HttpResponse:
-    """Move a resource, with its work, into another pool: one that is there, or a new one."""
+    """Move a resource, or its nodes with a label, into another pool with its work: one that is there, or a new one."""
     pool_services.require_manage_pools(actor=request.actor)
-    ids = pools.find_resource_ids(actor=request.actor, names=[request.POST.get("resource", "")])
+    resource, _, own_label = request.POST.get("resource", "").partition(":")
+    ids = pools.find_resource_ids(actor=request.actor, names=[resource])
     target, new = request.POST.get("pool", ""), request.POST.get("new_pool", "").strip()
+    label = own_label or request.POST.get("label", "").strip()
     if new:
-        pool_services.create_pool(actor=request.actor, name=new, resource_ids=ids, moves_work=True)
+        pool = pool_services.create_pool(actor=request.actor, name=new, resource_ids=ids, label=label, moves_work=True)
     else:
         pool = pools.get_pool(actor=request.actor, name=target)
-        pool_services.move_resources(actor=request.actor, pool=pool, resource_ids=ids, moves_work=True)
-    messages.success(request, f"{request.POST.get('resource', '')} is in the pool {new or target} now.")
-    return _back(new or target)
+        pool_services.move_resources(actor=request.actor, pool=pool, resource_ids=ids, label=label, moves_work=True)
+    messages.success(request, _describe_move(pool, resource, label))
+    return _back(pool.name)
+
+
+@require_POST
+def take_out_label(request: PageRequest) -> HttpResponse:
+    """Take the nodes of a resource with a label out of a pool, with their work: they join the rest of the resource."""
+    pool_services.require_manage_pools(actor=request.actor)
+    resource, _, label = request.POST.get("place", "").partition(":")
+    ids = pools.find_resource_ids(actor=request.actor, names=[resource])
+    pool = pools.get_pool(actor=request.actor, name=request.POST.get("pool") or pools.DEFAULT)
+    pool_services.take_out_label(actor=request.actor, pool=pool, resource_ids=ids, label=label, moves_work=True)
+    messages.success(request, f"The nodes of {resource} with {label} are where its other nodes are now.")
+    return _back(pool.name)
+
+
+def _describe_move(pool: Pool, resource: str, label: str) -> str:
+    if not label:
+        return f"{resource} is in the pool {pool.name} now."
+    (view,) = pools.view_pools([pool])
+    nodes = sum(each.nodes for each in view.labels if (each.resource, each.label) == (resource, label))
+    if not nodes:
+        return f"No node of {resource} has the label {label} now. Those that get it join the pool {pool.name}."
+    return f"{nodes} node{'s' if nodes > 1 else ''} of {resource} with {label} count in the pool {pool.name} now."
 
 
 def _back(pool: str) -> HttpResponse:
@@ -406,13 +455,24 @@ def _tree(
     return rows_below(None, 0)
 
 
-def _moves(request: PageRequest, everywhere: Sequence[pools.PoolView], name: str) -> list[Move]:
-    """Return the resources of a pool, each with what a move would do to its work."""
-    moves = []
-    for resource in next((view.resources for view in everywhere if view.pool.name == name), ()):
-        ids = pools.find_resource_ids(actor=request.actor, names=[resource])
-        moves.append(Move(resource, pool_services.work_on_move(actor=request.actor, resource_ids=ids).text))
-    return moves
+def _moves(request: PageRequest, here: pools.PoolView) -> list[Move]:
+    """Return the resources of a pool, and the labels by which it has nodes, with what a move would do to the work."""
+    ids = pools.resource_ids_by_name()
+    shown = [(name, "") for name in here.whole] + [(each.resource, each.label) for each in here.labels]
+    places = {(ids[name], label): name for name, label in shown if name in ids}
+    works = pool_services.work_on_moves(actor=request.actor, places=places)
+    return [Move(name, label, works[resource_id, label].text) for (resource_id, label), name in places.items()]
+
+
+def _removals(request: PageRequest, here: pools.PoolView) -> list[Removal]:
+    """Return the labels of a pool, each with what taking it out would do to the work on its nodes."""
+    removals = []
+    ids = pools.resource_ids_by_name() if here.labels else {}
+    for each in here.labels:
+        own = [ids[each.resource]] if each.resource in ids else []
+        work = pool_services.work_on_removal(actor=request.actor, resource_ids=own, label=each.label)
+        removals.append(Removal(each, work.text))
+    return removals
 
 
 def _chart_of(rows: Sequence[Row], only: str | None) -> Chart | None:

@@ -15,5 +15,6 @@ urlpatterns = [
     path("quotas/departments/<str:department>/save/", quotas.set_department, name="set_department"),
     path("quotas/sharing/save/", quotas.set_sharing, name="set_sharing"),
     path("quotas/pools/move/", quotas.move_resource, name="move_resource"),
+    path("quotas/pools/take-out/", quotas.take_out_label, name="take_out_label"),
     path("quotas/<str:project>/", quotas.set_quota, name="set_quota"),
 ]

@@ -174,6 +174,7 @@ GET    /scheduler/pools                                       401      200    20
 POST   /scheduler/pools                                       401      403    403    403   403  201
 PATCH  /scheduler/pools/{name}                                401      403    403    403   403  200
 PATCH  /scheduler/pools/{name}/sharing                        401      403    403    403   403  200
+POST   /scheduler/pools/{name}/label-removals                 401      403    403    403   403  200
 DELETE /scheduler/pools/{name}                                401      403    403    403   403  204
 GET    /scheduler/pools/{name}/standing                       401      200    200    200   200  200
 GET    /scheduler/queues                                      401      200    200    200   200  200
@@ -377,6 +378,7 @@ POST   /quotas/changes/try/                                 login      302    30
 POST   /quotas/changes/save/                                login      403    403    403   403  302
 POST   /quotas/departments/new/                             login      403    403    403   403  302
 POST   /quotas/pools/move/                                  login      403    403    403   403  302
+POST   /quotas/pools/take-out/                              login      403    403    403   403  302
 POST   /quotas/departments/{department}/save/               login      403    403    403   403  302
 POST   /quotas/sharing/save/                                login      403    403    403   403  302
 POST   /quotas/{project}/                                   login      404    403    403   403  302
@@ -601,6 +603,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /scheduler/quota-trials": {"changes": [{"queue": "team-a", "gpu_quota_milli": 1000}]},
         "POST /scheduler/departments": {"name": "more"},
         "PATCH /scheduler/pools/{name}": {"resources": []},
+        "POST /scheduler/pools/{name}/label-removals": {"resources": ["spare"], "label": "gpu=rare"},
         "PATCH /scheduler/pools/{name}/sharing": {"preset": "steady"},
         "PATCH /scheduler/nodes/{node_id}": {"is_drained": True},
         "PATCH /scheduler/queues/{project}": {"gpu_quota_milli": 1000},
@@ -649,6 +652,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /quotas/departments/{department}/save/": {"gpus": "2"},
         "POST /quotas/sharing/save/": {"preset": "steady"},
         "POST /quotas/pools/move/": {"resource": "spare", "new_pool": "more"},
+        "POST /quotas/pools/take-out/": {"place": "spare:gpu=rare", "pool": values["pool"]},
         "POST /quotas/{project}/": {"gpus": "2"},
         "POST /settings/cache/new/": {"name": "more", "folder-root": f"{values['folder']}/more", "idle_days": "1"},
         "POST /settings/cache/{name}/": {"capacity": "1 GB", "idle_days": "2"},

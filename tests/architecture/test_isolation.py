@@ -25,6 +25,8 @@ TASKS_OF_ONE_ITEM = {
 LOOPS_WITHIN_ONE_ITEM = {
     "compute.workers.cleaning:_delete": "the folders of one job",
     "scheduler.services.forecasts:_compare": "the outcomes of one scoring, in its transaction",
+    "scheduler.services.pool_members:find_waiting": "what waits on one resource, in its transaction",
+    "scheduler.workers.strays:_follow": "the work of one resource, in its transaction",
     "scheduler.workers.usage:_sum_up": "the samples of one span, in its transaction",
     "compute.services.checkpoints:note_interruptions": "the folders of jobs that ended together, in their transaction",
     "compute.services.jobs:cancel_many": "the jobs of one run, in its transaction",
@@ -32,6 +34,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "compute.services.jobs:withdraw_many": "the jobs of one run, in its transaction",
     "compute.services.shapes:_find_places": "asks of each resource whether one job fits there",
     "compute.workers.parts:_apply": "the parts of one job, in its transaction",
+    "compute.workers.relocation:_list_places": "the places of one job",
     "compute.workers.relocation:_move": "the places of one job",
     "compute.workers.launches:start_again": "the jobs of one resource, in its transaction",
     "compute.workers.launches:start_placed_jobs": "batches, of which each is isolated",

@@ -27,6 +27,7 @@ from flows.models import Run
 from flows.services import bundles, drafts, flows
 from flows.services.drafts import Writing
 from scheduler.models import DEFAULT_POOL_ID, Node, Pool, Queue
+from scheduler.services import pool_members
 from tests.architecture.routes import bundle, part
 from tests.factories import datasets as dataset_factory
 from tests.factories.compute import submit
@@ -205,7 +206,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "node_id": Node.objects.get(resource_name="spare").pk,
         "queue_id": Queue.objects.get(pool=DEFAULT_POOL_ID, project=project).pk,
         "department": Queue.objects.create(pool_id=DEFAULT_POOL_ID, name="research").name,
-        "pool": Pool.objects.create(name="empty").name,
+        "pool": _make_pool_of_label().name,
         "resource": "spare",
         "away": "away",
         "lab": "lab",
@@ -213,6 +214,13 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "template": "lab.small",
         "view": saved_views.save_view(actor=member, project=project, name="kept", query="q=tags.best").pk,
     }
+
+
+def _make_pool_of_label() -> Pool:
+    """Return a pool of the nodes of a resource with a label, of which there is none."""
+    pool = Pool.objects.create(name="empty")
+    pool_members.move(pool, [Node.objects.get(resource_name="spare").resource_id], label="gpu=rare")
+    return pool
 
 
 def as_json(body: object) -> bytes:

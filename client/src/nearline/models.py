@@ -560,6 +560,7 @@ class Template(Record):
     memory_bytes: int | None
     gpu_milli: int | None
     is_simulated: bool = False
+    pool: str = ""
 
     @property
     def full_name(self) -> str:
@@ -588,14 +589,23 @@ class Sharing(Record):
     usage_pull: float
 
 
-class Pool(Record):
-    """The nodes of some resources, over which quotas and fair shares are worked out."""
+class PoolLabel(Record):
+    """A label by which nodes of a resource are in a pool, and how many of them there are now."""
 
-    nested: ClassVar[Mapping[str, type[Record]]] = {"sharing": Sharing}
+    resource: str
+    label: str
+    nodes: int = 0
+
+
+class Pool(Record):
+    """The nodes of some resources, over which quotas and fair shares are worked out; of some only those by `labels`."""
+
+    nested: ClassVar[Mapping[str, type[Record]]] = {"sharing": Sharing, "labels": PoolLabel}
 
     name: str
     sharing: Sharing | None = None
     resources: tuple[str, ...] = ()
+    labels: tuple[PoolLabel, ...] = ()
     nodes: int = 0
     gpu_milli: int = 0
     has_simulated: bool = False
@@ -892,6 +902,7 @@ class Node(Record):
     cpu_held_millicores: int = 0
     memory_held_bytes: int = 0
     gpus: tuple[Mapping[str, Any], ...] = ()
+    pool: str = ""
 
 
 class CacheSite(Record):

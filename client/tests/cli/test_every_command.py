@@ -45,7 +45,7 @@ GROUPS = {
         *("attach", "rotate", "drain", "detach", "give-up", "list", "show", "events", "nodes", "sites"),
         *("add-template", "set-template", "delete-template"),
     },
-    "pool": {"list", "show", "create", "move", "set", "delete"},
+    "pool": {"list", "show", "create", "move", "take-out", "set", "delete"},
     "analytics": {"evictions", "consumption", "idle"},
     "demo": {"tr4858", "wait"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},

@@ -54,3 +54,31 @@ def test_a_pool_is_deleted_once_it_is_confirmed(cli, server):
     assert cli("pool", "delete", "cloud").exit_code == 2
     assert server.asked == []
     assert cli("pool", "delete", "cloud", "--yes").exit_code == 0
+
+
+def test_a_pool_of_the_nodes_with_a_label_is_created_and_listed(cli, server):
+    labels = [{"resource": "cloud", "label": "gpu=h100", "nodes": 2}, {"resource": "lab", "label": "gpu=h100"}]
+    divided = POOL | {"labels": labels}
+    server.on("POST", "/scheduler/pools", divided, status=201)
+    server.on("GET", "/scheduler/pools", page(divided))
+
+    done = cli("pool", "create", "cloud", "cloud", "lab", "--label", "gpu=h100")
+
+    assert done.exit_code == 0
+    assert done.stderr == "! No node of lab has the label gpu=h100 now. Those that get it join the pool.\n"
+    assert server.bodies("POST", "/scheduler/pools") == [
+        {"name": "cloud", "resources": ["cloud", "lab"], "label": "gpu=h100", "moves_work": False}
+    ]
+    assert cli("pool", "list").stdout.splitlines()[1] == "cloud  16    2      cloud (gpu=h100), lab (gpu=h100)"
+
+
+def test_a_label_is_taken_out_of_a_pool_after_it_was_said_what_moves(cli, server):
+    server.refuse("POST", "/scheduler/pools/cloud/label-removals", 400, title=SAID, code="scheduler.pool_has_work")
+
+    done = cli("pool", "take-out", "cloud", "lab", "--label", "gpu=h100")
+
+    assert done.exit_code == 2
+    assert SAID in done.stderr
+    assert server.bodies("POST", "/scheduler/pools/cloud/label-removals") == [
+        {"resources": ["lab"], "label": "gpu=h100", "moves_work": False}
+    ]

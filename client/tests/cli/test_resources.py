@@ -10,6 +10,7 @@ NODE = {
     "id": "node_1",
     "name": "dgx-1",
     "resource": "dgx",
+    "pool": "a100",
     "is_ready": True,
     "is_drained": False,
     "is_simulated": False,
@@ -28,9 +29,9 @@ def test_nodes_are_listed_with_what_is_held_on_them(cli, server):
     server.on("GET", "/compute/resources", page(RESOURCE | {"foreign_gpus": {"dgx-0": 3}}))
 
     assert cli("compute", "nodes").stdout.splitlines() == [
-        "NODE   RESOURCE  STATE    CPU HELD  MEMORY HELD     GPUS HELD",
-        "dgx-0  dgx       drained  4 of 40   0 B of 512 GiB  4.5 of 5, 3 by others",
-        "dgx-1  dgx       ready    4 of 40   0 B of 512 GiB  1.5 of 2",
+        "NODE   RESOURCE  POOL  STATE    CPU HELD  MEMORY HELD     GPUS HELD",
+        "dgx-0  dgx       a100  drained  4 of 40   0 B of 512 GiB  4.5 of 5, 3 by others",
+        "dgx-1  dgx       a100  ready    4 of 40   0 B of 512 GiB  1.5 of 2",
     ]
 
 

@@ -300,9 +300,9 @@ def test_a_forecast_is_corrected_by_waits_that_go_on_too(project):
     add_past(14, said_s=2 * HOUR_S, waited_s=HOUR_S)
     add_past(6, said_s=2 * HOUR_S, waited_s=3 * HOUR_S)
 
-    ended_alone = Corrections().of("any").of(2 * HOUR_S, 2 * HOUR_S, "by_right")
+    ended_alone = Corrections().of(DEFAULT_POOL_ID).of(2 * HOUR_S, 2 * HOUR_S, "by_right")
     add_past(20, said_s=2 * HOUR_S, waited_s=None)
-    with_waiting = Corrections().of("any").of(2 * HOUR_S, 2 * HOUR_S, "by_right")
+    with_waiting = Corrections().of(DEFAULT_POOL_ID).of(2 * HOUR_S, 2 * HOUR_S, "by_right")
 
     assert (ended_alone, with_waiting) == ((HOUR_S, 3 * HOUR_S), (3 * HOUR_S, 3 * HOUR_S))
 

@@ -265,8 +265,14 @@ def test_submitted_again_it_has_the_same_pools(member, project, sites):
         ({"pools": ["default", "none"]}, PoolNotFound, "There is no pool called 'none'."),
         ({"pools": ["spare", "spare"]}, InvalidJobSpec, "A pool is named twice."),
         ({"pools": ["spare"], "pool": "spare"}, InvalidJobSpec, "A pool is named twice."),
-        ({"resource": "lab"}, InvalidJobSpec, "A resource is in one pool: name either it, or pools."),
-        ({"template": "lab.any", "gpu_milli": None}, InvalidJobSpec, "A template says the size"),
+        ({"resource": "lab"}, InvalidJobSpec, "A job that names its template or its resource is in one pool of that"),
+        (
+            {"resource": "lab", "pools": ["spare"]},
+            NoResourceFits,
+            "lab has no nodes in the pool spare, but in default.",
+        ),
+        ({"template": "lab.any", "gpu_milli": None}, InvalidJobSpec, "A job that names its template or its resource"),
+        ({"template": "lab.any", "pools": []}, InvalidJobSpec, "A template says the size"),
         ({"gpu_milli": 4000}, NoResourceFits, "No resource of the pools default, spare can run the job."),
     ],
 )

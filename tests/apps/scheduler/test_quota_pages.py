@@ -1,5 +1,6 @@
 """The page of quotas: what is held, what a change would mean, and the change itself."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -17,6 +18,7 @@ from scheduler.services import pool_members, queues
 from scheduler.workers import cycle
 from tests.factories.browsers import browser_of
 from tests.factories.scheduler import enqueue, report, report_nodes
+from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -274,6 +276,35 @@ def test_a_resource_is_moved_after_the_page_has_said_what_happens_to_its_work(br
 
     assert "4 jobs run on, with 4 GPUs" in said
     assert browser.get("/quotas/?pool=mine").context["total_milli"] == 4000
+
+
+def test_nodes_with_a_label_get_a_pool_of_their_own_and_are_taken_out_of_it(browser, two_projects):
+    report_nodes(report("n1", 4), replace(report("h1", 2), labels={"gpu": "h100"}))
+
+    browser.post("/quotas/pools/move/", {"resource": "lab", "label": "gpu=h100", "new_pool": "h100"})
+    page = browser.get("/quotas/?pool=h100")
+
+    assert page.context["total_milli"] == 2000
+    assert "1 node of lab with gpu=h100" in flat(page.content.decode())
+    assert 'name="place" value="lab:gpu=h100"' in flat(page.content.decode())
+    assert [move.words for move in page.context["moves"]] == ["lab, its nodes with gpu=h100"]
+    assert [move.words for move in browser.get("/quotas/").context["moves"]] == ["lab"]
+
+    browser.post("/quotas/pools/move/", {"resource": "lab:gpu=h100", "new_pool": "fast"})
+    assert browser.get("/quotas/?pool=fast").context["total_milli"] == 2000
+
+    taken = browser.post("/quotas/pools/take-out/", {"pool": "fast", "place": "lab:gpu=h100"}, follow=True)
+    assert "The nodes of lab with gpu=h100 are where its other nodes are now." in flat(taken.content.decode())
+    assert browser.get("/quotas/").context["total_milli"] == 6000
+
+
+def test_a_label_that_no_node_has_is_taken_with_a_note(browser, two_projects):
+    body = {"resource": "lab", "label": "gpu=b200", "new_pool": "rare"}
+
+    page = flat(browser.post("/quotas/pools/move/", body, follow=True).content.decode())
+
+    assert "No node of lab has the label gpu=b200 now. Those that get it join the pool rare." in page
+    assert "0 nodes of lab with gpu=b200" in page
 
 
 def test_who_lends_to_whom_is_told_in_pairs(browser, two_projects):

@@ -1,5 +1,7 @@
 """Queues, nodes and workloads through the API."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.services import pool_members
@@ -147,13 +149,30 @@ def test_an_admin_makes_a_pool_moves_a_resource_and_its_work_and_sets_a_quota_th
     assert pool.pop("sharing")["preset"] == "prompt"
     assert (status, pool) == (
         200,
-        {"name": "mine", "resources": ["lab"], "nodes": 1, "gpu_milli": 2000, "has_simulated": True},
+        {"name": "mine", "resources": ["lab"], "labels": [], "nodes": 1, "gpu_milli": 2000, "has_simulated": True},
     )
     call(site_admin, "PATCH", "/scheduler/queues/team-a?pool=mine", {"gpu_quota_milli": 2000})
 
     (queue,) = call(site_admin, "GET", "/scheduler/queues?pool=mine").body["items"]
     assert (queue["pool"], queue["gpu_quota_milli"], queue["gpu_held_milli"]) == ("mine", 2000, 1000)
     assert call(site_admin, "GET", "/scheduler/queues").body["items"][0]["gpu_quota_milli"] == 0
+
+
+def test_a_label_of_a_resource_is_put_into_a_pool_and_taken_out(site_admin):
+    report_nodes(report("n1", 2), replace(report("h1", 4), labels={"gpu": "h100"}))
+    body = {"name": "h100", "resources": ["lab"], "label": "gpu=h100"}
+
+    made = call(site_admin, "POST", "/scheduler/pools", body)
+    assert (made.status, made.body["gpu_milli"]) == (201, 4000)
+    assert made.body["labels"] == [{"resource": "lab", "label": "gpu=h100", "nodes": 1}]
+
+    wrong = call(site_admin, "PATCH", "/scheduler/pools/h100", {"resources": ["lab"], "label": "h100"})
+    assert (wrong.status, wrong.body["code"]) == (400, "scheduler.invalid_pool")
+
+    removal = {"resources": ["lab"], "label": "gpu=h100"}
+    gone = call(site_admin, "POST", "/scheduler/pools/h100/label-removals", removal)
+    assert (gone.status, gone.body["labels"], gone.body["nodes"]) == (200, [], 0)
+    assert call(site_admin, "POST", "/scheduler/pools/h100/label-removals", removal).status == 400
 
 
 def test_a_pool_or_a_resource_that_does_not_exist_is_refused(site_admin, project):

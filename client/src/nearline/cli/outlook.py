@@ -44,7 +44,8 @@ def _change_row(change: Mapping[str, Any], made_at: str) -> list[str]:
 def _row(place: Mapping[str, Any]) -> list[str]:
     data = place["data"]
     return [
-        printable(place["template"]) + (" (waits here)" if place["is_chosen"] else ""),
+        printable(place["template"] + (f" in the pool {pool}" if (pool := place.get("pool")) else ""))
+        + (" (waits here)" if place["is_chosen"] else ""),
         formats.size(data["missing_bytes"]) if data else "-",
         _when(place["starts_at"]),
         _when(place["late_at"]),

@@ -91,8 +91,9 @@ class Compute:
     def add_template(self, full_name: str, **shape: Any) -> Template:
         """Add a template, called `resource.template`. For site admins. Raises InvalidRequest and NotFound.
 
-        `shape` holds `cpu_millicores` and `memory_bytes`, and may hold `gpu_milli`, `price_per_hour` and, on a cluster,
-        `pod`: `node_selector`, `tolerations`, `priority_class` and `image_pull_secrets`.
+        `shape` holds `cpu_millicores` and `memory_bytes`, and may hold `gpu_milli`, `price_per_hour`, `pool` (one of
+        its resource, where labels divide that) and, on a cluster, `pod`: `node_selector`, `tolerations`,
+        `priority_class` and `image_pull_secrets`.
         """
         resource, _, name = full_name.partition(".")
         if not (resource and name):

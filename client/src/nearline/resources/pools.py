@@ -25,19 +25,32 @@ class Pools:
                 return pool
         raise NotFound(f"There is no pool called '{name}'.")
 
-    def create(self, name: str, resources: Sequence[str] = (), *, moves_work: bool = False) -> Pool:
-        """Create a pool and move resources into it; no project has a quota there at first.
+    def create(self, name: str, resources: Sequence[str] = (), *, label: str = "", moves_work: bool = False) -> Pool:
+        """Create a pool and move resources into it, or their nodes with a label (`key=value`).
+
+        No project has a quota there at first.
 
         Raises InvalidRequest with the code `scheduler.pool_has_work`, which says what happens to the work on the
         resources, unless `moves_work`.
         """
-        body = {"name": name, "resources": [*resources], "moves_work": moves_work}
+        body = {"name": name, **_members(resources, label, moves_work=moves_work)}
         return Pool.read(self._http.post("/scheduler/pools", body))
 
-    def move(self, name: str, resources: Sequence[str], *, moves_work: bool = False) -> Pool:
-        """Move resources into a pool. Raises NotFound, and InvalidRequest as `create` does."""
-        body = {"resources": [*resources], "moves_work": moves_work}
+    def move(self, name: str, resources: Sequence[str], *, label: str = "", moves_work: bool = False) -> Pool:
+        """Move resources into a pool: their nodes with a label, or without one those that no label puts elsewhere.
+
+        Raises NotFound, and InvalidRequest as `create` does.
+        """
+        body = _members(resources, label, moves_work=moves_work)
         return Pool.read(self._http.patch("/scheduler/pools" + quoted(name), body))
+
+    def take_out(self, name: str, resources: Sequence[str], label: str, *, moves_work: bool = False) -> Pool:
+        """Take the nodes with a label out of a pool: they are where the rest of their resource is.
+
+        Raises NotFound, and InvalidRequest for a label that is not in the pool, and as `create` does.
+        """
+        body = _members(resources, label, moves_work=moves_work)
+        return Pool.read(self._http.post("/scheduler/pools" + quoted(name, "label-removals"), body))
 
     def set_sharing(self, name: str, **rules: Any) -> Sharing:
         """Change the rules by which the queues of a pool share; what is left out stays. Raises NotFound.
@@ -51,3 +64,8 @@ class Pools:
     def delete(self, name: str) -> None:
         """Delete a pool without nodes, with the quotas in it. Raises NotFound and InvalidRequest."""
         self._http.delete("/scheduler/pools" + quoted(name))
+
+
+def _members(resources: Sequence[str], label: str, *, moves_work: bool) -> dict[str, object]:
+    body = {"resources": [*resources], "moves_work": moves_work}
+    return {**body, "label": label} if label else body

@@ -222,6 +222,7 @@ def list_nodes(
         (
             node.name,
             node.resource,
+            node.pool,
             "drained" if node.is_drained else "ready" if node.is_ready else "not ready",
             f"{node.cpu_held_millicores / 1000:g} of {formats.cpus(node.cpu_millicores)}",
             f"{formats.memory(node.memory_held_bytes)} of {formats.memory(node.memory_bytes)}",
@@ -230,7 +231,7 @@ def list_nodes(
         )
         for node in nodes
     ]
-    columns = ("NODE", "RESOURCE", "STATE", "CPU HELD", "MEMORY HELD", "GPUS HELD", "")
+    columns = ("NODE", "RESOURCE", "POOL", "STATE", "CPU HELD", "MEMORY HELD", "GPUS HELD", "")
     session.out.table(nodes, columns, rows, empty="There is no node.")
 
 
@@ -343,6 +344,9 @@ def change_template(  # noqa: PLR0917 (each is an option of the command line)
     memory: Annotated[str | None, typer.Option("--memory", help="Its memory, as 16GiB.")] = None,
     gpus: Annotated[str | None, typer.Option("--gpus", help="Its GPUs; 0.5 is half of one.")] = None,
     price: Annotated[str | None, typer.Option("--price", help="Of an hour, or none.")] = None,
+    pool: Annotated[
+        str | None, typer.Option("--pool", help="In which pool of its resource its jobs are, or any.")
+    ] = None,
 ) -> None:
     """Change a template. What is not named stays, and so do jobs that are there. For site admins."""
     session = session_of(context)
@@ -355,8 +359,10 @@ def change_template(  # noqa: PLR0917 (each is an option of the command line)
         changes["gpu_milli"] = read_milli(gpus)
     if price is not None:
         changes["price_per_hour"] = None if price == "none" else price
+    if pool is not None:
+        changes["pool"] = "" if pool == "any" else pool
     if not changes:
-        raise InvalidRequest("Nothing is to be changed.", hint="Give --cpu, --memory, --gpus or --price.")
+        raise InvalidRequest("Nothing is to be changed.", hint="Give --cpu, --memory, --gpus, --price or --pool.")
     template = session.client().compute.change_template(name, **changes)
     fields = [
         ("Template", template.full_name),
@@ -364,6 +370,7 @@ def change_template(  # noqa: PLR0917 (each is an option of the command line)
         ("Memory", formats.memory(template.memory_bytes)),
         ("GPUs", formats.gpus(template.gpu_milli)),
         ("Price", template.raw.get("price_per_hour")),
+        ("Pool", template.pool),
     ]
     session.out.record(template, fields)
 

@@ -408,7 +408,7 @@ def show(context: typer.Context, name: Name) -> None:
         *(("gpu", _gpu_part(job)), ("slices", ", ".join(job.slices)), ("node labels", ", ".join(job.node_labels))),
         *(("required level", job.required_level), ("preferred level", job.preferred_level)),
         ("time", formats.times(job.raw.get("times") or {})),
-        ("pools", ", ".join(job.pools)),
+        *(("pool", job.raw.get("pool", "")), ("pools", ", ".join(job.pools))),
         ("timeout", "" if job.timeout_s is None else formats.duration(job.timeout_s)),
         ("idle limit", "" if job.idle_limit_s is None else formats.duration(job.idle_limit_s)),
         ("idle", "" if job.idle is None else job.idle.text),

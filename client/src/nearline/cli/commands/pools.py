@@ -1,6 +1,6 @@
 """Pools of nodes, over which quotas and fair shares are worked out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -15,9 +15,10 @@ from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest
 from nearline.models import Pool, Sharing
 
-app = CommandGroup(help="Pools of nodes: list, show, create, move, set, delete.")
+app = CommandGroup(help="Pools of nodes: list, show, create, move, take-out, set, delete.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the pool.")]
+Label = Annotated[str, typer.Option("--label", help="Only their nodes with this label, as gpu=a100.")]
 _HAS_WORK = "scheduler.pool_has_work"
 
 
@@ -26,9 +27,7 @@ def list_pools(context: typer.Context) -> None:
     """List the pools and the resources in them."""
     session = session_of(context)
     pools = list(session.client().pools.list())
-    rows = [
-        (_name_of(pool), formats.gpus(pool.gpu_milli), str(pool.nodes), ", ".join(pool.resources)) for pool in pools
-    ]
+    rows = [(_name_of(pool), formats.gpus(pool.gpu_milli), str(pool.nodes), _resources_of(pool)) for pool in pools]
     session.out.table(pools, ("POOL", "GPUS", "NODES", "RESOURCES"), rows, empty="There is no pool yet.")
 
 
@@ -38,12 +37,16 @@ def create_pool(
     name: Name,
     resources: Annotated[list[str] | None, typer.Argument(help="Resources to move into it.")] = None,
     *,
+    label: Label = "",
     yes: Yes = False,
 ) -> None:
-    """Create a pool and move resources into it. For site admins."""
-    session = session_of(context)
-    pools = session.client().pools
-    _show(context, _after_asking(lambda moves: pools.create(name, resources or [], moves_work=moves), yes=yes))
+    """Create a pool of resources, or of their nodes with a label.
+
+    They move into it with their work. For site admins.
+    """
+    pools, given = session_of(context).client().pools, resources or []
+    pool = _after_asking(lambda moves: pools.create(name, given, label=label, moves_work=moves), yes=yes)
+    _show_moved(context, pool, given, label)
 
 
 @app.command("move")
@@ -52,12 +55,34 @@ def move_resources(
     name: Name,
     resources: Annotated[list[str], typer.Argument(help="Resources to move into it.")],
     *,
+    label: Label = "",
     yes: Yes = False,
 ) -> None:
-    """Move resources into a pool, with their work. For site admins."""
-    session = session_of(context)
-    pools = session.client().pools
-    _show(context, _after_asking(lambda moves: pools.move(name, resources, moves_work=moves), yes=yes))
+    """Move resources into a pool, or their nodes with a label.
+
+    Their work moves along. For site admins. Without a label those nodes move that no label puts into another pool. A
+    node with several such labels counts by the first of them, in the order of the alphabet.
+    """
+    pools = session_of(context).client().pools
+    pool = _after_asking(lambda moves: pools.move(name, resources, label=label, moves_work=moves), yes=yes)
+    _show_moved(context, pool, resources, label)
+
+
+@app.command("take-out")
+def take_out_label(
+    context: typer.Context,
+    name: Name,
+    resources: Annotated[list[str], typer.Argument(help="Resources whose nodes leave it.")],
+    *,
+    label: Annotated[str, typer.Option("--label", help="By which they are in it, as gpu=a100.")],
+    yes: Yes = False,
+) -> None:
+    """Take the nodes with a label out of a pool, with their work. For site admins.
+
+    They are then where the rest of their resource is.
+    """
+    pools = session_of(context).client().pools
+    _show(context, _after_asking(lambda moves: pools.take_out(name, resources, label, moves_work=moves), yes=yes))
 
 
 @app.command("show")
@@ -142,11 +167,28 @@ def _after_asking(call: Callable[[bool], Pool], *, yes: bool) -> Pool:
         return call(True)  # noqa: FBT003 (`call` has one argument)
 
 
+def _show_moved(context: typer.Context, pool: Pool, resources: Sequence[str], label: str) -> None:
+    """Show a pool into which nodes moved, and say of which resources it has none by the label yet."""
+    _show(context, pool)
+    without = [each.resource for each in pool.labels if each.label == label and not each.nodes]
+    if named := sorted(set(without) & set(resources)):
+        text = f"No node of {', '.join(named)} has the label {label} now. Those that get it join the pool."
+        session_of(context).out.warn(text)
+
+
+def _resources_of(pool: Pool) -> str:
+    """Name the resources in a pool, each with the labels by which its nodes are in it."""
+    labels: dict[str, list[str]] = {name: [] for name in pool.resources}
+    for each in pool.labels:
+        labels.setdefault(each.resource, []).append(each.label)
+    return ", ".join(f"{name} ({', '.join(texts)})" if texts else name for name, texts in sorted(labels.items()))
+
+
 def _show(context: typer.Context, pool: Pool) -> None:
     fields = [
         ("Pool", _name_of(pool)),
         ("GPUs", formats.gpus(pool.gpu_milli)),
-        ("Resources", ", ".join(pool.resources)),
+        ("Resources", _resources_of(pool)),
     ]
     if pool.sharing is not None:
         fields += _rules_of(pool.sharing)
