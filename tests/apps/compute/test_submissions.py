@@ -14,7 +14,7 @@ from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNam
 from compute.models import Job, ResourceSite
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
-from compute.workers import releases
+from compute.workers import deleted_jobs, releases
 from core import clock, tasks
 from datasets.engine.queries import Conditions
 from datasets.errors import CacheFull, CacheInUse
@@ -22,6 +22,7 @@ from datasets.models import CachedCommit, CacheHold, CacheSite, Commit, StoredTr
 from datasets.services import cache_sites, caches, queries, trees
 from datasets.services.trees import SourceFile
 from experiments.models import Experiment
+from experiments.workers import jobs as experiment_jobs
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -414,6 +415,8 @@ def test_a_deleted_job_keeps_no_code_and_its_experiment_stays(member, project, t
     job = submissions.submit_job(actor=member, project=project, submission=replace(WANTED, code=code.root))
 
     assert call(member, "DELETE", "/compute/jobs/train").status == 204
+    experiment_jobs.follow_jobs()
+    deleted_jobs.purge_deleted()
 
     assert list(TreeHold.objects.values_list("holder", flat=True)) == ["code"]
     assert call(member, "GET", "/compute/jobs/train").status == 404

@@ -141,7 +141,7 @@ def change_site(
         typer.Option("--set", metavar="NAME=VALUE", help="max_volumes, fill_pods or bytes_per_pod; none: as usual."),
     ] = None,
 ) -> None:
-    """Change the capacity of a site, how long copies stay idle, or settings of its kind.
+    """Change the capacity, idle days or settings of a site.
 
     What is not named stays. For site admins.
     """
