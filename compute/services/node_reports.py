@@ -26,26 +26,23 @@ def write(resource: Resource, nodes: Sequence[NodeFacts]) -> None:
 
     One that cannot be what is said of it is left out, and named on the page of the resource.
     """
-    attached = Resource.objects.select_for_update(no_key=True).filter(pk=resource.pk, detached_at=None)
-    if not attached.values_list("pk").first():
-        return
     checked = [(node, find_fault(node)) for node in nodes]
     faults = {node.name[:_LONGEST_NAME]: fault for node, fault in checked if fault}
     sound = [node for node, fault in checked if not fault]
     if any(node.taints for node in sound):
         templates = [PodOptions.read(pod) for pod in resource.templates.order_by("pk").values_list("pod", flat=True)]
         sound = [_for_templates(node, templates) for node in sound]
-    resource_nodes.report_nodes(
-        resource_id=resource.pk,
-        resource_name=resource.name,
-        is_simulated=resource.is_simulated,
-        nodes=[_report_of(node) for node in sound],
-    )
     resource.unconfined_reason = next((node.unconfined_reason for node in sound if node.unconfined_reason), "")
     foreign = {node.name: asdict(node.foreign) for node in sound if node.foreign != ForeignUse()}
     moment = clock.now().isoformat()
     resource.facts = {**resource.facts, "foreign": foreign, "faults": faults, "nodes_at": moment}
-    write_contact(resource, "unconfined_reason", "facts")
+    if write_contact(resource, "unconfined_reason", "facts"):
+        resource_nodes.report_nodes(
+            resource_id=resource.pk,
+            resource_name=resource.name,
+            is_simulated=resource.is_simulated,
+            nodes=[_report_of(node) for node in sound],
+        )
 
 
 def write_facts(resource: Resource, facts: ClusterFacts) -> None:
@@ -54,12 +51,17 @@ def write_facts(resource: Resource, facts: ClusterFacts) -> None:
     resource.save(update_fields=["facts", "facts_at"])
 
 
-def write_contact(resource: Resource, *fields: str) -> None:
-    """Note that a resource has answered now, and the columns of what it has told."""
-    if Resource.objects.filter(pk=resource.pk, state=ResourceState.UNREACHABLE).update(state=ResourceState.READY):
-        audit.record(Actor.system("asks compute resources for their nodes"), BACK, resource)
+def write_contact(resource: Resource, *fields: str) -> bool:
+    """Note that a resource has answered now, and the columns of what it has told. Return whether it is attached."""
     resource.state, resource.error, resource.last_contact_at = ResourceState.READY, "", clock.now()
-    resource.save(update_fields=["state", "error", "last_contact_at", *fields])
+    values = {field: getattr(resource, field) for field in ("state", "error", "last_contact_at", *fields)}
+    attached = Resource.objects.filter(pk=resource.pk, detached_at=None)
+    if attached.exclude(state=ResourceState.UNREACHABLE).update(**values):
+        return True
+    is_back = attached.filter(state=ResourceState.UNREACHABLE).update(**values) == 1
+    if is_back:
+        audit.record(Actor.system("asks compute resources for their nodes"), BACK, resource)
+    return is_back
 
 
 def _for_templates(node: NodeFacts, templates: Sequence[PodOptions]) -> NodeFacts:

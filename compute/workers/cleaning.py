@@ -51,7 +51,8 @@ def _delete_of_kind(kind: str, keep: timedelta) -> int:
     old = ended.filter(finished_at__lt=now - keep, log_stored_at__isnull=False)
     # Queries of their own, as no index answers for both, and mostly no project is deleted.
     projects = list(Project.objects.filter(deleted_at__isnull=False, restore_ends_at=None, removed_at=None))
-    due = [old, ended.filter(purged_at__isnull=False), *([ended.filter(project__in=projects)] if projects else [])]
+    purged = ended.filter(purged_at__isnull=False).order_by("pk")  # by which its index is
+    due = [old, purged, *([ended.filter(project__in=projects)] if projects else [])]
     return _delete_each((job_id for jobs in due for job_id in jobs.values_list("pk", flat=True)), now, keep)
 
 

@@ -291,7 +291,7 @@ def test_a_site_that_is_full_is_left_out_and_the_step_keeps_its_place(world: Wor
     assert Attempt.objects.filter(run=run).count() == 1
 
 
-def test_a_look_at_sites_and_nodes_costs_seven_statements_and_only_a_step_with_a_choice(
+def test_a_look_at_sites_and_nodes_costs_eight_statements_and_only_a_step_with_a_choice(
     world: World, member, project, commit, at
 ):
     counts = []
@@ -304,8 +304,9 @@ def test_a_look_at_sites_and_nodes_costs_seven_statements_and_only_a_step_with_a
             snapshots.load(row, START, snapshots.read_news(row, START), snapshots.Ended())
         counts.append(len(queries))
 
-    # The sites of one more resource; and copies, what new ones share, sites, what these fill, nodes with their GPUs, jobs.
-    assert counts[1] - counts[0] == 1 + 7
+    # The sites of one more resource; and copies, what new ones share, sites, what these fill, nodes with their GPUs, the
+    # pools that these are in, jobs.
+    assert counts[1] - counts[0] == 1 + 8
 
 
 READS = """
