@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time as real_time
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from datasets.engine.cache_states import CacheState
 from datasets.errors import InvalidCacheSite
 from datasets.models import CachedCommit, CachedCommitEvent, CacheHold, CacheSite
 from datasets.services import cache_sites
-from datasets.workers import cache_hydration, evictions, scrubs
+from datasets.workers import cache_hydration, copies, evictions, scrubs
 from tests.contracts.cache_site import FIRST, CacheSiteContract, new_row
 from tests.contracts.compute.ssh.sshd import Sshd
 from tests.contracts.compute_driver import make_launch
@@ -281,18 +282,24 @@ def test_a_filling_whose_process_is_killed_goes_on(site, place, commit):
     assert files_in(place.folder("near") / row.pk / "files") == FIRST
 
 
-def test_what_may_be_read_next_stops_for_what_is_needed_now_and_goes_on_then(site, place, commit, member):
+def test_what_may_be_read_next_stops_for_what_is_needed_now_and_goes_on_then(site, place, commit, member, monkeypatch):
+    may_read, sign = threading.Event(), copies.sign_downloads
+
+    def wait_and_sign(**request):
+        assert may_read.wait(600)
+        return sign(**request)
+
+    monkeypatch.setattr(copies, "sign_downloads", wait_and_sign)
     place.waits = False
     ahead = make_row(site, commit, is_for_holders=True)
     CacheHold.objects.create(cached_commit=ahead, holder="next", why="a step", is_ahead=True)
     work(ahead, times=1)
-    for pid in place.list_pids(b"fill"):
-        os.kill(pid, signal.SIGSTOP)
     needed = make_row(site, commit_files(member, make_dataset(member, commit.dataset.project, "urgent"), FIRST))
 
     stopped = work(ahead, times=1)
     assert (stopped.state, stopped.waits_for) == (CacheState.QUEUED, "the copies that are needed on near now")
     assert place.list_pids() == []
+    may_read.set()
     place.waits = True
     assert work(needed).state == CacheState.READY
     assert work(ahead).state == CacheState.READY
