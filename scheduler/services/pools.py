@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import astuple, dataclass
 from operator import add
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Count, Sum
 
 from accounts import audit
@@ -116,12 +116,14 @@ def create_pool(
     if not name:
         raise InvalidPool("A pool needs a name.")
     check_name(name)
-    if Pool.objects.filter(name=name).exists():
-        raise InvalidPool(f"There is a pool called '{name}' already.")
     _check_label(label, resource_ids)
     work = work_on_move(actor=actor, resource_ids=resource_ids, label=label)
     _check_work(work, moves_work=moves_work)
-    pool = pool_members.create(name)
+    try:
+        with transaction.atomic():
+            pool = pool_members.create(name)
+    except IntegrityError as error:
+        raise InvalidPool(f"There is a pool called '{name}' already.") from error
     pool_members.move(pool, resource_ids, label=label)
     audit.record(actor, "scheduler.create_pool", pool, resource_ids=sorted(resource_ids), label=label)
     return pool

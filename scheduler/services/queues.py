@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TypedDict, Unpack
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from accounts import audit
 from accounts.actor import Actor
@@ -93,10 +93,13 @@ def create_department(*, actor: Actor, pool: Pool, name: str, **settings: Unpack
     """Create a department in a pool. Raises InvalidQuota, QueueNotFound and DepartmentExists."""
     require_set_quota(actor=actor)
     check_name(name)
-    if Queue.objects.filter(pool=pool, project=None, name=name).exists():
-        raise DepartmentExists(f"The pool '{pool.name}' has a department called '{name}' already.")
     queue = _changed(Queue(pool=pool, name=name), settings)
-    queue.save()
+    try:
+        with transaction.atomic():
+            queue.save()
+    except IntegrityError as error:
+        message = f"The pool '{pool.name}' has a department called '{name}' already."
+        raise DepartmentExists(message) from error
     audit.record(actor, "scheduler.create_department", queue, **settings)
     return queue
 
