@@ -338,7 +338,7 @@ def list_jobs(
         for job in jobs
     ]
     columns = ("JOB", "PROJECT", "STATE", "WHERE", "CREATED", "WHY")
-    session.out.table(jobs, columns, rows, empty="There is no such job.", ends_in_prose=True)
+    session.out.table(jobs, columns, rows, empty="There is no job.", ends_in_prose=True)
 
 
 def _gpu_part(job: "Job") -> str:

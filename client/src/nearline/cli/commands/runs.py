@@ -52,7 +52,7 @@ def list_runs(
         runs,
         ("RUN", "FLOW", "STATE", "STARTED", "TOTAL", "BY", "WHY"),
         rows,
-        empty="There is no such run.",
+        empty="There is no run.",
         ends_in_prose=True,
     )
 
