@@ -51,7 +51,7 @@ def draw_growth(seconds: Mapping[str, Mapping[int, float]], path: Path) -> None:
         style = {"linestyle": "--", "color": PEER} if what == "the bare walk" else {"color": color}
         axis.loglog(sizes, [points[size] for size in sizes], marker="o", markersize=3, label=what, **style)
     sizes = sorted({size for points in seconds.values() for size in points})
-    axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axis.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=20, ha="right")
     axis.set_xticks([], minor=True)
     axis.set_xlabel("files")
     axis.set_ylabel("seconds")
