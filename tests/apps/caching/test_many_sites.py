@@ -20,6 +20,7 @@ from datasets.selectors import cache_plans
 from datasets.services import cache_sites, caches
 from datasets.workers import cache_hydration
 from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree
+from tests.interleaving import happens_after
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -118,16 +119,10 @@ def test_a_copy_that_gets_ready_while_another_site_looks_for_one_is_read(copies)
     lease = {"lease_token": "a", "lease_expires_at": clock.now() + timedelta(minutes=1)}
     CachedCommit.objects.filter(pk=first.pk).update(state="hydrating", **lease)
 
-    def get_ready_after_one(execute, sql, params, many, context):
-        try:
-            return execute(sql, params, many, context)
-        finally:
-            if "lease_expires_at" in sql and "SELECT" in sql:
-                CachedCommit.objects.filter(pk=first.pk, state="hydrating").update(
-                    state="ready", lease_token="", lease_expires_at=None
-                )
+    def get_ready():
+        CachedCommit.objects.filter(pk=first.pk).update(state="ready", lease_token="", lease_expires_at=None)
 
-    with connection.execute_wrapper(get_ready_after_one):
+    with happens_after("lease_expires_at", get_ready):
         assert cache_plans.find_donor(second.commit, second.site) == first
 
 
