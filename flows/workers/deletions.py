@@ -40,23 +40,21 @@ def find_deleted() -> list[QuerySet[Any]]:
 def remove_deleted() -> None:
     """Remove deleted runs and flows, some batches of rows of each; the rest follows."""
     deleted_runs, deleted_flows = find_deleted()
-    results = [_remove_first(deleted_runs)]
-    results += isolation.for_each(REMOVE_FLOW, deleted_flows.order_by("pk"), _remove_flow)
-    if any(results):
+    results = isolation.for_each(REMOVE_FLOW, deleted_flows.order_by("pk"), _remove_flow)
+    if any([*results, _remove_first(deleted_runs)]):
         tasks.enqueue("flows.remove_deleted")
 
 
 def _remove_flow(flow: Flow) -> bool:
-    """Remove some runs of a deleted flow, and at last the flow; return whether any row was removed."""
+    """Delete some runs of a deleted flow, and at last remove the flow; return whether there was anything to do."""
     own = Run.objects.filter(flow=flow)
     if own.exists():
         # What was started or retried meanwhile.
         isolation.for_each(REMOVE_RUN, own.filter(is_live=True, cancel_requested_at=None).order_by("pk"), _cancel)
-        ended = own.filter(state__in=sorted(RUN_ENDS))
-        # Noted first, so that nobody retries them.
+        # Deleted before they are removed, so that nobody retries them.
+        ended = own.filter(state__in=sorted(RUN_ENDS), deleted_at=None)
         ids = list(ended.order_by("number").values_list("pk", flat=True)[:_RUNS_AT_ONCE])
-        ended.filter(pk__in=ids).update(deleted_at=clock.now())
-        return _remove_first(own.filter(deleted_at__isnull=False))
+        return bool(ended.filter(pk__in=ids).update(deleted_at=clock.now()))
     if not remove_first(FlowVersion.objects.filter(flow=flow)):
         flow.delete()
     return True
@@ -68,9 +66,9 @@ def _cancel(run: Run) -> None:
 
 
 def _remove_first(deleted: QuerySet[Run]) -> bool:
-    """Remove rows of the first of these deleted runs; return whether there were any. Small ones go together."""
+    """Remove rows of the first deleted runs; return whether there were any. Small runs go together."""
     by_project: defaultdict[str, list[Run]] = defaultdict(list)
-    for run in deleted.order_by("pk")[:_RUNS_AT_ONCE]:
+    for run in isolation.take(REMOVE_RUN, deleted.order_by("pk"), _RUNS_AT_ONCE):
         by_project[run.project_id].append(run)
     results = [isolation.in_batch(REMOVE_RUN, each, _remove_runs) for each in by_project.values()]
     return any(map(any, results))

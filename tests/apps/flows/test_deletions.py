@@ -1,6 +1,7 @@
 """Deleting runs and flows: what is lost is told first, and then it goes, some rows at a time."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -13,6 +14,7 @@ from compute.models import Job
 from compute.selectors import jobs as job_selectors
 from compute.workers.logs import store_logs
 from core import clock, tasks
+from core.models import Failure
 from datasets.models import TreeHold
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import files
@@ -25,6 +27,7 @@ from flows.selectors import runs as run_reads
 from flows.services import deletions, drafts, flows, outputs, runs
 from flows.services.drafts import Writing
 from flows.workers import advance
+from flows.workers.deletions import REMOVE_RUN
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World, newest_attempt
@@ -153,6 +156,23 @@ def test_inputs_that_are_held_and_outputs_that_are_being_stored_are_waited_for(r
     Experiment.objects.update(artifacts_wanted=False)
     remove()
     assert not Run.objects.exists()
+
+
+def test_runs_whose_removal_fails_hold_up_no_other(run, member):
+    copy_run(run, 100)
+    *failed, last = Run.objects.order_by("pk")
+    now = clock.now()
+    Run.objects.update(deleted_at=now)
+    next_try_at = now + timedelta(minutes=5)
+    Failure.objects.bulk_create(
+        Failure(kind=REMOVE_RUN, item_id=each.pk, attempts=9, error="!", failed_at=now, next_try_at=next_try_at)
+        for each in failed
+    )
+
+    remove()
+
+    assert not Run.objects.filter(pk=last.pk).exists()
+    assert Run.objects.count() == len(failed) == 100
 
 
 def test_no_statement_touches_more_rows_than_a_batch(run, member):
