@@ -24,6 +24,7 @@ from flows.errors import FlowHasLiveRuns, FlowNotFound, RunGoesOn, RunNotFound
 from flows.models import Attempt, AttemptInput, Flow, FlowDraft, FlowVersion, Run, RunEvent, Step
 from flows.selectors import flows as flow_reads
 from flows.selectors import runs as run_reads
+from flows.selectors import strips
 from flows.services import deletions, drafts, flows, outputs, runs
 from flows.services.drafts import Writing
 from flows.workers import advance
@@ -101,6 +102,16 @@ def test_other_runs_stay_and_no_number_is_given_twice(run, member):
     assert Step.objects.filter(run=run).count() == 3
     assert Experiment.objects.filter(run_id=run.pk).count() == 3
     assert again.number == 4
+
+
+def test_the_newest_runs_of_a_flow_are_shown_beside_it_however_many_between_them_were_deleted(run, member):
+    copy_run(run, 4)
+    for deleted in Run.objects.filter(number__in=(3, 4)):
+        deletions.delete_run(actor=member, run=deleted)
+
+    shown = strips.last_runs(actor=member, flows=[run.flow], count=3)[run.flow_id]
+
+    assert [each.number for each in shown] == [1, 2, 5]
 
 
 def test_one_that_goes_on_is_refused_in_words(world: World, member, project):
