@@ -25,10 +25,10 @@ from nearline.transfer.sync.options import Options
 from nearline.transfer.sync.outcome import Outcome, show_paths, show_skipped
 from nearline.transfer.sync.upload import Head, Publisher, check_names, find_head, is_stale, missing_packs, names_of
 
-# So often others may be faster, or the store may have lost packs, before a sync gives up.
 _LIMIT_REACHED = "datasets.storage_limit_reached"
 """Its hint, which is the server's, says what stays."""
 
+# So often others may be faster, or the store may have lost packs, before a sync gives up.
 _RACES = 20
 _RESENDS = 3
 
