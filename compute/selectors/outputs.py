@@ -18,7 +18,7 @@ from compute.selectors.jobs import require_no_parts
 from core import orm
 from datasets.errors import FileNotInCommit, TreeNotFound
 from datasets.selectors import files, trees
-from nearline.content.paths import to_bytes, to_text
+from nearline.content.paths import show_path, to_bytes, to_text
 
 _SYSTEM = Actor.system("outputs of jobs")
 
@@ -30,7 +30,10 @@ def holder_of(job_id: str) -> str:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file that a job left. `content_hash` is the BLAKE3 of its bytes."""
+    """A file that a job left. `content_hash` is the BLAKE3 of its bytes.
+
+    In `path` bytes that are no text are shown as escapes. A file with such a name is read by its tree alone.
+    """
 
     path: str
     size_bytes: int
@@ -155,4 +158,4 @@ def list_hashes(job_id: str) -> dict[str, str]:
 
 
 def _stored(entry: Any) -> StoredFile:
-    return StoredFile(to_text(entry.path), entry.size, entry.content_id.hex())
+    return StoredFile(show_path(entry.path), entry.size, entry.content_id.hex())

@@ -163,7 +163,7 @@ def read_metric(request: ApiRequest, experiment_id: str, key: str) -> Curve:
 
 
 @router.get(
-    "/experiments/{experiment_id}/artifacts/{path:path}",
+    "/experiments/{experiment_id}/artifacts/{file:path}",
     response={200: bytes},
     operation_id="experiments_download_artifact",
 )

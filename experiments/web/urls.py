@@ -20,5 +20,5 @@ urlpatterns = [
     path(f"{_ONE}note/", experiments.write_note, name="note"),
     path(f"{_ONE}tags/", experiments.set_tag, name="set_tag"),
     path(f"{_ONE}tags/remove/", experiments.remove_tag, name="remove_tag"),
-    path(f"{_ONE}artifacts/<path:path>", experiments.read_artifact, name="artifact"),
+    path(f"{_ONE}artifacts/<file:path>", experiments.read_artifact, name="artifact"),
 ]

@@ -1,9 +1,12 @@
 """A job that a person submits is recorded like a step: by what it prints, from its submission to its end."""
 
+import os
+import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 
 from accounts.actor import Actor
 from accounts.models import User
@@ -20,6 +23,7 @@ from experiments.selectors import artifacts as artifact_reads
 from experiments.selectors import experiments, lists, sources
 from experiments.workers import artifacts, harvest, jobs
 from scheduler.models import Placement
+from tests.factories.api import bearer
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World
 from tests.factories.queues import RecordedQueue
@@ -97,6 +101,28 @@ def test_what_it_leaves_is_stored_once_it_has_succeeded(world: World, job, membe
     assert (outputs.get_output(actor=member, job=job).files, row.artifacts_wanted, row.is_recorded) == (1, False, True)
     (file,) = artifact_reads.list_artifacts(actor=member, experiment=row)
     assert (file.path, file.size_bytes) == ("models/best.bin", 7)
+
+
+def test_files_are_listed_and_sent_whatever_their_names(world: World, job, member):
+    world.turn()
+    world.turn()
+    names = ["50%20 #1?", '<b> "x".txt', "two\nlines", "ünï 🙂"]
+    for name in (*names, os.fsdecode(b"z\xff")):
+        world.driver_of("train").leave("train", name, os.fsencode(name))
+    world.driver_of("train").finish("train")
+    world.turn()
+    jobs.follow_jobs()
+    artifacts.store_artifacts()
+
+    address, browser = f"/experiments/{Experiment.objects.get().pk}/", browser_of(member)
+    page = browser.get(address).content.decode()
+    links = [link for link in re.findall(f'href="({address}artifacts/[^"]+)"', page) if "%5C" not in link]
+    sent = [b"".join(browser.get(link).streaming_content).decode() for link in links]
+    download = Client().get(f"/api/v1{links[2]}", headers=bearer(member))
+
+    assert sent == names
+    assert b"".join(download.streaming_content) == b"two\nlines"
+    assert "z\\xff" in page  # nobody can ask for it by an address
 
 
 @pytest.mark.parametrize(("exit_code", "leaves"), [(0, False), (3, True)])
