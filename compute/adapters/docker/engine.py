@@ -157,13 +157,13 @@ class Engine:
                 return None
             raise
 
-    def attach(self, exec_id: str, *, stdin: bytes | None) -> Iterator[tuple[bool, bytes]]:
+    def attach(self, exec_id: str, *, stdin: bytes | None, silent_s: float = _SILENT_S) -> Iterator[tuple[bool, bytes]]:
         """Run a command that was made, with an input (None: it has none), and yield what it prints.
 
-        The first of a pair says whether it went to its output of errors. One without bytes is sent every few seconds.
-        Raises Refusal at once.
+        The first of a pair says whether it went to its output of errors. One without bytes is sent when nothing was
+        printed for `silent_s`. Raises Refusal at once.
         """
-        import httpx  # noqa: PLC0415
+        import httpcore  # noqa: PLC0415 (comes with httpx)
 
         upgrade = {"Connection": "Upgrade", "Upgrade": "tcp"}
         path, body = f"/exec/{exec_id}/start", {"Detach": False, "Tty": False}
@@ -181,8 +181,8 @@ class Engine:
             def pieces() -> Iterator[bytes]:
                 while True:
                     try:
-                        piece = stream.read(_PIECE_BYTES, timeout=_SILENT_S)
-                    except httpx.ReadTimeout:
+                        piece = stream.read(_PIECE_BYTES, timeout=silent_s)
+                    except httpcore.ReadTimeout:
                         yield b""
                         continue
                     if not piece:
@@ -229,8 +229,12 @@ class Engine:
         read_s: float = _ANSWER_S,
     ) -> "Iterator[httpx.Response]":
         """Ask, and yield the answer before its body was read."""
-        import httpx  # noqa: PLC0415 (a tenth of a second, which a start without such hosts is spared)
+        import httpcore  # noqa: PLC0415 (a tenth of a second, which a start without such hosts is spared)
+        import httpx  # noqa: PLC0415
 
+        # What a command prints is read below httpx (`attach`), with the errors of httpcore.
+        timeouts = (httpx.TimeoutException, httpcore.TimeoutException)
+        failures = (httpx.TransportError, httpcore.NetworkError, ssl.SSLError, *timeouts)
         self._breaker.enter()
         timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S, read=read_s)
         try:
@@ -241,9 +245,9 @@ class Engine:
                 if answer.status_code >= _REFUSED:
                     raise self._refusal_of(answer)
                 yield answer
-        except (httpx.TransportError, ssl.SSLError) as error:
+        except failures as error:
             unreachable = _in_words(self._address, error)
-            self._breaker.fail(unreachable.message, is_slow=isinstance(error, httpx.TimeoutException))
+            self._breaker.fail(unreachable.message, is_slow=isinstance(error, timeouts))
             raise unreachable from error
 
     def _refusal_of(self, answer: "httpx.Response") -> Refusal:

@@ -230,6 +230,39 @@ def test_a_daemon_that_begins_its_answer_late_is_no_silent_one(tmp_path):
         assert told.result() == [{}]
 
 
+@pytest.fixture
+def attached(tmp_path):
+    """What a command prints that has printed nothing yet, and the daemon's end of the connection."""
+    with socket.socket(socket.AF_UNIX) as daemon, ThreadPoolExecutor(1) as pool:
+        daemon.bind(str(tmp_path / "attached.sock"))
+        daemon.listen()
+        printed = Engine(Address(f"unix://{tmp_path / 'attached.sock'}")).attach("id", stdin=None, silent_s=0.01)
+        first = pool.submit(next, printed)
+        connection, _ = daemon.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+            assert first.result() == (False, b"")
+            yield printed, connection
+
+
+def test_a_command_that_prints_nothing_for_a_while_is_read_on(attached):
+    printed, connection = attached
+
+    connection.sendall(b"\1\0\0\0\0\0\0\2ok")
+    connection.shutdown(socket.SHUT_WR)
+
+    assert [data for _, data in printed if data] == [b"ok"]
+
+
+def test_a_connection_to_a_command_that_breaks_is_told_as_one_to_the_daemon(attached):
+    printed, connection = attached
+
+    connection.close()  # with what was asked unread: that resets it
+
+    with pytest.raises(ResourceUnreachable, match="does not answer"):
+        list(printed)
+
+
 def test_a_dead_daemon_is_asked_less_and_less_often(tmp_path):
     engine = Engine(Address(f"unix://{tmp_path / 'nobody.sock'}"))
 
