@@ -65,11 +65,12 @@ class GpuLooks:
 
 
 def _read(pieces: Iterator[CommandOutput]) -> str:
-    """Return what a command printed; what is too long, or takes too long, is cut."""
+    """Return what a command printed; what is too long, its errors included, or takes too long, is cut."""
     give_up_at = clock.monotonic() + _PATIENCE_S
-    text = b""
+    text, size_bytes = b"", 0
     for piece in pieces:
+        size_bytes += len(piece.data)
         text += b"" if piece.is_error else piece.data
-        if len(text) > _MOST_BYTES or clock.monotonic() > give_up_at:
+        if size_bytes > _MOST_BYTES or clock.monotonic() > give_up_at:
             break
     return text.decode(errors="replace")

@@ -396,7 +396,9 @@ class GpuSightOut(Schema):
     openable: int | None = Field(
         description="Of how many GPUs of the node they can open the device files; null: not known."
     )
-    variable: str | None = Field(description="Their CUDA_VISIBLE_DEVICES; null: they have none.")
+    variable: str | None = Field(
+        description="Their CUDA_VISIBLE_DEVICES, cut after 500 characters; null: they have none."
+    )
 
 
 class GpuCheckOut(Schema):

@@ -5,11 +5,13 @@ What nobody could find out is None, and never a guess.
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 UNKNOWN_UUID = ""
 _UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]{1,80}")
 _MIB = 1 << 20
+# What a container prints is its user's: no machine has more GPUs, or numbers of more digits.
+_MOST_GPUS, _MOST_DIGITS, _LONGEST_VARIABLE = 256, 9, 500
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class GpuSight:
     """What the processes of one replica of a job can see.
 
     `gpus` are those that CUDA shows them. `openable` is of how many GPUs they can open the device files, whatever CUDA
-    shows; None: not known. `variable` is their CUDA_VISIBLE_DEVICES; None: they have none.
+    shows; None: not known. `variable` is the beginning of their CUDA_VISIBLE_DEVICES; None: they have none.
     """
 
     gpus: tuple[SeenGpu, ...]
@@ -57,7 +59,15 @@ def see(installed: Sequence[InstalledGpu], openable: Collection[int], variable: 
     """Return what processes see of these GPUs that can open the files with these minor numbers."""
     visible = [installed[index] for index in _visible(installed, variable)]
     shown = tuple(each.gpu for each in visible if each.minor in openable)
-    return GpuSight(shown, sum(each.minor in openable for each in installed), variable)
+    return GpuSight(shown, sum(each.minor in openable for each in installed), _shorten(variable))
+
+
+def _shorten(variable: str | None) -> str | None:
+    """Return it as people can read it: cut where it is too long, and without characters that are not printed."""
+    if variable is None:
+        return None
+    text = "".join(letter if letter.isprintable() else "�" for letter in variable[:_LONGEST_VARIABLE])
+    return text if len(variable) <= _LONGEST_VARIABLE else f"{text}…"
 
 
 def _visible(installed: Sequence[InstalledGpu], variable: str | None) -> list[int]:
@@ -66,14 +76,18 @@ def _visible(installed: Sequence[InstalledGpu], variable: str | None) -> list[in
         return list(range(len(installed)))
     visible: list[int] = []
     for name in (part.strip() for part in variable.split(",")):
-        if name.isdecimal():
-            matches = [int(name)] if int(name) < len(installed) else []
+        if (index := _read_number(name)) is not None:
+            matches = [index] if index < len(installed) else []
         else:
             matches = [i for i, each in enumerate(installed) if _UUID.match(name) and each.gpu.uuid.startswith(name)]
         if len(matches) != 1 or matches[0] in visible:
             break
         visible += matches
     return visible
+
+
+def _read_number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def read_uuid(text: str) -> str:
@@ -84,8 +98,8 @@ def read_uuid(text: str) -> str:
 def read_information(text: str) -> InstalledGpu | None:
     """Read one of the files /proc/driver/nvidia/gpus/*/information; None where it does not tell which GPU it is."""
     fields = dict(_field(line) for line in text.splitlines())
-    minor = fields.get("Device Minor", "")
-    return InstalledGpu(int(minor), SeenGpu(read_uuid(fields.get("GPU UUID", "")))) if minor.isdecimal() else None
+    minor = _read_number(fields.get("Device Minor", ""))
+    return None if minor is None else InstalledGpu(minor, SeenGpu(read_uuid(fields.get("GPU UUID", ""))))
 
 
 def _field(line: str) -> tuple[str, str]:
@@ -114,15 +128,16 @@ def read_look(text: str) -> GpuSight | None:
     variable, openable, sections = _split(text)
     if "end" not in sections:
         return None
-    installed = _read_table(sections)
-    if installed is not None:
-        # Only GPUs whose files a process can open are in the table, and nobody asks for their minor numbers.
-        sight = see(installed, {each.minor for each in installed}, variable)
-        return GpuSight(sight.gpus, len(openable) or None, variable)
-    if "driver" not in sections or "slices" in sections:
+    table = _read_table(sections)
+    if table is None and ("driver" not in sections or "slices" in sections):
         return None
     files = [read_information("\n".join(lines)) for lines in sections.get("information", [])]
-    return see([each for each in files if each is not None and each.minor in openable], openable, variable)
+    installed = table or [each for each in files if each is not None and each.minor in openable]
+    if len(installed) > _MOST_GPUS:
+        return None
+    # Only GPUs whose files a process can open are in the table, and nobody asks for their minor numbers.
+    sight = see(installed, {each.minor for each in installed}, variable)
+    return replace(sight, openable=len(openable) or None) if table else sight
 
 
 def _split(text: str) -> tuple[str | None, set[int], dict[str, list[list[str]]]]:
@@ -133,8 +148,8 @@ def _split(text: str) -> tuple[str | None, set[int], dict[str, list[list[str]]]]
         heading, _, rest = line.partition(" ")
         if heading == "variable":
             variable = rest
-        elif heading == "openable" and rest.isdecimal():
-            openable.add(int(rest))
+        elif heading == "openable" and (minor := _read_number(rest)) is not None:
+            openable.add(minor)
         elif line in _HEADINGS:
             lines = []
             sections.setdefault(line, []).append(lines)
@@ -151,8 +166,8 @@ def _read_table(sections: Mapping[str, list[list[str]]]) -> list[InstalledGpu] |
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == _ROW_CELLS and cells[0].isdecimal():
             _, uuid, mebibytes, mode = cells
-            memory_bytes = int(mebibytes) * _MIB if mebibytes.isdecimal() else None
-            whole = SeenGpu(read_uuid(uuid), memory_bytes)
+            memory = _read_number(mebibytes)
+            whole = SeenGpu(read_uuid(uuid), None if memory is None else memory * _MIB)
             gpus += slices.get(uuid, []) if mode == "Enabled" else [whole]
     return [InstalledGpu(index, gpu) for index, gpu in enumerate(gpus)] or None
 

@@ -159,6 +159,22 @@ def test_without_nvidia_smi_a_container_is_looked_at_by_its_files_and_slices_are
     assert read_look(printed) == sight
 
 
+@pytest.mark.parametrize(
+    ("printed", "sight"),
+    [
+        (f"openable {'9' * 5000}\ntable\n0, GPU-a, {'9' * 5000}, Disabled\nend\n", GpuSight((SeenGpu("GPU-a"),))),
+        (f"variable {'1' * 5000}\ntable\n0, GPU-a, 1, Disabled\nend\n", GpuSight((), variable=f"{'1' * 500}…")),
+        ("variable \0\x1b[2J<b>\ntable\n0, GPU-a, 1, Disabled\nend\n", GpuSight((), variable="��[2J<b>")),
+        ("table\n" + "0, GPU-a, 1, Disabled\n" * 1000 + "end\n", None),
+        ("driver\nopenable 0\n" + "information\nDevice Minor: 0\n" * 1000 + "end\n", None),
+        (f"driver\ninformation\nDevice Minor: {'9' * 5000}\nend\n", GpuSight((), 0)),
+    ],
+    ids=["numbers", "long variable", "not printed", "1000 rows", "1000 files", "minor number"],
+)
+def test_what_a_container_prints_to_do_harm_is_bounded(printed, sight):
+    assert read_look(printed) == sight
+
+
 def test_the_commands_run_in_any_shell(tmp_path):
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\n[ \"$1\" = -L ] || echo '0, GPU-a, 81559, Disabled'\n")
