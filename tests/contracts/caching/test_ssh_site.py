@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time as real_time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -196,12 +197,34 @@ def test_what_another_host_has_lost_is_read_from_the_store(site, attic, place, c
     assert files_in(place.folder("near") / row.pk / "files") == FIRST
 
 
-def test_what_a_host_has_that_is_being_filled_is_read_from_there(site, attic, place, commit):
-    place.waits = False
+@pytest.fixture
+def begin(place, monkeypatch):
+    """Begin to fill a copy, whose process waits before it looks at files; return what lets it go on."""
+    sign, gates = copies.sign_downloads, {}
+
+    def wait_and_sign(*, copy, **request):
+        if copy.pk in gates:
+            waits, may_read = gates[copy.pk]
+            waits.set()
+            assert may_read.wait(600)
+        return sign(copy=copy, **request)
+
+    def begin(row: CachedCommit) -> Callable[[], None]:
+        waits, may_read = gates[row.pk] = threading.Event(), threading.Event()
+        place.waits = False
+        work(row, times=1)
+        assert waits.wait(_SETTLE_S)
+        return may_read.set
+
+    monkeypatch.setattr(copies, "sign_downloads", wait_and_sign)
+    yield begin
+    for _, may_read in gates.values():
+        may_read.set()
+
+
+def test_what_a_host_has_that_is_being_filled_is_read_from_there(site, attic, place, commit, begin):
     there, row = make_row(attic, commit), make_row(site, commit)
-    work(there, times=1)
-    for pid in place.list_pids(b"fill"):
-        os.kill(pid, signal.SIGSTOP)
+    go_on = begin(there)
     appear(place.folder("attic") / there.pk / "files", *FIRST)
 
     wait_until(lambda: work(row, times=1).state == CacheState.READY)
@@ -210,13 +233,12 @@ def test_what_a_host_has_that_is_being_filled_is_read_from_there(site, attic, pl
     assert (there.state, row.donor) == (CacheState.HYDRATING, there)
     assert (row.bytes_copied, row.bytes_moved) == (row.bytes_total, 0)
     assert files_in(place.folder("near") / row.pk / "files") == FIRST
-    for pid in place.list_pids(b"fill"):
-        os.kill(pid, signal.SIGCONT)
+    go_on()
     wait_until(lambda: work(there, times=1).state == CacheState.READY)
 
 
 def appear(files: Path, *names: str) -> None:
-    """Have files of a copy appear as the process would that fills it, and is stopped."""
+    """Have files of a copy appear as the process would that fills it, and waits."""
     draft = files / ".nearline" / "parts" / "draft"
     for name in names:
         if not (files / name).exists():
@@ -227,11 +249,9 @@ def appear(files: Path, *names: str) -> None:
             draft.rename(files / name)
 
 
-def test_a_job_reads_a_copy_in_its_place_before_it_is_complete_and_after(site, place, commit):
-    place.waits = False
-    row = work(make_row(site, commit), times=1)
-    for pid in place.list_pids(b"fill"):
-        os.kill(pid, signal.SIGSTOP)
+def test_a_job_reads_a_copy_in_its_place_before_it_is_complete_and_after(site, place, commit, begin):
+    row = make_row(site, commit)
+    go_on = begin(row)
     appear(place.folder("near") / row.pk / "files", "a/one")
     CachedCommit.objects.filter(pk=row.pk).update(bytes_done=1)
     row.refresh_from_db()
@@ -240,8 +260,7 @@ def test_a_job_reads_a_copy_in_its_place_before_it_is_complete_and_after(site, p
 
     place.driver.start(make_launch("reader", read, data=[Mount("xrays", source)]))
     wait_until(lambda: place.driver.read_log("reader", 0, 100_000).data.startswith(FIRST["a/one"]))
-    for pid in place.list_pids(b"fill"):
-        os.kill(pid, signal.SIGCONT)
+    go_on()
     wait_until(lambda: work(row, times=1).state == CacheState.READY)
     both = FIRST["a/one"] + FIRST["a/two"]
     wait_until(lambda: len(place.driver.read_log("reader", 0, 100_000).data) >= len(both))
@@ -271,35 +290,28 @@ def test_of_two_hosts_that_have_a_commit_its_own_gives_it(site, other_site, atti
     assert (row.donor, row.bytes_copied) == (here, row.bytes_total)
 
 
-def test_a_filling_whose_process_is_killed_goes_on(site, place, commit):
-    place.waits = False
-    row = work(make_row(site, commit), times=1)
+def test_a_filling_whose_process_is_killed_goes_on(site, place, commit, begin):
+    row = make_row(site, commit)
+    go_on = begin(row)
     for pid in place.list_pids():
         os.kill(pid, signal.SIGKILL)
+    go_on()
     place.waits = True
 
     assert work(row).state == CacheState.READY
     assert files_in(place.folder("near") / row.pk / "files") == FIRST
 
 
-def test_what_may_be_read_next_stops_for_what_is_needed_now_and_goes_on_then(site, place, commit, member, monkeypatch):
-    may_read, sign = threading.Event(), copies.sign_downloads
-
-    def wait_and_sign(**request):
-        assert may_read.wait(600)
-        return sign(**request)
-
-    monkeypatch.setattr(copies, "sign_downloads", wait_and_sign)
-    place.waits = False
+def test_what_may_be_read_next_stops_for_what_is_needed_now_and_goes_on_then(site, place, commit, member, begin):
     ahead = make_row(site, commit, is_for_holders=True)
     CacheHold.objects.create(cached_commit=ahead, holder="next", why="a step", is_ahead=True)
-    work(ahead, times=1)
+    go_on = begin(ahead)
     needed = make_row(site, commit_files(member, make_dataset(member, commit.dataset.project, "urgent"), FIRST))
 
     stopped = work(ahead, times=1)
     assert (stopped.state, stopped.waits_for) == (CacheState.QUEUED, "the copies that are needed on near now")
     assert place.list_pids() == []
-    may_read.set()
+    go_on()
     place.waits = True
     assert work(needed).state == CacheState.READY
     assert work(ahead).state == CacheState.READY
