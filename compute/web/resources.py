@@ -32,6 +32,7 @@ from datasets.errors import CacheSiteNotFound, CacheSiteUnavailable
 from datasets.selectors import caches
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
+from web.form_errors import explain_errors
 from web.host_choice import host_field
 
 
@@ -257,8 +258,7 @@ def add_template(request: PageRequest, name: str) -> HttpResponse:
         else:
             messages.success(request, f"Jobs can ask for {template.full_name} from now on.")
     else:
-        wrong = "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
-        messages.error(request, f"The template is not added. {wrong}")
+        messages.error(request, f"The template is not added. {explain_errors(form)}")
     return redirect("compute:compute")
 
 

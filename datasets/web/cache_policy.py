@@ -18,6 +18,7 @@ from datasets.models import CacheSite
 from datasets.selectors import caches
 from datasets.selectors import site_arrays as array_reads
 from datasets.services import cache_sites, site_arrays
+from web.form_errors import explain_errors
 from web.host_choice import host_field
 
 
@@ -164,7 +165,7 @@ def change_site(request: PageRequest, name: str) -> HttpResponse:
         else:
             messages.success(request, f"{name} works by its new policy.")
     else:
-        messages.error(request, f"The policy of {name} stays. {_explain(form, settings)}")
+        messages.error(request, f"The policy of {name} stays. {explain_errors(form, settings)}")
     return redirect("datasets:cache_policy")
 
 
@@ -183,7 +184,7 @@ def set_array(request: PageRequest, name: str) -> HttpResponse:
             messages.success(request, f"{array.url} tells its space for {name}.")
             return redirect("datasets:cache_policy")
     else:
-        messages.error(request, f"No array was set for {name}. {_explain(form)}")
+        messages.error(request, f"No array was set for {name}. {explain_errors(form)}")
     return _show(request, SiteForm(), status=422)
 
 
@@ -194,13 +195,6 @@ def remove_array(request: PageRequest, name: str) -> HttpResponse:
     site_arrays.remove_array(actor=request.actor, site=caches.get_site(actor=request.actor, name=name))
     messages.success(request, f"No array is read for {name} any more; its account is forgotten.")
     return redirect("datasets:cache_policy")
-
-
-def _explain(*wrong: forms.Form) -> str:
-    """Say in a line what is wrong with what was sent."""
-    return "; ".join(
-        f"{form[field].label}: {' '.join(map(str, errors))}" for form in wrong for field, errors in form.errors.items()
-    )
 
 
 def _show(request: PageRequest, form: SiteForm, *, status: int = 200) -> HttpResponse:

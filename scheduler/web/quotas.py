@@ -33,6 +33,7 @@ from scheduler.web.sharing_form import RuleValue, SharingForm, of_pool, of_queue
 from scheduler.workers import cycle, packing, trials
 from scheduler.workers.standing import read_standing
 from scheduler.workers.trials import QuotaTrial
+from web.form_errors import explain_errors
 from web.series import Chart, Series
 
 _MOST_PROJECTS = 500
@@ -241,7 +242,7 @@ def set_quota(request: PageRequest, project: str) -> HttpResponse:
         services.set_quota(actor=request.actor, queue=queue, **form.read())
         messages.success(request, f"The scheduler works with the new quota of {project} from the next second on.")
     else:
-        messages.error(request, f"The quota of {project} stays. {_errors_of(form)}")
+        messages.error(request, f"The quota of {project} stays. {explain_errors(form)}")
     return _back(pool)
 
 
@@ -256,7 +257,7 @@ def set_department(request: PageRequest, department: str) -> HttpResponse:
         services.set_quota(actor=request.actor, queue=queue, **form.read())
         messages.success(request, f"The scheduler works with the new settings of {department} from the next second on.")
     else:
-        messages.error(request, f"The settings of {department} stay. {_errors_of(form)}")
+        messages.error(request, f"The settings of {department} stay. {explain_errors(form)}")
     return _back(pool)
 
 
@@ -350,7 +351,7 @@ def _read_rules(query: QueryDict) -> Rules:
         return Rules()
     form = SharingForm(query)
     if not form.is_valid():
-        raise InvalidInput(f"These rules cannot be taken. {_errors_of(form)}")
+        raise InvalidInput(f"These rules cannot be taken. {explain_errors(form)}")
     return form.read()
 
 
@@ -361,7 +362,7 @@ def _read_changes(query: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, 
     if one is not None and "gpus" in query:
         form = QuotaForm(query)
         if not form.is_valid():
-            raise InvalidInput(f"This quota cannot be tried. {_errors_of(form)}")
+            raise InvalidInput(f"This quota cannot be tried. {explain_errors(form)}")
         return [(one, form.read())]
     changes: list[tuple[Queue, QueueSettings]] = []
     for row in rows:
@@ -491,7 +492,3 @@ def _chart_of(rows: Sequence[Row], only: str | None) -> Chart | None:
 
 def _in_hours(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds / 3600:g}"
-
-
-def _errors_of(form: forms.Form) -> str:
-    return "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
