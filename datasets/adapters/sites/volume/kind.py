@@ -40,17 +40,21 @@ _SHARING = {"volume": "a volume for each commit", POOL: "one volume, a folder fo
 _LIMITS = {FILL_PODS: MOST_PODS, BYTES_PER_POD: bounds.MAX_QUANTITY, MAX_VOLUMES: MOST_VOLUMES}
 
 
+def _number_field(label: str, meaning: str, *, most: int, usual: str) -> forms.IntegerField:
+    return forms.IntegerField(
+        min_value=1,
+        max_value=most,
+        required=False,
+        widget=forms.NumberInput(attrs={"placeholder": usual}),
+        label=label,
+        help_text=f"{meaning} Empty: {usual}.",
+    )
+
+
 class FillForm(forms.Form):
     """How many pods fill a copy."""
 
-    fill_pods = forms.IntegerField(
-        min_value=1,
-        max_value=MOST_PODS,
-        required=False,
-        widget=forms.NumberInput(attrs={"placeholder": "4"}),
-        label="Pods that fill a commit",
-        help_text="At most so many at once. Empty: 4.",
-    )
+    fill_pods = _number_field("Pods that fill a commit", "At most so many at once.", most=MOST_PODS, usual="4")
     bytes_per_pod = SizeField(
         most=bounds.MAX_QUANTITY,
         fault_at_zero="A pod is worth more than nothing.",
@@ -64,14 +68,7 @@ class FillForm(forms.Form):
 class VolumeSettings(FillForm):
     """What can be changed of a site with a volume for each commit."""
 
-    max_volumes = forms.IntegerField(
-        min_value=1,
-        max_value=MOST_VOLUMES,
-        required=False,
-        widget=forms.NumberInput(attrs={"placeholder": "any number"}),
-        label="Maximum of volumes",
-        help_text="Of all commits together. Empty: any number.",
-    )
+    max_volumes = _number_field("Maximum of volumes", "Of all commits together.", most=MOST_VOLUMES, usual="any number")
 
 
 class VolumeForm(VolumeSettings):
