@@ -40,9 +40,11 @@ class GpuLooks:
 
     def look(self, container: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]) -> GpuSight | None:
         """Return the same of one that runs; `run` runs COMMAND in it, and is called on a thread, if at all."""
-        if container not in self._sights and clock.now() - started_at < _SOON:
+        if container not in self._sights and _is_soon(started_at):
             self._sights[container] = None
-            threading.Thread(target=self._ask, args=(container, run), name=f"look {container}", daemon=True).start()
+            threading.Thread(
+                target=self._ask, args=(container, started_at, run), name=f"look {container}", daemon=True
+            ).start()
         return self._sights.get(container)
 
     def keep(self, containers: Collection[str]) -> None:
@@ -50,10 +52,11 @@ class GpuLooks:
         for gone in self._sights.keys() - containers:
             self._sights.pop(gone, None)
 
-    def _ask(self, container: str, run: Callable[[], Iterator[CommandOutput]]) -> None:
+    def _ask(self, container: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]) -> None:
         try:
             with self._slots:
-                sight = read_look(_read(run()))
+                # Others may have taken long to answer.
+                sight = read_look(_read(run())) if _is_soon(started_at) else None
         except (JobNotRunning, CommandRefused) as error:  # it has ended, or its image has no shell
             log.info("gpus.not_looked_at", container=container, error=error.message)
         except PlatformError as error:
@@ -62,6 +65,10 @@ class GpuLooks:
         else:
             if container in self._sights:
                 self._sights[container] = sight
+
+
+def _is_soon(started_at: datetime) -> bool:
+    return clock.now() - started_at < _SOON
 
 
 def _read(pieces: Iterator[CommandOutput]) -> str:
