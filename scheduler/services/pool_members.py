@@ -66,9 +66,10 @@ def find_changes(members: Members, after: Claims) -> Changes:
     present = {pk: pool_id for pk, pool_id, _ in nodes}
     pool_ids = {pk: after[label_of(labels, after)] for pk, _, labels in nodes}
     if pool_ids != present:
-        gangs = _nodes_of_gangs(members.resource_id)
-        while divided := [gang for gang in gangs if len({pool_ids[pk] for pk in gang}) > 1]:
-            pool_ids |= {pk: present[pk] for gang in divided for pk in gang}
+        gangs, stays = _nodes_of_gangs(members.resource_id), set[str]()
+        while held := {pk for gang in gangs if len({pool_ids[pk] for pk in gang}) > 1 for pk in gang} - stays:
+            pool_ids |= {pk: present[pk] for pk in held}
+            stays |= held
     left = (set(before.values()) - set(after.values())) | (set(present.values()) - set(pool_ids.values()))
     moved = {pk: pool_id for pk, pool_id in pool_ids.items() if pool_id != present[pk]}
     return Changes(moved, left, {present[pk] for pk in moved} - left)

@@ -26,7 +26,7 @@ from scheduler.workers.receipts import CycleReceipts, record
 log = structlog.get_logger(__name__)
 
 EVICTIONS = Counter("nearline_scheduler_evictions_total", "Workloads evicted to free their resources", ["reason"])
-_LOCKED_FIELDS = ("state", "has_many_pods", "evictions", "pod_sets")
+_LOCKED_FIELDS = ("state", "queue_id", "has_many_pods", "evictions", "pod_sets")
 
 Move = Start | Reserve | Withdraw | Stop
 
@@ -62,10 +62,12 @@ def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView, receipts: Cy
     stops = [(rows[move.job_id], move) for move in moves if isinstance(move, Stop) and move.job_id in rows]
     evicted = _evict(stops, receipts)
     _withdraw([move for move in moves if isinstance(move, Withdraw)])
+    # What follows its nodes into another pool has another queue; its other nodes may be as they were.
+    present = {pk for pk, row in rows.items() if row.queue_id == view.jobs[pk].queue_id}
     places = [
         (rows[move.job_id], move)
         for moves in batch
-        if moves[0].job_id in rows and all(move.node_id in unchanged for move in moves if _is_place(move))
+        if moves[0].job_id in present and all(move.node_id in unchanged for move in moves if _is_place(move))
         for move in moves
         if _is_place(move)
     ]
@@ -96,7 +98,8 @@ def _place_alone(start: Start, view: ClusterView) -> Applied:
     offer = ClaimedPlacement(placement.workload_id, placement.pod, node.name, gpus, slices)
     answers = signals.workload_placing.send(sender=None, placement=offer)
     placement.is_claimed = any(is_claimed for _, is_claimed in answers)
-    if not _placeable.update(_placed_now(), start.job_id, start.node_id, view.revisions[start.node_id]):
+    queue_id = view.jobs[start.job_id].queue_id
+    if not _placeable.update(_placed_now(), start.job_id, queue_id, start.node_id, view.revisions[start.node_id]):
         raise Outdated
     insert([placement])
     send_on_commit(signals.workload_placed, workload_ids=[start.job_id])
@@ -104,9 +107,9 @@ def _place_alone(start: Start, view: ClusterView) -> Applied:
 
 
 @prepared
-def _placeable(workload_id: str, node_id: str, revision: int) -> QuerySet[Workload]:
+def _placeable(workload_id: str, queue_id: str, node_id: str, revision: int) -> QuerySet[Workload]:
     is_unchanged = Exists(Node.objects.filter(pk=node_id, revision=revision))
-    return Workload.objects.filter(is_unchanged, pk=workload_id, state=WorkloadState.PENDING)
+    return Workload.objects.filter(is_unchanged, pk=workload_id, queue=queue_id, state=WorkloadState.PENDING)
 
 
 def _placed_now() -> Mapping[str, object]:

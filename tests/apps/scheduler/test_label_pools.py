@@ -155,6 +155,54 @@ def test_a_gang_keeps_its_nodes_together_until_it_has_ended(teams):
 
 
 @pytest.mark.usefixtures("divided")
+def test_a_gang_that_goes_to_another_pool_as_it_grows_gets_no_node_of_the_one_it_left(teams, monkeypatch):
+    report_nodes(CLUSTER[0], *CLUSTER[2:])
+    (gang,) = enqueue(teams[0], "gang", gpus=2, pool="a100", count=2, min_count=1)
+    run_cycles()
+    report_nodes(*CLUSTER)
+    decide = cycle.decide_moves
+
+    def decide_late(session):
+        moves = decide(session)
+        if moves:
+            report_nodes(node("a1", 2, gpu="h100"), *CLUSTER[1:])
+        return moves
+
+    monkeypatch.setattr(cycle, "decide_moves", decide_late)
+    cycle.run_once()
+
+    held = Node.objects.filter(placements__workload=gang)
+    assert (queue_of(gang), list(held.values_list("name", "pool__name"))) == ("h100", [("a1", "h100")])
+
+
+@pytest.mark.usefixtures("divided")
+def test_work_that_waits_in_another_pool_now_is_not_placed_where_it_was(teams, monkeypatch):
+    (job,) = enqueue(teams[0], "job", gpus=2, pool="a100")
+    decide = cycle.decide_moves
+
+    def decide_late(session):
+        moves = decide(session)
+        Workload.objects.update(queue=Queue.objects.get(pool__name="h100", project=teams[0]))
+        return moves
+
+    monkeypatch.setattr(cycle, "decide_moves", decide_late)
+    cycle.run_once()
+
+    assert (queue_of(job), job.state) == ("h100", "pending")
+
+
+@pytest.mark.usefixtures("divided")
+def test_a_report_is_taken_where_a_gang_is_in_two_pools(teams):
+    enqueue(teams[0], "gang", gpus=2, pool="a100", count=2)
+    run_cycles()
+    Node.objects.filter(name="a1").update(pool=Pool.objects.get(name="h100"))
+
+    report_nodes(node("a1", 2, gpu="h100"), CLUSTER[1], node("h1", 2, gpu="a100"), *CLUSTER[3:])
+
+    assert nodes_by_pool() == {"default": {"c1"}, "a100": {"a2", "h1"}, "h100": {"a1", "h2"}}
+
+
+@pytest.mark.usefixtures("divided")
 def test_a_gang_goes_along_where_all_of_its_nodes_do(teams, site_admin):
     (gang,) = enqueue(teams[0], "gang", gpus=2, pool="a100", count=2)
     run_cycles()
