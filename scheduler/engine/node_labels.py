@@ -1,7 +1,7 @@
 """Labels by which the nodes of a resource are divided among pools, written as `key=value`."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 
 _LABEL = re.compile(
     r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
@@ -15,14 +15,10 @@ def is_label(text: str) -> bool:
     return _LABEL.fullmatch(text) is not None
 
 
-def label_of(labels: Mapping[str, str], dividing: Iterable[str]) -> str:
+def label_of(labels: Mapping[str, str], dividing: Container[str]) -> str:
     """Return the label by which a node counts: the first of the `dividing` ones that it has, by the alphabet.
 
     Empty: it has none of them.
     """
-    return next((label for label in sorted(dividing) if label and _has(labels, label)), "")
-
-
-def _has(labels: Mapping[str, str], label: str) -> bool:
-    key, _, value = label.partition("=")
-    return labels.get(key) == value
+    own = (f"{key}={value}" for key, value in labels.items())
+    return min((label for label in own if label in dividing), default="")

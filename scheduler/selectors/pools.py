@@ -105,17 +105,18 @@ def _labels_in(pools: Collection[Pool], rows: Sequence[tuple[str, str, str]]) ->
         return labels
     names: dict[str, str] = {}
     counts: Counter[tuple[str, str]] = Counter()
-    dividing: dict[str, list[str]] = {}
+    dividing: dict[str, set[str]] = {}
     for resource_id, label, _ in rows:
-        dividing.setdefault(resource_id, []).append(label)
+        dividing.setdefault(resource_id, set()).add(label)
     nodes = Node.objects.filter(resource_id__in=dividing).order_by("pk")
     for resource_id, name, own_labels in nodes.values_list("resource_id", "resource_name", "labels"):
         names[resource_id] = name
         counts[resource_id, label_of(own_labels, dividing[resource_id])] += 1
     ids = {pool.pk for pool in pools}
     for resource_id, label, pool_id in rows:
-        if pool_id in ids:
-            view = PoolLabel(names.get(resource_id, resource_id), label, counts[resource_id, label])
+        # A resource that was detached has no nodes, and no name here.
+        if pool_id in ids and resource_id in names:
+            view = PoolLabel(names[resource_id], label, counts[resource_id, label])
             labels.setdefault(pool_id, []).append(view)
     return labels
 

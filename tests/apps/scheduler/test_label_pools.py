@@ -313,6 +313,12 @@ def test_a_resource_that_moves_takes_what_no_label_claims(teams, site_admin, div
     assert [(view.pool.name, view.whole) for view in view_pools([mine])] == [("mine", ("lab",))]
 
 
+def test_the_labels_of_a_resource_that_was_detached_are_not_listed(teams, site_admin, divided):
+    report_nodes()
+
+    assert [view.labels for view in view_pools(Pool.objects.all())] == [(), (), ()]
+
+
 @pytest.mark.parametrize("label", ["gpu", "gpu==a100", "gpu=a 100"])
 def test_what_is_no_label_is_refused_and_no_pool_is_made(teams, site_admin, label):
     report_nodes(*CLUSTER)
