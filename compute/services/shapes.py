@@ -136,14 +136,15 @@ def get_template(
     if fault := _missing_offer(template.resource, ports, volumes):
         raise NoResourceFits(fault)
     known = ResourcePools([template.resource_id])
+    # The pool of a template may be gone: then it names none.
+    own = template.pool if known.has(template.resource_id, template.pool) else ""
     if pool:
-        if template.pool and pool != template.pool:
-            raise InvalidJobSpec(f"Jobs of {full_name} are in the pool {template.pool}.")
+        if own and pool != own:
+            raise InvalidJobSpec(f"Jobs of {full_name} are in the pool {own}.")
         _require_pool_of(actor, template.resource, pool, known)
     if not known.is_divided(template.resource_id):
         return template
-    named = pool or template.pool
-    if known.has(template.resource_id, named):
+    if named := pool or own:
         return in_pool(template, named)
     return in_pool(template, _choose_pool(actor, template, _ordered(template.resource, known, preferred)).name)
 
@@ -187,9 +188,8 @@ def _ordered(resource: Resource, known: ResourcePools, preferred: Sequence[str])
 
 def _require_pool_of(actor: Actor, resource: Resource, name: str, known: ResourcePools) -> None:
     pools.require_pool(actor=actor, name=name)
-    if not known.has(resource.pk, name):
-        there = " and ".join(pool.name for pool in known.list_pools(resource.pk))
-        raise NoResourceFits(f"{resource.name} has no nodes in the pool {name}, but in {there}.")
+    if fault := known.describe_missing(resource.pk, resource.name, name):
+        raise NoResourceFits(fault)
 
 
 def _fit(actor: Actor, ask: Ask, resource: Resource, pool: str, nodes: Sequence[Amounts]) -> Template | str:

@@ -41,6 +41,7 @@ def create_template(*, actor: Actor, resource: Resource, name: str, shape: Shape
     require_site_admin(actor, "add compute templates")
     check_name(name)
     _check(resource, shape)
+    _check_pool(resource, shape.pool)
     if Template.objects.filter(resource=resource, name=name).exists():
         raise TemplateExists(f"{resource.name} has a template called '{name}' already.")
     template = Template.objects.create(
@@ -65,6 +66,8 @@ def change_template(*, actor: Actor, template: Template, changes: Mapping[str, A
     present = {field.name: getattr(template, field.name) for field in fields(Shape)}
     shape = Shape(**{**present, **changes})
     _check(template.resource, shape)
+    if "pool" in changes:
+        _check_pool(template.resource, shape.pool)
     if "pod" in changes:
         changes = {**changes, "pod": PodOptions.read(shape.pod).to_json()}
     for name, value in changes.items():
@@ -83,6 +86,12 @@ def delete_template(*, actor: Actor, template: Template) -> None:
     template.delete()
 
 
+def _check_pool(resource: Resource, pool: str) -> None:
+    """Require a pool of the resource, or none. One that is gone since hinders no other change of a template."""
+    if pool and (fault := ResourcePools([resource.pk]).describe_missing(resource.pk, resource.name, pool)):
+        raise InvalidResource(fault, field="pool")
+
+
 def _check(resource: Resource, shape: Shape) -> None:
     options = PodOptions.read(shape.pod)
     options.check()
@@ -95,9 +104,6 @@ def _check(resource: Resource, shape: Shape) -> None:
                 f"All pods of {resource.name} run on nodes with {key}={general[key]}, none with {key}={value}.",
                 field="pod",
             )
-    if shape.pool and not (pools := ResourcePools([resource.pk])).has(resource.pk, shape.pool):
-        there = " and ".join(pool.name for pool in pools.list_pools(resource.pk))
-        raise InvalidResource(f"{resource.name} has no nodes in the pool {shape.pool}, but in {there}.", field="pool")
     if shape.cpu_millicores <= 0 or shape.memory_bytes <= 0 or shape.gpu_milli < 0:
         raise InvalidResource("A template gives some CPU, some memory, and no negative number of GPUs.")
     if shape.gpu_milli > ONE_GPU and shape.gpu_milli % ONE_GPU:

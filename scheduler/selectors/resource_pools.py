@@ -6,6 +6,7 @@ from typing import NamedTuple
 from django.db.models import Case, Exists, F, IntegerField, OuterRef, QuerySet, Value, When
 
 from core.prepared import prepared
+from scheduler.engine.wording import list_names
 from scheduler.models import DEFAULT_POOL_ID, Node, PoolResource
 from scheduler.selectors.pools import DEFAULT
 
@@ -43,6 +44,13 @@ class ResourcePools:
     def has(self, resource_id: str, pool: str) -> bool:
         """Whether nodes of a resource are, or would be, in the pool with a name."""
         return any(each.name == pool for each in self.list_pools(resource_id))
+
+    def describe_missing(self, resource_id: str, resource: str, pool: str) -> str:
+        """Say that a resource with a name has no nodes in a pool, and where it has some; empty: it has."""
+        if self.has(resource_id, pool):
+            return ""
+        there = list_names([each.name for each in self.list_pools(resource_id)])
+        return f"{resource} has no nodes in the pool {pool}, but in {there}."
 
     def find(self, resource_id: str, pool: str = "") -> ResourcePool:
         """Return the pool of a resource with this name, else the first."""

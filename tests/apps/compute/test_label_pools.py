@@ -147,6 +147,33 @@ def test_a_template_names_a_pool_of_its_resource_or_none(site_admin, small):
     assert body["pool"] == "h100"
 
 
+def test_a_template_whose_pool_is_gone_is_changed_and_used_like_one_that_names_none(
+    member, project, lab, site_admin, small
+):
+    template = templates.change_template(actor=site_admin, template=small, changes={"pool": "h100"})
+    pool = Pool.objects.get(name="h100")
+    pools.take_out_label(actor=site_admin, pool=pool, resource_ids=[lab.pk], label="gpu=h100")
+    pools.delete_pool(actor=site_admin, pool=pool)
+
+    template = templates.change_template(actor=site_admin, template=template, changes={"cpu_millicores": 2000})
+    submit(member, project, "named", template="lab.small", gpu_milli=None, pool="a100")
+
+    assert (template.cpu_millicores, pool_of("named")) == (2000, "a100")
+
+
+def test_a_refusal_names_some_of_the_many_pools_of_a_resource(member, project, lab, site_admin):
+    for number in range(20):
+        name = f"rare-{number:02}"
+        pools.create_pool(actor=site_admin, name=name, resource_ids=[lab.pk], label=f"gpu={name}")
+    pools.create_pool(actor=site_admin, name="spare")
+
+    with pytest.raises(NoResourceFits) as refusal:
+        submit(member, project, "job", resource="lab", pool="spare")
+
+    assert "but in default, a100, h100" in refusal.value.message
+    assert "rare-19" not in refusal.value.message
+
+
 def test_a_waiting_job_moves_to_the_next_of_its_pools_on_the_same_resource(member, project, lab):
     submit(member, project, "first", pool="a100")
     cycle.run_once()
