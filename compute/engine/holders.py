@@ -3,6 +3,7 @@
 This is no forecast of its start: other jobs may be served first.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,3 +84,12 @@ def fits(ask: Amounts, amounts: Amounts, held: Sequence[Holding]) -> bool:
         return ask.gpu_milli <= free
     idle = sum(used[device] == 0 for device in range(amounts.gpu_milli // ONE_GPU))
     return ask.gpu_milli <= ONE_GPU * idle
+
+
+def count_empty(ask: Amounts, amounts: Amounts) -> int:
+    """Return how many times a node has what is asked for, were it empty."""
+    if ask.gpu_milli < ONE_GPU:
+        gpus = (amounts.gpu_milli // ONE_GPU) * (ONE_GPU // ask.gpu_milli) if ask.gpu_milli else math.inf
+    else:
+        gpus = amounts.gpu_milli // ask.gpu_milli
+    return int(min(amounts.cpu_millicores // ask.cpu_millicores, amounts.memory_bytes // ask.memory_bytes, gpus))

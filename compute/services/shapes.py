@@ -5,11 +5,12 @@ the share of CPU and memory that belongs to these GPUs on its nodes. Such a shap
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from accounts.actor import Actor
-from compute.engine.holders import Amounts, fits
+from compute.engine.holders import Amounts, count_empty, fits
 from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
@@ -17,7 +18,7 @@ from compute.models import Resource, Template
 from compute.selectors import capacity, confinement, locality, pool_places, templates
 from compute.selectors import resources as resource_selectors
 from compute.selectors.pod_sets import placing_of
-from compute.selectors.pool_places import in_pool
+from compute.selectors.pool_places import Place, in_pool
 from core import units
 from core.units import ONE_GPU
 from scheduler.selectors import pools
@@ -93,7 +94,8 @@ def list_places(*, actor: Actor, ask: Ask) -> list[Template]:
 def _find_places(actor: Actor, ask: Ask, *, are_open: bool = True) -> tuple[list[Template], list[str]]:
     """Return the template of a job at each place that can run it, and why the others cannot.
 
-    Without `are_open` nodes count that take no work now: they are drained, or do not answer.
+    Where some places are large enough for all of its replicas, only those count. Without `are_open` nodes count that
+    take no work now: they are drained, or do not answer.
     """
     if ask.gpu_milli > ONE_GPU and ask.gpu_milli % ONE_GPU:
         raise InvalidJobSpec("More than one GPU must be whole ones.")
@@ -113,7 +115,11 @@ def _find_places(actor: Actor, ask: Ask, *, are_open: bool = True) -> tuple[list
         for resource, pool in places
     ]
     faults = dict.fromkeys(each for each in answers if isinstance(each, str))
-    return [each for each in answers if isinstance(each, Template)], list(faults)
+    fitting = [each for each in answers if isinstance(each, Template)]
+    large = [
+        each for each in fitting if _could_run(each, ask.replicas, pool_places.place_of(each, known, nodes), nodes)
+    ]
+    return large or fitting, list(faults)
 
 
 def get_template(
@@ -124,12 +130,14 @@ def get_template(
     volumes: Sequence[str] = (),
     pool: str = "",
     preferred: Sequence[str] = (),
+    replicas: int = 1,
 ) -> Template:
     """Return the template that a job names, in a pool of its resource where labels divide that.
 
     That is the one which the job or the template names; else the first of those which are `preferred`, then of the
-    others, which has a node of this size. Raises TemplateNotFound, ResourceUnconfined, PoolNotFound, InvalidJobSpec,
-    and NoResourceFits for ports and volumes that its resource lacks, and for a pool that has no nodes of it.
+    others, which is large enough for all replicas, or for one. Raises TemplateNotFound, ResourceUnconfined,
+    PoolNotFound, InvalidJobSpec, and NoResourceFits for ports and volumes that its resource lacks, and for a pool that
+    has no nodes of it.
     """
     template = templates.get_template(actor=actor, full_name=full_name)
     confinement.require_use(actor=actor, resources=[template.resource])
@@ -146,18 +154,26 @@ def get_template(
         return template
     if named := pool or own:
         return in_pool(template, named)
-    return in_pool(template, _choose_pool(actor, template, _ordered(template.resource, known, preferred)).name)
+    order = _ordered(template.resource, known, preferred)
+    return in_pool(template, _choose_pool(actor, template, order, replicas).name)
 
 
-def _choose_pool(actor: Actor, template: Template, order: Sequence[ResourcePool]) -> ResourcePool:
-    """Return the first pool with a node that a job of a template fits on, else the first."""
-    amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
-    for are_open in (True, False):
+def _choose_pool(actor: Actor, template: Template, order: Sequence[ResourcePool], replicas: int) -> ResourcePool:
+    """Return the first pool that is large enough for all replicas of a job, else for one of them, else the first."""
+    for count, are_open in product(dict.fromkeys((replicas, 1)), (True, False)):
         nodes = capacity.nodes_of(actor, {template.resource_id}, are_open=are_open)
         for pool in order:
-            if any(fits(amounts, node, []) for _, node in nodes.get((template.resource_id, pool.id), ())):
+            if _could_run(template, count, (template.resource_id, pool.id), nodes):
                 return pool
     return order[0]
+
+
+def _could_run(
+    template: Template, count: int, place: Place, nodes: Mapping[Place, Sequence[tuple[str, Amounts]]]
+) -> bool:
+    """Return whether the nodes of a place could run so many replicas at once, were they empty."""
+    amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
+    return sum(count_empty(amounts, node) for _, node in nodes.get(place, ())) >= count
 
 
 def _list_places(actor: Actor, ask: Ask, known: ResourcePools) -> list[tuple[Resource, ResourcePool]]:

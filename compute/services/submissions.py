@@ -266,6 +266,7 @@ def find_template(
         volumes=submission.volumes,
         pool=next(iter(submission.named_pools), ""),
         preferred=preferred,
+        replicas=submission.replicas,
     )
     if fault := templates.describe_placing_mismatch(template, submission.placing, submission.replicas):
         raise InvalidJobSpec(fault)

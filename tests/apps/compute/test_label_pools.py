@@ -147,6 +147,17 @@ def test_a_template_names_a_pool_of_its_resource_or_none(site_admin, small):
     assert body["pool"] == "h100"
 
 
+@pytest.mark.parametrize("ask", [{"resource": "lab"}, {"template": "lab.small"}, {"pools": ["a100", "h100"]}])
+@pytest.mark.usefixtures("small")
+def test_a_gang_gets_the_pool_that_is_large_enough_for_all_of_it(member, project, ask):
+    size = {"gpu_milli": None} if "template" in ask else {"gpu_milli": 1000}
+
+    for replicas in (2, 3, 5):
+        submit(member, project, f"gang-{replicas}", replicas=replicas, **ask, **size)
+
+    assert [pool_of(f"gang-{replicas}") for replicas in (2, 3, 5)] == ["a100", "h100", "a100"]
+
+
 def test_a_template_whose_pool_is_gone_is_changed_and_used_like_one_that_names_none(
     member, project, lab, site_admin, small
 ):

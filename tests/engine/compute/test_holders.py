@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from compute.engine.holders import Amounts, Holding, find_release
+import pytest
+
+from compute.engine.holders import Amounts, Holding, count_empty, find_release
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 NODE = Amounts(8000, 2**34, 2000)
@@ -47,3 +49,11 @@ def test_of_several_nodes_the_first_to_come_free_is_told():
     held = [holding("a", 9, cpu=8000), holding("b", 4, node="n2", cpu=8000)]
 
     assert told(Amounts(4000, 2**30, 0), held, nodes=[("n1", NODE), ("n2", NODE)]) == ("n2", 4, ["b"])
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "gpu_milli", "count"),
+    [(1000, 2**30, 0, 8), (1000, 2**32, 0, 4), (1000, 2**30, 1000, 2), (1000, 2**30, 300, 6), (1000, 2**30, 3000, 0)],
+)
+def test_what_is_asked_for_is_counted_on_an_empty_node(cpu, memory, gpu_milli, count):
+    assert count_empty(Amounts(cpu, memory, gpu_milli), NODE) == count
