@@ -1,10 +1,11 @@
-"""Which pools of a resource that labels divide could run work: those with a node that it fits on, were that empty."""
+"""Which pools of a resource that labels divide could run work: those that are large enough for it, were they empty."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.rules.topology import count_fitting
 from scheduler.engine.snapshot import NodeView, Request
 from scheduler.models import Node
 from scheduler.selectors.resource_pools import ResourcePools
@@ -19,26 +20,32 @@ class PoolChoice:
         self._nodes: dict[str, list[NodeLedger]] = defaultdict(list)
         for pool_id, view in nodes:
             self._nodes[pool_id].append(NodeLedger(view, 0, []))
-        self._known: dict[tuple[str, Request], bool] = {}
+        self._known: dict[tuple[str, Request, int], bool] = {}
 
-    def could_run(self, pool_id: str, requests: Collection[Request]) -> bool:
-        """Return whether a pool has a node for each of these pods."""
-        return all(self._fits(pool_id, request) for request in requests)
+    def find(self, pool_ids: Iterable[str], pod_kinds: Collection[tuple[Request, int]]) -> str | None:
+        """Return the first pool that could run work at once, else the first with a node for each kind of its pods.
 
-    def find(self, pool_ids: Iterable[str], requests: Collection[Request]) -> str | None:
-        """Return the first pool that could run work; None: none could."""
-        return next((pool_id for pool_id in pool_ids if self.could_run(pool_id, requests)), None)
+        None: none has. Of each kind it is said what a pod asks for, and how many there are at least.
+        """
+        ids = list(pool_ids)
+        single = [(request, 1) for request, _ in pod_kinds]
+        both = ((pool_id, kinds) for kinds in (pod_kinds, single) for pool_id in ids)
+        return next((pool_id for pool_id, kinds in both if all(self._holds(pool_id, *kind) for kind in kinds)), None)
 
-    def _fits(self, pool_id: str, request: Request) -> bool:
-        key = pool_id, request
+    def _holds(self, pool_id: str, request: Request, count: int) -> bool:
+        key = pool_id, request, count
         if key not in self._known:
-            self._known[key] = any(node.fits(request, now=True) for node in self._nodes.get(pool_id, ()))
+            nodes = (node for node in self._nodes.get(pool_id, ()) if node.fits(request, now=True))
+            if count == 1:
+                self._known[key] = any(nodes)
+            else:
+                self._known[key] = sum(count_fitting(node, request) for node in nodes) >= count
         return self._known[key]
 
 
-def read_requests(pod_sets: Iterable[Mapping[str, Any]], resource_id: str) -> list[Request]:
-    """Return what each pod of some sets (`PodSet.to_json`) asks for on a resource."""
-    return [request_of_pods(pods, resource_id) for pods in pod_sets]
+def read_pod_kinds(pod_sets: Iterable[Mapping[str, Any]], resource_id: str) -> list[tuple[Request, int]]:
+    """Return what each pod of some sets (`PodSet.to_json`) asks for on a resource, and how many the work needs."""
+    return [(request_of_pods(pods, resource_id), pods["min_count"]) for pods in pod_sets]
 
 
 def choose_pools(asks: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]]) -> list[str]:
@@ -61,4 +68,4 @@ def choose_pool(
     if not pools.is_divided(resource_id) or pools.has(resource_id, name):
         return first
     ids = [pool.id for pool in pools.list_pools(resource_id)]
-    return choice.find(ids, read_requests(pod_sets, resource_id)) or first
+    return choice.find(ids, read_pod_kinds(pod_sets, resource_id)) or first

@@ -15,7 +15,7 @@ from core.prepared import prepared
 from scheduler.engine.node_labels import label_of
 from scheduler.engine.states import WorkloadState
 from scheduler.models import DEFAULT_POOL_ID, Gpu, Node, Placement, Pool, PoolResource, Queue, Reservation, Workload
-from scheduler.selectors.pool_choice import PoolChoice, read_requests
+from scheduler.selectors.pool_choice import PoolChoice, read_pod_kinds
 from scheduler.selectors.queues import list_project_ids
 from scheduler.selectors.snapshots import view_nodes_by_pool
 
@@ -88,7 +88,7 @@ class Waiting:
 def find_waiting(resource_id: str, changes: Changes, after: Claims, *, pool_id: str) -> list[Waiting]:
     """Return what waits in the pools that change, and where it goes on.
 
-    It stays where a node is left that could run it. Else it goes to the pool with this id, or to the first that could
+    It stays where the nodes that are left could run it. Else it goes to the pool with this id, or to the first that could
     run it.
     """
     pool_ids = {*changes.left_pool_ids, *changes.shrunk_pool_ids}
@@ -105,7 +105,7 @@ def find_waiting(resource_id: str, changes: Changes, after: Claims, *, pool_id: 
     waiting = []
     for pk, is_preemptible, present, pod_sets in rows:
         stays = [] if present in changes.left_pool_ids else [present]
-        own = choice.find([*stays, *order], read_requests(pod_sets, resource_id))
+        own = choice.find([*stays, *order], read_pod_kinds(pod_sets, resource_id))
         waiting.append(Waiting(pk, is_preemptible, present, own or (stays or order)[0]))
     return waiting
 

@@ -370,6 +370,25 @@ def test_work_that_names_no_pool_is_in_the_first_that_could_run_it_the_rest_befo
     assert (job.queue.pool.name, ResourcePools().find("res_lab").name) == ("h100", "h100")
 
 
+@pytest.mark.usefixtures("divided")
+def test_a_gang_that_names_no_pool_is_in_the_first_that_could_run_all_of_it(teams):
+    report_nodes(*CLUSTER, node("h3", 2, gpu="h100"))
+
+    jobs = [enqueue(teams[0], f"gang-{count}", gpus=2, count=count)[0] for count in (2, 3, 4)]
+    (elastic,) = enqueue(teams[0], "elastic", gpus=2, count=4, min_count=3)
+
+    assert [queue_of(job) for job in [*jobs, elastic]] == ["a100", "h100", "a100", "h100"]
+
+
+def test_a_gang_that_waits_does_not_stay_where_too_few_nodes_for_it_are_left(teams, site_admin):
+    report_nodes(*CLUSTER, node("h3", 2, gpu="h100"))
+    small, large = (enqueue(teams[0], f"gang-{count}", gpus=2, count=count)[0] for count in (2, 3))
+
+    pools.create_pool(actor=site_admin, name="h100", resource_ids=["res_lab"], label="gpu=h100", moves_work=True)
+
+    assert (queue_of(small), queue_of(large)) == ("default", "h100")
+
+
 def test_a_queue_is_looked_up_at_once_where_the_pool_is_named_or_the_resource_whole(teams, divided):
     report_nodes(report("x1"), resource="res_x")
 
