@@ -88,8 +88,8 @@ class Waiting:
 def find_waiting(resource_id: str, changes: Changes, after: Claims, *, pool_id: str) -> list[Waiting]:
     """Return what waits in the pools that change, and where it goes on.
 
-    It stays where the nodes that are left could run it. Else it goes to the pool with this id, or to the first that could
-    run it.
+    It stays where the nodes that are left could run it. Else it goes to the pool with this id, or to the first that
+    could run it.
     """
     pool_ids = {*changes.left_pool_ids, *changes.shrunk_pool_ids}
     if not pool_ids:

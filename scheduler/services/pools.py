@@ -86,21 +86,24 @@ def work_on_move(
 def work_on_moves(*, actor: Actor, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], WorkOnMove]:
     """Return what `work_on_move` into a new pool does for each of these: ids of resources, and labels of nodes."""
     require_manage_pools(actor=actor)
-    members = {each.resource_id: each for each in pool_members.read_members({resource_id for resource_id, _ in places})}
+    members = _members_by_id(places)
     return {
         (resource_id, label): _work_on(members[resource_id], {**members[resource_id].claims, label: _NEW}, label)
         for resource_id, label in places
     }
 
 
-def work_on_removal(*, actor: Actor, resource_ids: Collection[str], label: str) -> WorkOnMove:
-    """Return the work that the nodes with a label take along when it is taken out of its pool. Nothing changes."""
+def work_on_removals(*, actor: Actor, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], WorkOnMove]:
+    """Return the work that nodes with a label take along where it is taken out of its pool. Nothing changes.
+
+    It is asked for each of these: ids of resources, and labels of nodes.
+    """
     require_manage_pools(actor=actor)
-    works = [
-        _work_on(each, {other: each.claims[other] for other in each.claims if other != label}, label)
-        for each in pool_members.read_members(resource_ids)
-    ]
-    return sum(works, WorkOnMove())
+    members = _members_by_id(places)
+    return {
+        (resource_id, label): _work_on(members[resource_id], _without(members[resource_id].claims, label), label)
+        for resource_id, label in places
+    }
 
 
 @transaction.atomic
@@ -159,8 +162,8 @@ def take_out_label(
     inside = PoolResource.objects.filter(pool=pool, label=label, resource_id__in=resource_ids)
     if not label or not resource_ids or inside.count() < len(set(resource_ids)):
         raise InvalidPool(f"The pool '{pool.name}' has no nodes of that resource by the label '{label}'.")
-    work = work_on_removal(actor=actor, resource_ids=resource_ids, label=label)
-    _check_work(work, moves_work=moves_work)
+    works = work_on_removals(actor=actor, places={(resource_id, label) for resource_id in resource_ids})
+    _check_work(sum(works.values(), WorkOnMove()), moves_work=moves_work)
     pool_members.take_out(resource_ids, label=label)
     audit.record(actor, "scheduler.take_out_label", pool, resource_ids=sorted(resource_ids), label=label)
 
@@ -196,6 +199,14 @@ def _check_label(label: str, resource_ids: Collection[str]) -> None:
         raise InvalidPool(f"'{label}' is no label of a node; write one like gpu=a100.")
     if label and not resource_ids:
         raise InvalidPool(f"Name the resource whose nodes have the label {label}.")
+
+
+def _members_by_id(places: Collection[tuple[str, str]]) -> dict[str, Members]:
+    return {each.resource_id: each for each in pool_members.read_members({resource_id for resource_id, _ in places})}
+
+
+def _without(claims: Claims, label: str) -> Claims:
+    return {other: pool_id for other, pool_id in claims.items() if other != label}
 
 
 def _work_on(members: Members, after: Claims, label: str) -> WorkOnMove:

@@ -467,13 +467,10 @@ def _moves(request: PageRequest, here: pools.PoolView) -> list[Move]:
 
 def _removals(request: PageRequest, here: pools.PoolView) -> list[Removal]:
     """Return the labels of a pool, each with what taking it out would do to the work on its nodes."""
-    removals = []
     ids = pools.resource_ids_by_name() if here.labels else {}
-    for each in here.labels:
-        own = [ids[each.resource]] if each.resource in ids else []
-        work = pool_services.work_on_removal(actor=request.actor, resource_ids=own, label=each.label)
-        removals.append(Removal(each, work.text))
-    return removals
+    places = {(ids[each.resource], each.label): each for each in here.labels if each.resource in ids}
+    works = pool_services.work_on_removals(actor=request.actor, places=places)
+    return [Removal(each, works[place].text) for place, each in places.items()]
 
 
 def _chart_of(rows: Sequence[Row], only: str | None) -> Chart | None:

@@ -4,7 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from accounts.actor import Actor
 from accounts.services import projects
@@ -296,6 +298,24 @@ def test_nodes_with_a_label_get_a_pool_of_their_own_and_are_taken_out_of_it(brow
     taken = browser.post("/quotas/pools/take-out/", {"pool": "fast", "place": "lab:gpu=h100"}, follow=True)
     assert "The nodes of lab with gpu=h100 are where its other nodes are now." in flat(taken.content.decode())
     assert browser.get("/quotas/").context["total_milli"] == 6000
+
+
+def test_the_labels_of_a_pool_cost_the_page_no_statement_more_each(browser, two_projects):
+    report_nodes(report("n1", 4))
+
+    def count_statements() -> int:
+        browser.get("/quotas/?pool=rare")  # which says what has been moved
+        with CaptureQueriesContext(connection) as statements:
+            browser.get("/quotas/?pool=rare")
+        return len(statements)
+
+    browser.post("/quotas/pools/move/", {"resource": "lab", "label": "gpu=b200", "new_pool": "rare"})
+    browser.post("/quotas/pools/move/", {"resource": "lab", "label": "gpu=b300", "pool": "rare"})
+    of_two = count_statements()
+    for model in ("b400", "b500"):
+        browser.post("/quotas/pools/move/", {"resource": "lab", "label": f"gpu={model}", "pool": "rare"})
+
+    assert count_statements() == of_two
 
 
 def test_a_label_that_no_node_has_is_taken_with_a_note(browser, two_projects):
