@@ -2,6 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
+from accounts.actor import Actor
+from accounts.permissions import require
+from core import isolation
+from core.isolation import FailureView
+from experiments import permissions
 from experiments.models import Experiment
 
 READ_LOG, RECORD_LOG = "experiments.read_log", "experiments.record_log"
@@ -17,6 +22,13 @@ WORK: Mapping[str, str] = {
     MOVE_ARTIFACTS: "move the outputs of",
 }
 """What the platform could not do, by kind of failure; the name of a step follows. Items are experiments."""
+
+
+def list_failures(*, actor: Actor, experiment: Experiment) -> list[FailureView]:
+    """Return what fails now for an experiment."""
+    require(actor, permissions.VIEW_EXPERIMENTS, experiment.project_id)
+    failures = isolation.find(WORK, [experiment.pk])
+    return [FailureView.of(failure, f"{WORK[failure.kind]} {experiment.title}") for failure in failures]
 
 
 def steps_of(run_id: str, experiment_ids: Collection[str]) -> Mapping[str, str]:

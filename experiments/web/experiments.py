@@ -16,7 +16,7 @@ from compute.errors import ResourceUnreachable
 from core.errors import InvalidInput
 from core.streaming import picture_type, stream
 from experiments.models import Experiment
-from experiments.selectors import artifacts, curves, experiments, sources
+from experiments.selectors import artifacts, curves, experiments, failures, sources
 from experiments.selectors.artifact_previews import preview_of
 from experiments.services import annotations, deletions
 from experiments.web.curves import MOST_CHARTS, lines_of
@@ -44,6 +44,7 @@ def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
         "metrics": metrics,
         "tiles": metrics[:_TILES],
         "artifacts": artifacts.list_artifacts(actor=request.actor, experiment=row, limit=_MOST_FILES),
+        "failures": failures.list_failures(actor=request.actor, experiment=row),
         "shown": shown,
         "preview": shown and _preview(request, row, shown),
         "lines": lines_of([row]),

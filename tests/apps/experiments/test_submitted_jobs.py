@@ -4,6 +4,7 @@ import os
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -18,6 +19,7 @@ from compute.services import submissions
 from compute.services.submissions import Submission
 from compute.workers import cleaning
 from core import clock, tasks
+from datasets.models import Store
 from experiments.models import Experiment, MetricPoint
 from experiments.selectors import artifacts as artifact_reads
 from experiments.selectors import experiments, lists, sources
@@ -123,6 +125,24 @@ def test_files_are_listed_and_sent_whatever_their_names(world: World, job, membe
     assert sent == names
     assert b"".join(download.streaming_content) == b"two\nlines"
     assert "z\\xff" in page  # nobody can ask for it by an address
+
+
+def test_the_page_says_why_files_cannot_be_stored_now(world: World, job, member):
+    world.turn()
+    world.turn()
+    world.driver_of("train").leave("train", "report.txt", b"fine")
+    world.driver_of("train").finish("train")
+    world.turn()
+    jobs.follow_jobs()
+    folder = Path(Store.objects.get().location)
+    folder.rename(folder.with_name("away"))
+    folder.touch()
+
+    artifacts.store_artifacts()
+
+    page = flat(browser_of(member).get(f"/experiments/{Experiment.objects.get().pk}/").content.decode())
+    assert "The platform could not keep the outputs of train: The store&#x27;s folder cannot be written" in page
+    assert "They are being stored." in page
 
 
 @pytest.mark.parametrize(("exit_code", "leaves"), [(0, False), (3, True)])
