@@ -16,6 +16,7 @@ from compute.workers import (
     releases,
     resizes,
     stops,
+    stranded,
     watch,
 )
 from core.tasks import Queue, task
@@ -149,6 +150,12 @@ def delete_checkpoints() -> None:
 def purge_deleted_jobs() -> None:
     """Let the store go of what deleted jobs left."""
     deleted_jobs.purge_deleted()
+
+
+@task("compute.end_stranded", queue=Queue.TIDY, every_s=15.0, find_work=stranded.find_stranded)
+def end_stranded() -> None:
+    """Fail the jobs that wait on a resource that was detached while they were submitted."""
+    stranded.end_stranded()
 
 
 @task("compute.clean", queue=Queue.TIDY, every_s=3600.0, on_each_host=True)

@@ -7,7 +7,7 @@ from core import isolation
 from core.isolation import FailureView
 
 OBSERVE, PROBE, CLEAN = "compute.observe", "compute.probe", "compute.delete_orphans"
-RELEASE = "compute.release_volumes"
+RELEASE, STRANDED = "compute.release_volumes", "compute.end_stranded"
 """Items are resources."""
 EVICT = "compute.evict"
 """Items are workloads."""

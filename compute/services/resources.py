@@ -300,18 +300,26 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     """
     require_site_admin(actor, "detach compute resources")
     resource = _lock(resource)
-    live = Job.objects.filter(resource=resource, is_live=True).count()
-    if live:
-        which = "1 job that has not ended is" if live == 1 else f"{live} jobs that have not ended are"
-        lost = f" If it never comes back, give it up: `nearline compute give-up {resource.name}`." * resource.is_lost
-        raise ResourceInUse(f"{which} on {resource.name}.{lost}", jobs=live)
+    _require_unused(resource)
     resource.detached_at = clock.now()
     resource.save(update_fields=["detached_at"])
     _unshare_sites(actor, resource, resource.sites)
     resource_nodes.report_nodes(
         resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
     )
+    # What was submitted meanwhile may be placed until here. What is submitted from now on has no nodes, and is ended
+    # by `workers.stranded`.
+    _require_unused(resource)
     audit.record(actor, "compute.detach_resource", resource)
+
+
+def _require_unused(resource: Resource) -> None:
+    """Raise ResourceInUse while jobs wait or run there."""
+    live = Job.objects.filter(resource=resource, is_live=True).count()
+    if live:
+        which = "1 job that has not ended is" if live == 1 else f"{live} jobs that have not ended are"
+        lost = f" If it never comes back, give it up: `nearline compute give-up {resource.name}`." * resource.is_lost
+        raise ResourceInUse(f"{which} on {resource.name}.{lost}", jobs=live)
 
 
 def _read_fields(kind: str, asked: type[ConfigForm], fields: Mapping[str, str]) -> ConfigForm:

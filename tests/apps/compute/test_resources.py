@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 from accounts.actor import Actor
@@ -20,9 +22,11 @@ from compute.selectors.resource_events import BACK, LOST
 from compute.services import jobs, node_reports, resources, templates
 from compute.services.templates import Shape
 from compute.workers import probes
+from core import clock, tasks
 from core.remote_hosts import HostNotAttached
-from scheduler.models import Gpu, Node
+from scheduler.models import Gpu, Node, Workload
 from tests.factories import compute as make
+from tests.interleaving import happens_after
 
 NODE = {
     "name": "n-1",
@@ -207,6 +211,32 @@ def test_a_resource_with_jobs_that_have_not_ended_stays(project, template, resou
     resource.refresh_from_db()
     assert attached
     assert resource.detached_at is not None
+
+
+def test_a_job_that_is_submitted_while_its_resource_is_detached_keeps_that_attached(
+    project, template, resource, site_admin
+):
+    submit = partial(make.submit, project, template, "train")
+
+    with happens_after("COUNT", submit), pytest.raises(ResourceInUse, match="1 job that has not ended"):
+        resources.detach_resource(actor=site_admin, resource=resource)
+
+    resource.refresh_from_db()
+    assert resource.detached_at is None
+    assert Node.objects.filter(resource_id=resource.pk, is_ready=True).exists()
+
+
+def test_a_job_whose_submission_commits_once_its_resource_is_detached_ends_with_a_reason(project, template, resource):
+    other, _ = make.make_resource("other")
+    [job, *_] = make.submit(project, template, "train", "later")
+    [elsewhere] = make.submit(project, make.make_template(other), "elsewhere")
+    Resource.objects.filter(pk=resource.pk).update(detached_at=clock.now())
+
+    tasks.run("compute.end_stranded", {})
+
+    job.refresh_from_db()
+    assert (job.state, job.reason_code, job.reason) == ("failed", "infrastructure", "scripted was detached.")
+    assert Workload.objects.filter(state="pending").values_list("pk", flat=True).get() == elsewhere.workload_id
 
 
 def test_only_a_site_admin_changes_resources_and_templates(resource, member):
