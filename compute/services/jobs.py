@@ -207,10 +207,14 @@ def withdraw_many(*, actor: Actor, job_ids: Collection[str], reason: str) -> lis
 @repeated_after_deadlock  # with a pass that starts the job meanwhile
 @transaction.atomic
 def cancel_job(*, actor: Actor, job: Job, reason: str = "") -> Job:
-    """Cancel one job, with its parts. Without effect on one that has ended. Raises JobIsPart."""
+    """Cancel one job, with its parts. Without effect on one that has ended. Raises JobIsPart.
+
+    What a person gives as `reason` is told with who it was.
+    """
     require(actor, permissions.CANCEL_JOBS, job.project_id)
     job_selectors.require_whole(job)
-    why = reason or f"{actor.name} cancelled the job."
+    is_told = bool(reason) and actor.user_id is None
+    why = reason if is_told else f"{actor.name} cancelled the job" + (f": {reason}" if reason else ".")
     if cancel_many(actor=actor, job_ids=journal.lock_with_parts(job), reason=why):
         audit.record(actor, "compute.cancel_job", job, reason=reason)
     job.refresh_from_db()

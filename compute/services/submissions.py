@@ -395,7 +395,7 @@ def require_own(*, actor: Actor, job: Job, permission: Permission) -> None:
 def cancel_work(*, actor: Actor, username: str) -> None:
     """Cancel the jobs that a person submitted by hand and that have not ended."""
     for job in job_selectors.list_live_of([username], kind=KIND):
-        jobs.cancel_job(actor=actor, job=job, reason=f"{actor.name} disabled {username} and stopped their work.")
+        jobs.cancel_job(actor=actor, job=job, reason=f"{username} was disabled, and their work stopped.")
 
 
 def _find_free_name(name: str) -> str:

@@ -53,7 +53,7 @@ _SYSTEM = Actor.system("flow runs")
 # How long a worker may take from one write of a run to the next, in seconds.
 LEASE_S = 5.0
 _LOST = "Another worker goes on with this run."
-_MOST_FAILED = 3
+_MOST_NAMED = 3
 _FEW_ROWS = 10
 _MOMENTS = frozenset({"started_at", "finished_at"})
 # Whoever stores outputs tells the run; this finds what was told to nobody.
@@ -557,7 +557,7 @@ class _Writer:
             self._event("run.running", None, "Started.", first=True)
         if self._finish is not None:
             last = Attempt.objects.filter(run=self._run).aggregate(at=Max("finished_at"))["at"]
-            reason = self._why_failed() or self._finish.reason
+            reason = self._why_ended(self._finish) or self._finish.reason
             changes.update(state=self._finish.state, reason=reason, finished_at=last or self._now)
             wake_at = None
             self._event(f"run.{self._finish.state}", None, reason)
@@ -583,12 +583,17 @@ class _Writer:
     def _lease_end(*, looks_again: bool = True) -> datetime:
         return clock.now() + timedelta(seconds=LEASE_S if looks_again else 0)
 
-    def _why_failed(self) -> str:
-        """Say which steps failed and why, the first few of them; empty when none did."""
-        failed = Step.objects.filter(run=self._run, state=StepState.FAILED)
-        reasons = [f"{label}: {reason}" for label, reason in failed.values_list("label", "reason")[:_MOST_FAILED]]
-        more = failed.count() - len(reasons)
-        return "\n".join([*reasons, *([f"{more} more failed."] if more else [])])
+    def _why_ended(self, finish: Finish) -> str:
+        """Say which steps failed and why, or were cancelled, the first few of them; empty where the run was."""
+        if finish.state is RunState.CANCELLED and self._loaded.snapshot.is_cancelled:
+            return ""
+        state = StepState.CANCELLED if finish.state is RunState.CANCELLED else StepState.FAILED
+        ended = Step.objects.filter(run=self._run, state=state)
+        reasons = [f"{label}: {reason}" for label, reason in ended.values_list("label", "reason")[:_MOST_NAMED]]
+        more = ended.count() - len(reasons)
+        was = "was" if more == 1 else "were"
+        verb = "failed" if state is StepState.FAILED else f"{was} cancelled"
+        return "\n".join([*reasons, *([f"{more} more {verb}."] if more else [])])
 
     def _label(self, step: Step, attempt: Attempt) -> str:
         return names.attempt_label(self._run.flow.name, self._run.number, step.label, attempt.number)

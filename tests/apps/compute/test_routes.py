@@ -153,7 +153,11 @@ def test_a_member_cancels_a_job_and_a_viewer_does_not(call, viewer, member, job)
     allowed = call(member, "POST", "/compute/jobs/train/cancel", {"reason": "Wrong data."})
 
     assert (refused[0], state) == (403, "pending")
-    assert (allowed[0], allowed[1]["state"], allowed[1]["reason"]) == (200, "cancelled", "Wrong data.")
+    assert (allowed[0], allowed[1]["state"], allowed[1]["reason"]) == (
+        200,
+        "cancelled",
+        "member cancelled the job: Wrong data.",
+    )
 
 
 @pytest.mark.parametrize("path", ["", "/log", "/usage"])

@@ -378,5 +378,5 @@ def test_a_step_ends_when_its_job_is_cancelled_while_its_data_moves(world: World
     at(1)
 
     assert states(reads) == {"train": "cancelled"}
-    assert newest_attempt(reads, "train").reason == "Not needed."
+    assert newest_attempt(reads, "train").reason == "member cancelled the job: Not needed."
     assert not CacheHold.objects.exists()

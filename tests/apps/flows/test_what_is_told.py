@@ -127,6 +127,29 @@ def test_of_many_failed_steps_the_first_few_are_told(world: World, member, proje
     ]
 
 
+def test_a_run_whose_jobs_were_cancelled_says_of_which_steps_and_by_whom(world: World, member, project):
+    run = world.start(member, project, FLOW.replace("[1, 10]", "[1, 2, 3, 4, 5]"))
+    world.turn()
+    world.turn()
+    for index in range(1, 5):
+        job = newest_attempt(run, "train", index).job
+        jobs.cancel_job(actor=member, job=job, reason="Diverges." if index == 1 else "")
+        world.driver_of(job.name).finish(job.name, exit_code=143)
+    world.finish_all(run)
+
+    run.refresh_from_db()
+    assert (run.state, run.reason.splitlines()) == (
+        "cancelled",
+        [
+            "train C=2: member cancelled the job: Diverges.",
+            "train C=3: member cancelled the job.",
+            "train C=4: member cancelled the job.",
+            "1 more was cancelled.",
+        ],
+    )
+    assert RunEvent.objects.get(kind="run.cancelled").message == run.reason
+
+
 def test_only_what_recorded_something_is_an_experiment_of_the_default_list(world: World, member, project):
     run = world.start(member, project, FLOW)
     world.turn()
