@@ -1,7 +1,8 @@
 """Deleting runs that have ended, and flows with all their runs. Nobody can bring them back.
 
-What is deleted is shown no more at once. What it consists of, maybe a million steps, is removed in the background
-(`flows.workers.deletions`): the experiments too, while commits that were made of outputs stay.
+What is deleted is shown no more at once, nor are its jobs and experiments; of thousands the last ones follow within
+seconds. What it consists of, maybe a million steps, is removed in the background (`flows.workers.deletions`), while
+commits that were made of outputs stay.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,17 +15,23 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.project_contents import count_of
 from compute.selectors import outputs
+from compute.services import deletions as job_deletions
 from core import clock, tasks
 from core.errors import PlatformError
 from core.units import format_bytes
-from experiments.selectors import summaries
+from experiments.selectors import artifacts, summaries
+from experiments.services import deletions as experiment_deletions
 from flows import permissions
+from flows.engine import names
 from flows.engine.states import RUN_ENDS
 from flows.errors import FlowHasLiveRuns, RunGoesOn
 from flows.models import Attempt, Flow, FlowDraft, FlowVersion, Run, Step
 
 _FINAL = "It cannot be restored."
 _NAMED = 3
+_HIDDEN_AT_ONCE = 2000
+"""Of so many attempts the jobs are hidden while somebody waits, which takes a fraction of a second."""
+_SYSTEM = Actor.system("deleted runs")
 
 
 def foresee_run_deletion(*, actor: Actor, run: Run) -> Sequence[str]:
@@ -50,6 +57,7 @@ def delete_run(*, actor: Actor, run: Run) -> None:
         return
     _require_run_deletion(actor, row)
     Run.objects.filter(pk=row.pk).update(deleted_at=clock.now())
+    _hide(row.project_id, Run.objects.filter(pk=row.pk))
     audit.record(actor, "flows.delete_run", row, flow=row.flow.name, number=row.number)
     tasks.enqueue_on_commit("flows.remove_deleted")
 
@@ -78,8 +86,22 @@ def delete_flow(*, actor: Actor, flow: Flow) -> None:
     runs = Run.objects.filter(flow=row, deleted_at=None).count()
     Flow.objects.filter(pk=row.pk).update(deleted_at=clock.now())
     _drafts_of(row).delete()
+    _hide(row.project_id, Run.objects.filter(flow=row))
     audit.record(actor, "flows.delete_flow", row, flow=row.name, runs=runs)
     tasks.enqueue_on_commit("flows.remove_deleted")
+
+
+def _hide(project_id: str, runs: QuerySet[Run]) -> None:
+    """Show jobs and experiments of deleted runs no more, but of runs whose outputs are still being stored."""
+    attempts = Attempt.objects.filter(run__in=runs.order_by().values("pk")).order_by()
+    rows = list(attempts.values_list("pk", "job_id", "run_id")[:_HIDDEN_AT_ONCE])
+    storing = artifacts.find_storing({run_id for *_, run_id in rows})
+    shown = {attempt_id: job_id for attempt_id, job_id, run_id in rows if run_id not in storing}
+    experiment_deletions.delete_experiments_of_run(
+        actor=_SYSTEM, project_id=project_id, kind=names.EXPERIMENT_KIND, source_ids=shown
+    )
+    job_ids = [job_id for job_id in shown.values() if job_id is not None]
+    job_deletions.delete_jobs_of_run(actor=_SYSTEM, project_id=project_id, job_ids=job_ids)
 
 
 def _require_run_deletion(actor: Actor, run: Run) -> None:

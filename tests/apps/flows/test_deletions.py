@@ -19,6 +19,7 @@ from datasets.models import TreeHold
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import files
 from experiments.models import Experiment, MetricPoint
+from experiments.selectors import experiments as experiment_reads
 from experiments.services import annotations
 from flows.errors import FlowHasLiveRuns, FlowNotFound, RunGoesOn, RunNotFound
 from flows.models import Attempt, AttemptInput, Flow, FlowDraft, FlowVersion, Run, RunEvent, Step
@@ -90,6 +91,22 @@ def test_what_is_lost_is_told_and_then_it_goes_with_steps_logs_outputs_and_exper
     assert b"".join(files.open_file(member, commit, path=b"model.bin").read()) == b"weights 1"
 
 
+def test_its_jobs_and_experiments_are_shown_no_more_before_anything_is_removed(run, member, make_actor):
+    copy_run(run, 2)
+    deletions.delete_run(actor=member, run=run)
+
+    listed = job_selectors.list_jobs(actor=member)
+    assert set(listed.values_list("attempt__run__number", flat=True)) == {2, 3}
+    shown = experiment_reads.list_experiments(actor=member)
+    assert shown.exclude(run_id=run.pk).count() == shown.count() == 6
+
+    deletions.delete_flow(actor=make_actor(Role.ADMIN), flow=run.flow)
+
+    assert not listed.all().exists()
+    assert not shown.all().exists()
+    assert Attempt.objects.count() == 9
+
+
 def test_other_runs_stay_and_no_number_is_given_twice(run, member):
     copy_run(run, 2)
     newest = Run.objects.select_related("flow").get(number=3)
@@ -155,12 +172,12 @@ def test_one_that_was_deleted_meanwhile_is_not_retried(run, member):
 def test_inputs_that_are_held_and_outputs_that_are_being_stored_are_waited_for(run, member):
     attempt = newest_attempt(run, "train")
     held = AttemptInput.objects.create(attempt=attempt, name="x", reference="a/x", commit_id="c", is_cached=True)
+    Experiment.objects.filter(source_id=attempt.pk).update(artifacts_wanted=True)
     deletions.delete_run(actor=member, run=run)
     remove()
     assert Attempt.objects.count() == 3
 
     AttemptInput.objects.filter(pk=held.pk).update(state="released")
-    Experiment.objects.filter(source_id=attempt.pk).update(artifacts_wanted=True)
     remove()
     assert Attempt.objects.count() == 3
 
