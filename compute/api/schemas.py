@@ -606,7 +606,7 @@ class JobIn(PlacingIn):
     )
     volumes: list[bounds.Line] = Field(
         [],
-        max_length=100,
+        max_length=bounds.MAX_VOLUMES,
         description="As NAME:/path, or NAME:/path:ro: on a cluster NAME is a claim of its namespace, on a host a "
         "folder, of those that an admin offers there. Simulated nodes take any, and mount none.",
     )

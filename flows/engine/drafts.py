@@ -58,6 +58,7 @@ class Needs:
     has_image: bool
     replicas: int = 1
     ports: Sequence[int] = ()
+    volumes: Sequence[str] = ()
     placing: Mapping[str, object] = field(default_factory=dict)
     grace_period_s: float = 0.0
     keeps_checkpoints: bool = False
@@ -102,6 +103,7 @@ def needs_of(draft: Draft) -> Needs:
         has_image=bool(draft.read.image),
         replicas=draft.read.replicas,
         ports=draft.read.ports,
+        volumes=draft.read.volumes,
         placing=draft.read.placing,
         grace_period_s=draft.read.grace_period,
         keeps_checkpoints=draft.read.checkpoints,

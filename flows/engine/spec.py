@@ -336,6 +336,8 @@ class StepSpec(_Model):
     """So many parts, or tries of a grid, run at once at most. Without it: parts one by one, the tries of a grid all."""
     ports: tuple[bounds.Port, ...] = Field((), max_length=bounds.MAX_PORTS)
     """On which its programs listen, for those who are to reach them."""
+    volumes: tuple[bounds.Line, ...] = Field((), max_length=bounds.MAX_VOLUMES)
+    """What it mounts of what an admin offers there, as `NAME:/path` or `NAME:/path:ro`. Simulated nodes mount none."""
     gpu_memory: Bytes = 0
     """A share of one GPU by its memory, as `10GiB`, in place of the template's GPUs."""
     mig: str = ""

@@ -151,16 +151,23 @@ def _check_mounts(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Fin
         for path, what, sources in reads:
             if fault := templates.describe_mismatch(template, what, sources):
                 yield Finding(path, "unmountable", f"{fault} Choose a template of another resource.")
-        if fault := templates.describe_gang_mismatch(template, needs.replicas):
-            yield Finding((*needs.path, "replicas"), "no_gangs", f"{fault} Choose a template of a cluster.")
-        elif fault := _placing_fault(template, needs):
-            yield Finding(needs.path, "unplaceable", f"'{needs.step}' cannot run on {template.full_name}: {fault}")
-        if needs.ports and (fault := templates.describe_lack_of_ports(template.resource, needs.ports)):
-            yield Finding((*needs.path, "ports"), "no_ports", f"{fault} Choose a template of another resource.")
-        if needs.keeps_checkpoints and (fault := templates.describe_checkpoint_mismatch(template)):
-            yield Finding((*needs.path, "checkpoints"), "no_checkpoints", fault)
-        if needs.early and (fault := templates.describe_early_mismatch(template)):
-            yield from (Finding(path, "no_early_start", fault) for path in needs.early)
+        yield from _check_offers(needs, template)
+
+
+def _check_offers(needs: Needs, template: "Template") -> Iterator[Finding]:
+    """Check that a template's jobs can have what else the step asks for."""
+    if fault := templates.describe_gang_mismatch(template, needs.replicas):
+        yield Finding((*needs.path, "replicas"), "no_gangs", f"{fault} Choose a template of a cluster.")
+    elif fault := _placing_fault(template, needs):
+        yield Finding(needs.path, "unplaceable", f"'{needs.step}' cannot run on {template.full_name}: {fault}")
+    if needs.ports and (fault := templates.describe_lack_of_ports(template.resource, needs.ports)):
+        yield Finding((*needs.path, "ports"), "no_ports", f"{fault} Choose a template of another resource.")
+    if fault := templates.describe_lack_of_volumes(template.resource, needs.volumes):
+        yield Finding((*needs.path, "volumes"), "no_volumes", fault)
+    if needs.keeps_checkpoints and (fault := templates.describe_checkpoint_mismatch(template)):
+        yield Finding((*needs.path, "checkpoints"), "no_checkpoints", fault)
+    if needs.early and (fault := templates.describe_early_mismatch(template)):
+        yield from (Finding(path, "no_early_start", fault) for path in needs.early)
 
 
 def _placing_fault(template: "Template", needs: Needs) -> str:

@@ -11,7 +11,8 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.services import secrets
-from compute.selectors import confinement
+from compute.errors import NoResourceFits
+from compute.selectors import confinement, templates
 from compute.selectors import jobs as job_selectors
 from core import clock, isolation, orm, tasks
 from datasets.services import selections
@@ -58,12 +59,12 @@ def start_run(
     """Start a run of a flow version. Dataset references are resolved to commits now, once for the whole run.
 
     `data` names other commits for some of the references, so that an earlier run can be had again. Raises
-    InvalidParameters naming all that is wrong, ResourceUnconfined, and what `datasets` raises for references that
-    lead nowhere.
+    InvalidParameters naming all that is wrong, ResourceUnconfined, NoResourceFits for volumes that are not offered any
+    more, and what `datasets` raises for references that lead nowhere.
     """
     project = version.flow.project
     require(actor, permissions.RUN_FLOW, project.pk)
-    _require_templates(actor, version.pk)
+    _require_places(actor, version.pk)
     spec = specs.spec_of(version.pk)
     names = _require_secrets(actor, project.pk, spec)
     values = grids.complete(spec.parameters, parameters)
@@ -140,11 +141,10 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     """Try the steps of an ended run again that did not succeed; or `step`, and all after it, whatever became of them.
 
     `index` names one try of a grid. What is not tried again keeps its result, and its outputs are used.
-    Raises RunNotFinished, NothingToRetry, StepNotFound, OutputsGone, and
-    ResourceUnconfined.
+    Raises RunNotFinished, NothingToRetry, StepNotFound, OutputsGone, ResourceUnconfined and NoResourceFits.
     """
     require(actor, permissions.RUN_FLOW, run.project_id)
-    _require_templates(actor, run.version_id)
+    _require_places(actor, run.version_id)
     _require_secrets(actor, run.project_id, specs.spec_of(run.version_id))
     now = clock.now()
     try:
@@ -197,10 +197,16 @@ def _require_secrets(actor: Actor, project_id: str, spec: FlowSpec) -> list[str]
     return names
 
 
-def _require_templates(actor: Actor, version_id: str) -> None:
-    nodes = specs.graph_of(version_id).nodes
-    names = [choice.template for node in nodes for choice in node.choices]
-    confinement.require_templates(actor=actor, full_names=names)
+def _require_places(actor: Actor, version_id: str) -> None:
+    """Raise ResourceUnconfined or NoResourceFits unless the steps may run where they would; what is gone is ignored."""
+    spec, graph = specs.spec_of(version_id), specs.graph_of(version_id)
+    confinement.require_templates(actor=actor, full_names=graph.templates)
+    volumes = {step.name: step.volumes for step in spec.steps if step.volumes}
+    known = {each.full_name: each for each in templates.list_templates(actor=actor)} if volumes else {}
+    for key, asked in volumes.items():
+        for name in (choice.template for choice in graph.by_key[key].choices if choice.template in known):
+            if fault := templates.describe_lack_of_volumes(known[name].resource, asked):
+                raise NoResourceFits(f"'{key}' cannot run on {name}: {fault}")
 
 
 def _check_outputs(run: Run, step: str, index: int | None) -> None:

@@ -67,6 +67,7 @@ class JobSpecs:
             checkpoint=f"step:{step.pk}" if step_spec.checkpoints else "",
             replicas=step_spec.replicas,
             ports=step_spec.ports,
+            volumes=step_spec.volumes,
             placing=Placing.read(step_spec.placing),
             simulated_duration_s=step_spec.simulated_duration,
             code=self._code,

@@ -27,6 +27,8 @@ MAX_COMPLETIONS: Final = 1000
 """The most parts of a job. Each is a job, and all are read again when one of them changes."""
 MAX_PORTS: Final = 100
 """The most ports that a job names."""
+MAX_VOLUMES: Final = 100
+"""The most volumes that a job names."""
 MAX_COUNT: Final = 2**31 - 2
 """The largest count that is taken: the next one fits a 32-bit integer of a database too."""
 MAX_QUANTITY: Final = 2**53 - 1

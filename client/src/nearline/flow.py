@@ -74,6 +74,7 @@ class Flow:
         completions: int | None = None,
         parallelism: int | None = None,
         ports: Sequence[int] = (),
+        volumes: Sequence[str] = (),
         idle_limit: str | float | None = None,
         gpu_memory: str | int | None = None,
         mig: str | None = None,
@@ -89,12 +90,13 @@ class Flow:
         nobody else uses it. `min_replicas` makes it elastic; `topology` has `required` and `preferred`.
         With `completions` it runs as so many parts, at most `parallelism` at once, each with its `$NEARLINE_INDEX`.
         `ports` are those on which its programs listen; `idle_limit` is how long it may be idle.
+        `volumes` are what it mounts of what an admin offers there, as `NAME:/path` or `NAME:/path:ro`.
         `priority` is a number or a name, such as `build`. What is not preemptible starts only within the quota.
         """
         if name in self._steps:
             raise InvalidRequest(f"The flow '{self.name}' has two steps called '{name}'.")
         lists: dict[str, object] = {"after": after, "outputs": outputs, "secrets": secrets, "node_labels": node_labels}
-        lists |= {"datasets": datasets, "compute": compute}
+        lists |= {"datasets": datasets, "compute": compute, "volumes": volumes}
         lists |= {f"grid of {key}": values for key, values in (grid or {}).items()}
         for key, values in lists.items():
             if isinstance(values, str):
@@ -129,6 +131,7 @@ class Flow:
             completions=completions,
             parallelism=parallelism,
             ports=list(ports),
+            volumes=list(volumes),
             idle_limit=idle_limit,
             gpu_memory=gpu_memory,
             mig=mig,

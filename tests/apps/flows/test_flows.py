@@ -4,7 +4,8 @@ from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.permissions import Role
 from accounts.services import secrets
 from compute.engine.mounts import SourceKind
-from compute.models import Job
+from compute.errors import NoResourceFits
+from compute.models import Job, Resource
 from flows.errors import InvalidFlow, InvalidParameters, NothingToRetry, RunHasEnded, RunNotFinished
 from flows.models import Flow, FlowVersion, Run
 from flows.services import flows, runs
@@ -180,6 +181,46 @@ def test_ports_on_a_resource_where_none_can_be_reached_are_told(world: World, me
 
     message = "Ports of jobs on box cannot be reached; this one has 8080, 9090. Choose a template of another resource."
     assert [(each.line, each.code, each.message) for each in found.problems] == [(5, "no_ports", message)]
+
+
+VOLUMES = "flow: f\nsteps:\n  - name: a\n    command: c\n    volumes: [scratch:/mnt/x]\n    compute: [{places}]"
+
+
+def test_each_place_of_a_step_must_offer_its_volumes(world: World, member, project):
+    world.add_resource("box", world.drivers["lab"].root, kind="docker")
+    world.add_resource("k8s", world.drivers["lab"].root, kind="kubernetes", config={"job_claims": ["scratch:ro"]})
+    text = VOLUMES.format(places="box.small, k8s.small")
+
+    problems = flows.validate_spec(actor=member, project=project, text=text).problems
+    reading = flows.validate_spec(actor=member, project=project, text=text.replace("/mnt/x", "/mnt/x:ro")).problems
+
+    lacks = "box gives jobs no volumes; this one asks for scratch:/mnt/x"
+    writes = "Jobs on k8s only read scratch: write scratch:/mnt/x:ro."
+    assert [(each.line, each.code, each.message) for each in problems] == [
+        (5, "no_volumes", writes),
+        (5, "no_volumes", f"{lacks}."),
+    ]
+    assert [each.message for each in reading] == [f"{lacks}:ro."]
+
+
+def test_the_jobs_of_a_step_have_its_volumes_for_as_long_as_they_are_offered(world: World, member, project):
+    offers = {"config": {"job_claims": ["scratch"]}}
+    world.add_resource("k8s", world.drivers["lab"].root, kind="kubernetes", **offers)
+    run = world.start(member, project, VOLUMES.format(places="k8s.small"))
+    world.turn()
+    runs.cancel_run(actor=member, run=run)
+    world.turn()
+
+    Resource.objects.filter(name="k8s").update(config={})
+
+    assert Job.objects.get().spec["volumes"] == ["scratch:/mnt/x"]
+    for begin in (
+        lambda: runs.start_run(actor=member, version=run.version, parameters={}),
+        lambda: runs.retry_run(actor=member, run=run),
+    ):
+        with pytest.raises(NoResourceFits, match=r"'a' cannot run on k8s\.small: k8s gives jobs no volumes"):
+            begin()
+    assert Run.objects.count() == 1
 
 
 def test_the_jobs_of_a_step_have_its_ports_and_its_idle_limit(world: World, member, project):

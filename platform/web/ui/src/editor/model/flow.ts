@@ -93,6 +93,7 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     completions: typeof step["completions"] === "number" ? step["completions"] : 1,
     parallelism: typeof step["parallelism"] === "number" ? step["parallelism"] : 0,
     ports: list(step["ports"]).filter((port) => typeof port === "number"),
+    volumes: list(step["volumes"]).map(text).filter(Boolean),
     idle_limit: text(step["idle_limit"]),
     gpu_memory: text(step["gpu_memory"]),
     mig: text(step["mig"]),

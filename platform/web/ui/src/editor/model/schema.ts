@@ -144,6 +144,12 @@ export interface StepSpec {
    */
   ports?: number[];
   /**
+   * What it mounts of what an admin offers there, as `NAME:/path` or `NAME:/path:ro`. Simulated nodes mount none.
+   *
+   * @maxItems 100
+   */
+  volumes?: string[];
+  /**
    * A share of one GPU by its memory, as `10GiB`, in place of the template's GPUs.
    */
   gpu_memory?: string | number;

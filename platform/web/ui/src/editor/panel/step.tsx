@@ -296,6 +296,14 @@ function Advanced({ step, set }: PartProps) {
         help="On which its programs listen, for those who are to reach them."
         onChange={(values) => set(["ports"], values.map(valueOf))}
       />
+      <TextList
+        label="Volumes"
+        values={step.volumes}
+        suggestions={[]}
+        placeholder="NAME:/path"
+        help="What it mounts of what an admin offers there. NAME:/path:ro only reads."
+        onChange={(values) => set(["volumes"], values)}
+      />
       <TextField
         label="Memory of a GPU"
         value={step.gpu_memory}
