@@ -1,12 +1,15 @@
 """Which copies leave a cache site, and when: by idleness, and when space is needed.
 
 Copies of one dataset share files, so what a departure frees is not what the copy weighs. `freed_by` promises a lower
-bound without reading the files: each copy knows from which other one it was made and how much they share.
+bound without reading the files: each copy knows from which other one it was made and how much they share. The more
+leave the more is free, by this bound too, so victims are chosen one by one.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 
 
 @dataclass(frozen=True)
@@ -110,107 +113,147 @@ def plan_space(
     leaves. Same input, same plan.
     """
 
-    def missing_without(gone: Collection[str]) -> tuple[int, int]:
-        """Return how many bytes and volumes are missing once these copies have left."""
-        missing_bytes = max(0, need_bytes - _free_without(copies, capacity_bytes, gone))
+    leaving = {copy.id for copy in copies if copy.is_leaving}
+    remainder = _Remainder(copies, leaving)
+
+    def missing() -> tuple[int, int]:
+        """Return how many bytes and volumes are missing once those have left that have been told to."""
+        missing_bytes = max(0, need_bytes - capacity_bytes + remainder.charged_bytes - remainder.freed_bytes)
         if max_volumes is None or not need_volumes:
             return missing_bytes, 0
-        return missing_bytes, max(0, need_volumes + len(_volumes_without(copies, gone)) - max_volumes)
+        return missing_bytes, max(0, need_volumes + len(remainder.volumes) - max_volumes)
 
-    leaving = {copy.id for copy in copies if copy.is_leaving}
-    free = _free_without(copies, capacity_bytes, leaving)
-    if not any(missing_without(leaving)):
+    def has_volumes_for(id_: str) -> bool:
+        """Whether a copy can come back as far as volumes go, found without following a long line of clones."""
+        if max_volumes is None or not need_volumes:
+            return True
+        spare = max_volumes - need_volumes - len(remainder.volumes)
+        return sum(1 for _ in islice(remainder.list_returning(id_), spare + 1)) <= spare
+
+    freed_before = remainder.freed_bytes
+    free = capacity_bytes - remainder.charged_bytes + freed_before
+    if not any(missing()):
         return EvictionPlan(need_bytes, free)
-    may_leave = [
-        copy
+    may_leave = {
+        copy.id: copy
         for copy in copies
         if not copy.is_leaving
         and copy.id not in keep
         and (find_obstacle(copy) is None or (copy.makes_way and not is_ahead))
-    ]
+    }
     chosen: list[str] = []
-    for copy in sorted(may_leave, key=_turn):
+    for copy in sorted(may_leave.values(), key=_turn):
         chosen.append(copy.id)
-        if not any(missing_without(leaving.union(chosen))):
+        remainder.take_out(copy.id)
+        if not any(missing()):
             break
     else:
-        gone = leaving.union(chosen)
-        missing_bytes, missing_volumes = missing_without(gone)
-        held = _volumes_without(copies, gone) & gone if missing_volumes else set()
-        obstacles = _list_obstacles([copy for copy in copies if copy not in may_leave or copy.id in held], keep, held)
+        missing_bytes, missing_volumes = missing()
+        held = remainder.volumes & leaving.union(chosen) if missing_volumes else set()
+        in_the_way = [copy for copy in copies if copy.id not in may_leave or copy.id in held]
         return EvictionPlan(
-            need_bytes, free, missing_bytes=missing_bytes, missing_volumes=missing_volumes, obstacles=obstacles
+            need_bytes,
+            free,
+            missing_bytes=missing_bytes,
+            missing_volumes=missing_volumes,
+            obstacles=_list_obstacles(in_the_way, keep, held),
         )
-    for spared in reversed(chosen[:-1]):
-        if not any(missing_without(leaving.union(chosen) - {spared})):
-            chosen.remove(spared)
-    freed = _free_without(copies, capacity_bytes, leaving.union(chosen)) - free
-    return EvictionPlan(need_bytes, free, tuple(chosen), freed)
+    # What more departures leave behind is never more, so whoever was needed once remains needed.
+    victims = chosen[-1:]
+    for id_ in reversed(chosen[:-1]):
+        if has_volumes_for(id_):
+            remainder.put_back(id_)
+            if not any(missing()):
+                continue
+            remainder.take_out(id_)
+        victims.append(id_)
+    return EvictionPlan(need_bytes, free, tuple(reversed(victims)), remainder.freed_bytes - freed_before)
 
 
 def freed_by(copies: Sequence[Copy], gone: Collection[str]) -> int:
-    """Return how many of the charged bytes are free at least once the copies in `gone` have left.
+    """Return how many of the charged bytes are free at least once the copies in `gone` have left."""
+    return _Remainder(copies, gone).freed_bytes
 
-    What stays is bounded from above: each staying copy in full, less what it surely has in common with one staying copy
-    counted before it. Two copies joined through others have at least the sum of the shared bytes on the way in common,
-    less the sizes of the copies between them.
+
+class _Remainder:
+    """What is left on a site as copies leave, brought up to date with each that goes or comes back.
+
+    The bytes are bounded from above. Of a copy that has left, no more is there than those made from it have in common
+    with it, and that of its own files first: only what is more than these is taken from what it shares with its base.
+    So each departure frees what it frees, or nothing, but never needs more.
     """
-    if not gone:
-        return 0
-    by_id = {copy.id: copy for copy in copies}
-    heirs: dict[str, int] = {}
-    stays = 0
-    for copy in _bases_first(copies, by_id):
-        if copy.id in gone:
-            continue
-        stays += copy.size_bytes - _surely_common(copy, by_id, gone, heirs)
-    return max(0, sum(copy.charged_bytes for copy in copies) - stays)
 
+    def __init__(self, copies: Collection[Copy], gone: Collection[str]) -> None:
+        self._copies = {copy.id: copy for copy in copies}
+        self._gone: set[str] = set()
+        self.charged_bytes = sum(copy.charged_bytes for copy in copies)
+        self._own = {copy.id: copy.size_bytes - self._shared(copy) for copy in copies}
+        self._from_base = {copy.id: self._shared(copy) for copy in copies}
+        self._bytes = sum(self._own.values())
+        self._used_by_heirs: dict[str, int] = defaultdict(int)
+        self._clones: dict[str, int] = defaultdict(int)
+        for copy in copies:
+            if copy.base_id is not None:
+                self._used_by_heirs[copy.base_id] += self._from_base[copy.id]
+            if copy.clone_of is not None:
+                self._clones[copy.clone_of] += 1
+        self.volumes = set(self._copies)
+        """The copies whose volumes are there: a volume goes after its clones."""
+        for id_ in gone:
+            self.take_out(id_)
 
-def _surely_common(copy: Copy, by_id: dict[str, Copy], gone: Collection[str], heirs: dict[str, int]) -> int:
-    """Return what `copy` surely shares with an earlier staying copy; note it as an heir of the leaving ones above."""
-    best = 0
-    bound, above = copy.shared_bytes, copy.base_id
-    notes: list[tuple[str, int]] = []
-    while above is not None and above in by_id and bound > 0:
-        base = by_id[above]
-        if base.id not in gone:
-            best = max(best, bound)
-            break
-        best = max(best, bound + heirs.get(base.id, 0) - base.size_bytes)
-        notes.append((base.id, bound))
-        bound, above = bound + base.shared_bytes - base.size_bytes, base.base_id
-    for id_, common in notes:
-        heirs[id_] = max(heirs.get(id_, 0), common)
-    return best
+    @property
+    def freed_bytes(self) -> int:
+        """How many of the charged bytes are free at least."""
+        return max(0, self.charged_bytes - self._bytes) if self._gone else 0
 
+    def take_out(self, id_: str) -> None:
+        """Let a copy leave."""
+        self._gone.add(id_)
+        self._count_bytes(id_)
+        step: str | None = id_
+        while step in self._gone and not self._clones[step]:
+            self.volumes.discard(step)
+            step = self._copies[step].clone_of
+            if step is not None:
+                self._clones[step] -= 1
 
-def _bases_first(copies: Sequence[Copy], by_id: dict[str, Copy]) -> list[Copy]:
-    ordered: dict[str, Copy] = {}
-    for copy in copies:
-        chain: list[Copy] = []
-        step: Copy | None = copy
-        while step is not None and step.id not in ordered:
-            chain.append(step)
-            step = by_id.get(step.base_id) if step.base_id is not None else None
-        ordered.update((link.id, link) for link in reversed(chain))
-    return list(ordered.values())
+    def put_back(self, id_: str) -> None:
+        """Let a copy stay after all."""
+        self._gone.discard(id_)
+        self._count_bytes(id_)
+        for volume in self.list_returning(id_):
+            self.volumes.add(volume)
+            origin = self._copies[volume].clone_of
+            if origin is not None:
+                self._clones[origin] += 1
 
+    def list_returning(self, id_: str) -> Iterator[str]:
+        """Return the copies whose volumes are there again with that of a copy: its own, and those behind it."""
+        step: str | None = id_
+        while step in self._copies and step not in self.volumes:
+            yield step
+            step = self._copies[step].clone_of
 
-def _free_without(copies: Sequence[Copy], capacity_bytes: int, gone: Collection[str]) -> int:
-    return capacity_bytes - sum(copy.charged_bytes for copy in copies) + freed_by(copies, gone)
+    def _count_bytes(self, id_: str) -> None:
+        """Count anew what is there of a copy, and of those that it was made from as far as that changes them."""
+        step: str | None = id_
+        while step is not None:
+            copy = self._copies[step]
+            shared = self._shared(copy)
+            there = min(copy.size_bytes, self._used_by_heirs[step]) if step in self._gone else copy.size_bytes
+            own = min(there, copy.size_bytes - shared)
+            change = there - own - self._from_base[step]
+            self._bytes += own - self._own[step]
+            self._own[step], self._from_base[step] = own, there - own
+            if not change:
+                return
+            assert copy.base_id is not None  # noqa: S101 (it shares something)
+            self._used_by_heirs[copy.base_id] += change
+            step = copy.base_id if copy.base_id in self._gone else None
 
-
-def _volumes_without(copies: Sequence[Copy], gone: Collection[str]) -> set[str]:
-    """Return the copies whose volumes are there once those in `gone` have left: a volume goes after its clones."""
-    origins = {copy.id: copy.clone_of for copy in copies}
-    volumes: set[str] = set()
-    for copy in copies:
-        id_: str | None = copy.id if copy.id not in gone else None
-        while id_ is not None and id_ in origins and id_ not in volumes:
-            volumes.add(id_)
-            id_ = origins[id_]
-    return volumes
+    def _shared(self, copy: Copy) -> int:
+        return min(copy.shared_bytes, copy.size_bytes) if copy.base_id in self._copies else 0
 
 
 def _list_obstacles(copies: Sequence[Copy], keep: Collection[str], held: Collection[str]) -> tuple[Obstacle, ...]:

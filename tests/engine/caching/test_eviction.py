@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -282,3 +283,119 @@ def test_a_base_is_not_evicted_in_vain_for_its_volume():
 
     assert plan.victims == ("alone",)
     assert (short.victims, short.missing_volumes) == ((), 1)
+
+
+# --- the same by plain counting
+
+
+@st.composite
+def described_sites(draw):
+    """Copies as they describe themselves, whatever their files: with bases and origins that are there or not."""
+    copies = []
+    for number in range(draw(st.integers(1, 7))):
+        base = draw(st.none() | st.integers(-1, number - 1))
+        size = draw(st.integers(0, 20))
+        copies.append(
+            copy(
+                f"c{number}",
+                size,
+                hours=draw(st.integers(0, 9)),
+                charged=draw(st.integers(0, 20)),
+                base_id=None if base is None else f"c{base}",
+                shared_bytes=draw(st.integers(0, min(size, copies[base].size_bytes))) if base in range(number) else 5,
+                clone_of=draw(st.sampled_from([None, f"c{base}", "c-1"])),
+                is_pinned=draw(st.integers(0, 5)) == 0,
+                users=draw(st.sampled_from([(), (), (), ("job",)])),
+                makes_way=draw(st.booleans()),
+                is_failed=draw(st.booleans()),
+                is_leaving=draw(st.integers(0, 4)) == 0,
+            )
+        )
+    return copies
+
+
+def least_left(copies, gone):
+    """Count what is left at most: some of those that left may be counted as there, if all is less then."""
+    staying = {c.id for c in copies} - gone
+
+    def count(there):
+        return sum(c.size_bytes - (c.shared_bytes if c.base_id in there else 0) for c in copies if c.id in there)
+
+    return min(count(staying.union(ghosts)) for n in range(len(gone) + 1) for ghosts in combinations(sorted(gone), n))
+
+
+def volumes_left(copies, gone):
+    volumes = {c.id for c in copies} - gone
+    for c in reversed(copies):
+        if c.id in volumes and c.clone_of in {other.id for other in copies}:
+            volumes.add(c.clone_of)
+    return volumes
+
+
+@given(described_sites(), st.integers(0, 80), st.integers(0, 80), st.none() | st.integers(0, 8), st.data())
+def test_a_plan_is_the_one_that_trying_each_copy_in_turn_gives(copies, capacity, need, max_volumes, data):
+    keep = data.draw(st.sets(st.sampled_from([c.id for c in copies]), max_size=2))
+    is_ahead = data.draw(st.booleans())
+    charged = sum(c.charged_bytes for c in copies)
+    leaving = {c.id for c in copies if c.is_leaving}
+
+    def free(gone):
+        return capacity - charged + (max(0, charged - least_left(copies, gone)) if gone else 0)
+
+    def fits(gone):
+        return free(gone) >= need and (max_volumes is None or len(volumes_left(copies, gone)) < max_volumes)
+
+    turns = sorted(copies, key=lambda c: (c.makes_way, not c.is_failed, c.last_used_at, c.id))
+    chosen = [
+        c.id
+        for c in turns
+        if c.id not in leaving | keep and (not (c.is_pinned or c.users) or (c.makes_way and not is_ahead))
+    ]
+    while chosen and fits(leaving.union(chosen[:-1])):
+        chosen.pop()
+    is_possible = fits(leaving.union(chosen))
+    for spared in reversed(chosen[:-1]):
+        if is_possible and fits(leaving.union(chosen) - {spared}):
+            chosen.remove(spared)
+
+    plan = plan_space(
+        copies,
+        capacity_bytes=capacity,
+        need_bytes=need,
+        max_volumes=max_volumes,
+        need_volumes=1,
+        keep=keep,
+        is_ahead=is_ahead,
+    )
+
+    gone = leaving.union(chosen)
+    assert plan.is_sufficient == is_possible
+    assert plan.victims == (tuple(chosen) if is_possible else ())
+    assert plan.free_bytes == free(leaving)
+    if is_possible:
+        assert plan.freed_bytes == free(gone) - free(leaving)
+    else:
+        assert plan.missing_bytes == max(0, need - free(gone))
+        assert plan.missing_volumes == (
+            max(0, 1 + len(volumes_left(copies, gone)) - max_volumes) if max_volumes is not None else 0
+        )
+
+
+def test_a_plan_for_thousands_of_copies_looks_at_each_a_few_times():
+    looks = 0
+
+    class CountedCopy(Copy):
+        def __getattribute__(self, name):
+            nonlocal looks
+            looks += name == "size_bytes"
+            return super().__getattribute__(name)
+
+    copies = [
+        CountedCopy(f"c{number:04}", "x", 10, 10, NOW - timedelta(hours=9999 - number), 1, clone_of=None)
+        for number in range(2000)
+    ]
+
+    plan = plan_space(copies, capacity_bytes=20_000, need_bytes=10, max_volumes=500, need_volumes=1)
+
+    assert len(plan.victims) == 1501
+    assert looks < 20 * len(copies)
