@@ -112,45 +112,31 @@ def plan_space(
     if they were in use. What is needed now goes before what may be read next; for what `is_ahead` itself none of those
     leaves. Same input, same plan.
     """
-
     leaving = {copy.id for copy in copies if copy.is_leaving}
     remainder = _Remainder(copies, leaving)
+
+    most_volumes = max_volumes - need_volumes if max_volumes is not None and need_volumes else len(copies)
 
     def missing() -> tuple[int, int]:
         """Return how many bytes and volumes are missing once those have left that have been told to."""
         missing_bytes = max(0, need_bytes - capacity_bytes + remainder.charged_bytes - remainder.freed_bytes)
-        if max_volumes is None or not need_volumes:
-            return missing_bytes, 0
-        return missing_bytes, max(0, need_volumes + len(remainder.volumes) - max_volumes)
-
-    def has_volumes_for(id_: str) -> bool:
-        """Whether a copy can come back as far as volumes go, found without following a long line of clones."""
-        if max_volumes is None or not need_volumes:
-            return True
-        spare = max_volumes - need_volumes - len(remainder.volumes)
-        return sum(1 for _ in islice(remainder.list_returning(id_), spare + 1)) <= spare
+        return missing_bytes, max(0, len(remainder.volumes) - most_volumes)
 
     freed_before = remainder.freed_bytes
     free = capacity_bytes - remainder.charged_bytes + freed_before
     if not any(missing()):
         return EvictionPlan(need_bytes, free)
-    may_leave = {
-        copy.id: copy
-        for copy in copies
-        if not copy.is_leaving
-        and copy.id not in keep
-        and (find_obstacle(copy) is None or (copy.makes_way and not is_ahead))
-    }
     chosen: list[str] = []
-    for copy in sorted(may_leave.values(), key=_turn):
-        chosen.append(copy.id)
-        remainder.take_out(copy.id)
+    for id_ in _list_candidates(copies, keep, is_ahead=is_ahead):
+        chosen.append(id_)
+        remainder.take_out(id_)
         if not any(missing()):
             break
     else:
         missing_bytes, missing_volumes = missing()
-        held = remainder.volumes & leaving.union(chosen) if missing_volumes else set()
-        in_the_way = [copy for copy in copies if copy.id not in may_leave or copy.id in held]
+        gone = leaving.union(chosen)
+        held = remainder.volumes & gone if missing_volumes else set()
+        in_the_way = [copy for copy in copies if copy.id not in gone or copy.id in held]
         return EvictionPlan(
             need_bytes,
             free,
@@ -161,13 +147,25 @@ def plan_space(
     # What more departures leave behind is never more, so whoever was needed once remains needed.
     victims = chosen[-1:]
     for id_ in reversed(chosen[:-1]):
-        if has_volumes_for(id_):
+        if remainder.can_put_back(id_, most_volumes):
             remainder.put_back(id_)
             if not any(missing()):
                 continue
             remainder.take_out(id_)
         victims.append(id_)
     return EvictionPlan(need_bytes, free, tuple(reversed(victims)), remainder.freed_bytes - freed_before)
+
+
+def _list_candidates(copies: Sequence[Copy], keep: Collection[str], *, is_ahead: bool) -> Sequence[str]:
+    """Return the ids of the copies that may leave, in the order in which they would."""
+    candidates = (
+        copy
+        for copy in copies
+        if not copy.is_leaving
+        and copy.id not in keep
+        and (find_obstacle(copy) is None or (copy.makes_way and not is_ahead))
+    )
+    return [copy.id for copy in sorted(candidates, key=_turn)]
 
 
 def freed_by(copies: Sequence[Copy], gone: Collection[str]) -> int:
@@ -222,13 +220,18 @@ class _Remainder:
         """Let a copy stay after all."""
         self._gone.discard(id_)
         self._count_bytes(id_)
-        for volume in self.list_returning(id_):
+        for volume in self._list_returning(id_):
             self.volumes.add(volume)
             origin = self._copies[volume].clone_of
             if origin is not None:
                 self._clones[origin] += 1
 
-    def list_returning(self, id_: str) -> Iterator[str]:
+    def can_put_back(self, id_: str, most_volumes: int) -> bool:
+        """Whether there are no more volumes than these with that of a copy. Follows no long line of clones."""
+        spare = most_volumes - len(self.volumes)
+        return sum(1 for _ in islice(self._list_returning(id_), spare + 1)) <= spare
+
+    def _list_returning(self, id_: str) -> Iterator[str]:
         """Return the copies whose volumes are there again with that of a copy: its own, and those behind it."""
         step: str | None = id_
         while step in self._copies and step not in self.volumes:
@@ -261,8 +264,8 @@ def _list_obstacles(copies: Sequence[Copy], keep: Collection[str], held: Collect
     for copy in sorted(copies, key=_turn):
         reason = find_obstacle(copy) or ("needed for the new copy" if copy.id in keep else None)
         if copy.id in held:
-            reason = "its volume goes after its clones"
-        if reason is not None and (copy.id in held or not copy.is_leaving):
+            reason = "its volume stays as long as clones of it do"
+        if reason is not None:
             obstacles.append(Obstacle(copy.id, copy.label, copy.charged_bytes, reason))
     return tuple(obstacles)
 

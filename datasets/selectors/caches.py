@@ -31,6 +31,12 @@ from datasets.models import (
 )
 
 LOCAL_SITE = "local"
+# What `_copy_of` reads. A site may have thousands of copies, and is locked while they are listed.
+_OF_COPIES = (
+    *("site_id", "commit_id", "base_id", "state", "bytes_total", "bytes_shared", "reserved_bytes"),
+    *("last_used_at", "is_pinned", "is_for_holders"),
+    *("dataset__name", "dataset__idle_days", "dataset__project__name"),
+)
 
 
 def list_kinds() -> Sequence[SiteKind]:
@@ -254,7 +260,10 @@ def evicts_at(row: CachedCommit) -> datetime | None:
 
 def list_copies(site: CacheSite) -> list[Copy]:
     """Return every live copy of a site as eviction sees it, in a fixed number of queries."""
-    rows = list(_loaded().filter(site=site, state__in=LIVE).order_by("pk"))
+    live = CachedCommit.objects.filter(site=site, state__in=LIVE).order_by("pk").prefetch_related("holds")
+    rows = list(live.select_related("dataset__project").only(*_OF_COPIES))
+    for row in rows:
+        row.site = site
     bases = {row.base_id: label_of(row) for row in rows if row.base_id and row.state in WORKING}
     return [_copy_of(row, bases) for row in rows]
 

@@ -6,6 +6,7 @@ The caller holds the site's row locked, so that two requests never count the sam
 from collections.abc import Collection
 
 from accounts.actor import Actor
+from core import orm
 from core.tasks import enqueue_on_commit
 from core.units import format_bytes
 from datasets.adapters.sites.registry import open_site
@@ -15,7 +16,7 @@ from datasets.engine.eviction import EvictionPlan
 from datasets.errors import CacheFull, NoVolumeLeft
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.selectors import caches
-from datasets.services.cache_events import change_state
+from datasets.services.cache_events import change_states
 
 _NAMED_OBSTACLES = 10
 
@@ -47,20 +48,23 @@ def plan_capacity(
 ) -> EvictionPlan:
     """Plan the capacity for a promise of `need_bytes`. `extending` names a copy whose present promise it replaces.
 
+    The copies are listed only where it does not fit beside all that is promised.
     A copy that is extended has its volume already. `is_ahead`: for what may be read next (see `eviction.plan_space`).
     """
+    promised = caches.measure_capacity(site)
+    own = CachedCommit.objects.filter(pk=extending).values_list("reserved_bytes", flat=True).first() if extending else 0
+    need_bytes, need_volumes = max(0, need_bytes - (own or 0)), 0 if extending else 1
+    has_volumes = site.max_volumes is None or (promised.volumes or 0) + need_volumes <= site.max_volumes
+    if need_bytes <= usable - promised.committed_bytes and (has_volumes or not need_volumes):
+        return EvictionPlan(need_bytes, usable - promised.committed_bytes)
     lock_copies(site)
-    copies = caches.list_copies(site)
-    own = sum(copy.charged_bytes for copy in copies if copy.id == extending)
-    stays = [*keep, *([extending] if extending else [])]
-    need_bytes = max(0, need_bytes - own)
     return eviction.plan_space(
-        copies,
+        caches.list_copies(site),
         capacity_bytes=usable,
         need_bytes=need_bytes,
         max_volumes=site.max_volumes,
-        need_volumes=0 if extending else 1,
-        keep=stays,
+        need_volumes=need_volumes,
+        keep=[*keep, *([extending] if extending else [])],
         is_ahead=is_ahead,
     )
 
@@ -71,9 +75,11 @@ def free_capacity(plan: EvictionPlan, *, wanted_for: str) -> None:
     Who held one for what may be read next holds it no more, and may ask for it again.
     """
     message = f"Evicted to free space for {wanted_for}."
-    for row in CachedCommit.objects.filter(pk__in=plan.victims).order_by("pk"):
-        if change_state(row, CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
-            CacheHold.objects.filter(cached_commit=row, is_ahead=True).delete()
+    for ids in orm.in_batches(plan.victims):
+        rows = CachedCommit.objects.filter(pk__in=ids)
+        leaving = change_states(rows, CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None)
+        CacheHold.objects.filter(cached_commit__in=leaving, is_ahead=True).delete()
+        for row in leaving:
             enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
 
 
@@ -97,9 +103,10 @@ def explain_full(actor: Actor, site: CacheSite, plan: EvictionPlan, *, wanted_fo
         parts.append(f"and {len(others)} more")
     if plan.missing_volumes and not plan.missing_bytes:
         volumes = caches.measure_capacity(site).volumes
+        staying = "all of them" if len(obstacles) == volumes else f"{len(obstacles)} of them"
         return NoVolumeLeft(
             f"{site.name} has no volume left for {wanted_for}: it has {volumes} of at most {site.max_volumes}, and "
-            f"{plan.missing_volumes} more would have to leave than can. In the way: {'; '.join(parts)}.",
+            f"{staying} have to stay: {'; '.join(parts)}. {plan.missing_volumes} of these must leave first.",
             site=site.name,
             volumes=volumes,
             max_volumes=site.max_volumes,

@@ -224,7 +224,7 @@ WORDS = {
     "min": "The smallest size of a piece in bytes.",
     "min_size_bytes": "The least bytes of a file; null: any.",
     "missing_bytes": "Bytes that an eviction cannot free; of the data that a job waits for: bytes that still move.",
-    "missing_volumes": "How many more volumes would have to leave than can.",
+    "missing_volumes": "How many of the volumes that have to stay must leave before there can be another one.",
     "mode": "The permission bits of the file.",
     "model": "The model of the device.",
     "moves": "How many of them moved to another node.",

@@ -112,7 +112,7 @@ def test_the_volumes_of_a_site_are_listed_and_planned_with(cli, server):
     listed, planned = cli("cache", "list"), cli("cache", "plan", "--need", "5")
 
     assert "near: 1.0 GB committed, 1.0 GB free of 2.0 TB; volumes 12 of 12" in listed.stderr
-    assert "It has 12 of at most 12 volumes; 1 more would have to leave than can." in planned.stderr
+    assert "It has 12 of at most 12 volumes, and 1 of those that have to stay must leave first." in planned.stderr
 
 
 def test_an_array_is_read_with_a_password_from_stdin_and_forgotten(cli, server):

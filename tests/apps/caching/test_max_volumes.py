@@ -96,8 +96,8 @@ def test_where_none_may_leave_the_refusal_tells_numbers_what_is_in_the_way_and_w
 
     labels = [f"team-a/{row.dataset.name}@{row.commit.short} ({row.bytes_total} B, pinned)" for row in full]
     assert raised.value.message == (
-        f"near has no volume left for team-a/new@{commit.short}: it has 2 of at most 2, and 1 more would have to leave "
-        f"than can. In the way: {'; '.join(labels)}."
+        f"near has no volume left for team-a/new@{commit.short}: it has 2 of at most 2, and all of them have to "
+        f"stay: {'; '.join(labels)}. 1 of these must leave first."
     )
     assert "nearline cache set SITE --set max_volumes=NUMBER" in raised.value.hint
     details = raised.value.details
@@ -111,7 +111,7 @@ def test_of_many_in_the_way_the_refusal_names_ten_and_lists_all(member, site, ma
     with pytest.raises(NoVolumeLeft) as raised:
         caches.request_cache(actor=member, commit=make_commit("new"), site=site)
 
-    assert raised.value.message.endswith("; and 2 more.")
+    assert raised.value.message.endswith("; and 2 more. 11 of these must leave first.")
     assert raised.value.message.count("pinned") == 10
     assert {item["id"] for item in raised.value.details["obstacles"]} == {row.pk for row in rows}
 
@@ -133,7 +133,7 @@ def test_a_clone_keeps_the_volume_of_its_base(member, site, full, make_commit):
         caches.request_cache(actor=member, commit=make_commit("new"), site=site)
 
     reasons = [item["reason"] for item in raised.value.details["obstacles"]]
-    assert reasons == ["its volume goes after its clones", "pinned"]
+    assert reasons == ["its volume stays as long as clones of it do", "pinned"]
 
 
 def test_the_number_is_changed_and_removed_later_and_evicts_nothing_by_itself(

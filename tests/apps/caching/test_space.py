@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Project
 from core import clock
@@ -169,3 +171,28 @@ def test_a_new_copy_waits_until_the_space_is_really_free(member, small, worker, 
     worker.work()
     new.refresh_from_db()
     assert (new.state, new.waits_for) == ("ready", "")
+
+
+def test_many_leave_by_as_many_statements_as_one(member, small, worker, make_commit):
+    def count_written(commit):
+        with CaptureQueriesContext(connection) as queries:
+            caches.request_cache(actor=member, commit=commit, site=small)
+        worker.work()
+        return sum(not query["sql"].startswith("SELECT") for query in queries)
+
+    for name in "abcde":
+        cache(member, make_commit(name, 200), small, worker)
+    one = count_written(make_commit("new", 200))
+    five = count_written(make_commit("large", 1000))
+
+    assert states() == dict.fromkeys([*"abcde", "new"], "gone") | {"large": "ready"}
+    assert five == one
+
+
+def test_what_fits_beside_all_that_is_promised_lists_no_copy(member, site, worker, make_commit):
+    cache(member, make_commit("first", 200), site, worker)
+
+    with CaptureQueriesContext(connection) as queries:
+        caches.request_cache(actor=member, commit=make_commit("second", 200), site=site)
+
+    assert not [query["sql"] for query in queries if "datasets_cachehold" in query["sql"]]

@@ -265,7 +265,7 @@ def test_a_volume_that_leaves_counts_as_free_and_one_that_its_clone_keeps_does_n
     in_use = plan(base, replace(clone, users=("job 7",)))
     assert (in_use.missing_volumes, in_use.missing_bytes) == (1, 0)
     assert [(item.id, item.reason) for item in in_use.obstacles] == [
-        ("base", "its volume goes after its clones"),
+        ("base", "its volume stays as long as clones of it do"),
         ("clone", "in use: job 7"),
     ]
 

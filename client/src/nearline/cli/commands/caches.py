@@ -124,7 +124,7 @@ def plan_eviction(
         f"{free} are free; {freed} more would be." + (f" {formats.size(missing)} are missing." if missing else "")
     )
     if plan.get("max_volumes"):
-        too_many = f"; {missing_volumes} more would have to leave than can" if missing_volumes else ""
+        too_many = f", and {missing_volumes} of those that have to stay must leave first" if missing_volumes else ""
         session.out.note(f"It has {plan.get('volumes')} of at most {plan['max_volumes']} volumes{too_many}.")
 
 
