@@ -3,7 +3,7 @@
 from django.db import models
 
 from core import clock
-from core.orm import BaseModel, live_field
+from core.orm import BaseModel, PlainModel, live_field
 from experiments.engine.log_tags import Problems
 from experiments.engine.states import LIVE, ExperimentState
 
@@ -91,7 +91,7 @@ class Experiment(BaseModel):
         return Problems.of(self.log_problems)
 
 
-class MetricPoint(models.Model):
+class MetricPoint(PlainModel):
     """One measurement. `value` None stands for NaN, which SQLite cannot hold. Insert only."""
 
     id = models.BigAutoField(primary_key=True)

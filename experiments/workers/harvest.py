@@ -5,7 +5,7 @@ same piece meanwhile (the offset is compared and set). So pages are live, and no
 cannot be read are counted on the experiment; a log that cannot be read at all blocks neither other logs nor its run.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -44,7 +44,9 @@ _PATIENCE = timedelta(minutes=5)
 # The same for one whose reading or writing fails: so many times, which take half a minute.
 _MOST_TRIES = 5
 # What is read of a log before it is written: a job may print faster than we read.
-_PIECE_BYTES = 4 * 2**20
+_PIECE_BYTES = 2**20
+# Records that one transaction writes, of one log or of several: while SQLite writes, everybody else waits.
+_MOST_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -158,14 +160,31 @@ def _harvest(logs: Sequence[_Log], *, marks_silent: bool = True) -> list[_Readin
     readings = [reading for reading in results if reading is not None]
     unmarked = [reading for reading in readings if reading.has_nothing and not marks_silent]
     recording = [reading for reading in readings if marks_silent or not reading.has_nothing]
-    written = isolation.in_batch(
-        failures.RECORD_LOG,
-        recording,
-        lambda batch: _write(batch, clock.now()),
-        key=lambda reading: reading.log.key,
-        on_failure=lambda reading, failure: _give_up(reading.log, failure),
-    )
-    return [*unmarked, *(reading for batch in written for reading in batch)]
+    written: list[_Reading] = []
+    for part in _parts(recording):
+        batches = isolation.in_batch(
+            failures.RECORD_LOG,
+            part,
+            lambda batch: _write(batch, clock.now()),
+            key=lambda reading: reading.log.key,
+            on_failure=lambda reading, failure: _give_up(reading.log, failure),
+        )
+        written += [reading for batch in batches for reading in batch]
+    return [*unmarked, *written]
+
+
+def _parts(readings: Sequence[_Reading]) -> Iterator[list[_Reading]]:
+    """Yield the readings in the order given, with as many together as one transaction writes; at least one."""
+    part: list[_Reading] = []
+    records = 0
+    for reading in readings:
+        if part and records + len(reading.records) > _MOST_RECORDS:
+            yield part
+            part, records = [], 0
+        part.append(reading)
+        records += len(reading.records)
+    if part:
+        yield part
 
 
 def _key_of(each: _Log) -> str:

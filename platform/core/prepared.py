@@ -463,6 +463,8 @@ def _unless_empty(make: Callable[[], R]) -> R | None:
 
 _inserts: dict[Hashable, tuple[str, str, Sequence["_Stored"], Callable[[Model], Sequence[Any]]]] = {}
 _FEW = 20
+# So many values any SQLite takes in one statement.
+_FEW_VALUES = 900
 
 
 def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False, update: Sequence[str] = ()) -> int:
@@ -475,7 +477,7 @@ def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False, update: Seq
     if not rows:
         return 0
     model = type(rows[0])
-    if len(rows) > _FEW:
+    if len(rows) > max(_FEW, _FEW_VALUES // len(model._meta.concrete_fields)):
         conflicts: dict[str, Any] = {"ignore_conflicts": ignore_conflicts}
         if update:
             conflicts |= {"update_conflicts": True, "update_fields": update, "unique_fields": ["pk"]}

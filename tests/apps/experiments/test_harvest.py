@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from django.db import connection
 
 from compute.adapters import drivers
 from compute.errors import ResourceUnreachable
@@ -344,3 +345,23 @@ def test_the_queries_of_a_curve_do_not_grow_with_its_points(world: World, runnin
     assert curve.total == 20_000
     assert MetricStretch.objects.filter(level=0).count() == 2500
     assert MetricStretch.objects.filter(level=1).count() == 625
+
+
+def test_logs_with_many_points_are_written_in_transactions_that_others_need_not_wait_for(world: World, member, project):
+    world.start(member, project, FLOW.replace("outputs:", "grid: {seed: [1, 2, 3]}, outputs:"))
+    world.turn()
+    world.turn()
+    for job_name in Job.objects.values_list("name", flat=True):
+        world.driver_of(job_name).print(job_name, "cnvrg_linechart_loss value: 1\n" * 8_000)
+    totals: list[int] = []
+
+    def note_commits(execute, sql, *arguments):
+        result = execute(sql, *arguments)
+        if sql.startswith("RELEASE SAVEPOINT"):
+            totals.append(MetricPoint.objects.count())
+        return result
+
+    with connection.execute_wrapper(note_commits):
+        harvest.read_running()
+
+    assert sorted({*totals} - {0}) == [8_000, 16_000, 24_000]
