@@ -15,6 +15,8 @@ MOST_PLACES = 2000
 _LONGEST_SEARCH = 200
 _LONGEST_LINE = 256 * 1024
 """So far back it is looked for the beginning of a line."""
+_MOST_HIDDEN = 4 << 20
+"""So much that is not shown is passed over at once. A job that measures a lot prints hardly anything else."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,19 @@ def read_part(*, actor: Actor, job: Job, offset: int, limit: int) -> LogPart:
 
 
 def read_before(*, actor: Actor, job: Job, before: int | None, limit: int) -> LogPart:
-    """Return the lines that end before a byte; None: the last lines of all. At most `limit` bytes."""
+    """Return the lines that end before a byte; None: the last lines of all. At most `limit` bytes.
+
+    Where the platform's own lines stand there alone, those before them are looked through in larger pieces.
+    """
     size = jobs.read_log(actor=actor, job=job, offset=0, limit=0).size_bytes
     end = size if before is None else min(before, size)
+    last = part = _lines_before(actor, job, end, limit)
+    while not part.text.text and part.offset > 0 and end - part.offset < _MOST_HIDDEN:
+        part = _lines_before(actor, job, part.offset, max(limit, jobs.MAX_LOG_BYTES))
+    return LogPart(part.offset, replace(last.text, text=part.text.text))
+
+
+def _lines_before(actor: Actor, job: Job, end: int, limit: int) -> LogPart:
     start = max(0, end - limit)
     chunk = jobs.read_log(actor=actor, job=job, offset=start, limit=end - start)
     skipped = log_text.skip_to_line(chunk.data) if start else 0

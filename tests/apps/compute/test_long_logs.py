@@ -155,3 +155,12 @@ def test_a_long_run_of_the_platforms_own_lines_does_not_end_the_log(viewer, job,
         texts.append(part.text.text)
 
     assert "".join(texts) == "after them\n"
+
+
+def test_above_many_of_the_platforms_own_lines_what_was_printed_before_them_is_read_at_once(viewer, job, driver):
+    hidden = b'::nearline {"kind": "metric", "key": "loss", "value": 0.5}\n' * 5000
+    driver.jobs.logs["train"] = b"begun\n" + hidden
+
+    part = before(viewer, job, None)
+
+    assert (part.text.text, part.offset, part.text.next_offset) == ("begun\n", 0, len(hidden) + 6)

@@ -5,7 +5,7 @@ import { paint } from "./ansi.ts";
 
 export class LogLines {
   readonly element = document.createElement("span");
-  readonly offset: number;
+  offset: number;
   end: number;
   #open = document.createElement("span");
   #openText = "";

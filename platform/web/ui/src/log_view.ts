@@ -127,6 +127,9 @@ export class LogView extends HTMLElement {
     }
     // Nothing of that part is shown, so nobody can scroll on from it.
     if (isHidden) void this.#fill();
+    else if (this.#isOver && this.#parts[0]?.offset === 0 && this.#holdsEnd && !screen.textContent) {
+      this.#say("state", "complete: the job wrote nothing but what it recorded");
+    }
   }
 
   async #read(query: { offset?: number; before?: number }): Promise<Part | null> {
@@ -183,6 +186,12 @@ export class LogView extends HTMLElement {
 
   #prepend({ offset, text, next_offset: end }: Part): void {
     const screen = this.#screen;
+    const first = this.#parts[0];
+    if (first && !text) {
+      // Nothing of it is shown: as a part of its own it would take the place of one that is.
+      first.offset = offset;
+      return;
+    }
     const lines = new LogLines(offset);
     lines.append(text, end);
     const before = screen.scrollHeight - screen.scrollTop;
