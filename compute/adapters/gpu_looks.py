@@ -5,7 +5,9 @@ stays unknown: later the container may have no memory to spare.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 
 import structlog
@@ -21,9 +23,11 @@ log = structlog.get_logger(__name__)
 COMMAND = ("sh", "-c", LOOK)
 """What is run in a container."""
 _SOON = timedelta(minutes=1)
-_AT_ONCE = 8
+_AT_ONCE, _AT_ONCE_OF_JOB = 8, 4
 _MOST_BYTES = 1 << 18
 _PATIENCE_S = 60.0
+# One that has not answered by then is waited for beside those that are asked next.
+_SLOT_S = 5.0
 
 
 class GpuLooks:
@@ -32,18 +36,20 @@ class GpuLooks:
     def __init__(self) -> None:
         """Know nothing yet."""
         self._sights: dict[str, GpuSight | None] = {}
-        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+        self._slots = _Slots()
 
     def find(self, container: str) -> GpuSight | None:
         """Return what a container has answered; None: nothing yet, or nothing that tells it."""
         return self._sights.get(container)
 
-    def look(self, container: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]) -> GpuSight | None:
-        """Return the same of one that runs; `run` runs COMMAND in it, and is called on a thread, if at all."""
+    def look(
+        self, container: str, job: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]
+    ) -> GpuSight | None:
+        """Return the same of one of a job that runs; `run` runs COMMAND in it, and is called on a thread, if at all."""
         if container not in self._sights and _is_soon(started_at):
             self._sights[container] = None
             threading.Thread(
-                target=self._ask, args=(container, started_at, run), name=f"look {container}", daemon=True
+                target=self._ask, args=(container, job, started_at, run), name=f"look {container}", daemon=True
             ).start()
         return self._sights.get(container)
 
@@ -52,11 +58,11 @@ class GpuLooks:
         for gone in self._sights.keys() - containers:
             self._sights.pop(gone, None)
 
-    def _ask(self, container: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]) -> None:
+    def _ask(self, container: str, job: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]) -> None:
         try:
-            with self._slots:
+            with self._slots.take(job) as give_back:
                 # Others may have taken long to answer.
-                sight = read_look(_read(run())) if _is_soon(started_at) else None
+                sight = read_look(_read(run(), give_back)) if _is_soon(started_at) else None
         except (JobNotRunning, CommandRefused) as error:  # it has ended, or its image has no shell
             log.info("gpus.not_looked_at", container=container, error=error.message)
         except PlatformError as error:
@@ -71,11 +77,37 @@ def _is_soon(started_at: datetime) -> bool:
     return clock.now() - started_at < _SOON
 
 
-def _read(pieces: Iterator[CommandOutput]) -> str:
+class _Slots:
+    """Few containers are asked at once, and fewer of one job, so that others do not wait for a gang that is slow."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def take(self, job: str) -> Iterator[Callable[[], None]]:
+        """Hold a slot until the block ends, or what is yielded is called."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken.total() < _AT_ONCE and self._taken[job] < _AT_ONCE_OF_JOB)
+            self._taken[job] += 1
+        with ExitStack() as slot:
+            slot.callback(self._give_back, job)
+            yield slot.close
+
+    def _give_back(self, job: str) -> None:
+        with self._changed:
+            self._taken -= Counter([job])  # without those of which none is left
+            self._changed.notify_all()
+
+
+def _read(pieces: Iterator[CommandOutput], give_slot_back: Callable[[], None]) -> str:
     """Return what a command printed; what is too long, its errors included, or takes too long, is cut."""
+    slow_at = clock.monotonic() + _SLOT_S
     give_up_at = clock.monotonic() + _PATIENCE_S
     text, size_bytes = b"", 0
     for piece in pieces:
+        if piece == CommandOutput() or clock.monotonic() > slow_at:  # silence for some seconds is an empty piece
+            give_slot_back()
         size_bytes += len(piece.data)
         text += b"" if piece.is_error else piece.data
         if size_bytes > _MOST_BYTES or clock.monotonic() > give_up_at:

@@ -308,7 +308,7 @@ class DockerDriver:
         )
 
     def _look_at_gpus(self, name: str, run: Json, started_at: datetime) -> GpuSight | None:
-        return self._gpu_looks.look(run["Id"], started_at, lambda: self.run_command(name, 0, COMMAND, b""))
+        return self._gpu_looks.look(run["Id"], name, started_at, lambda: self.run_command(name, 0, COMMAND, b""))
 
     def _read_facts(self, run: Json) -> Json | None:
         """Return how a container stands; None where it has gone meanwhile. Ended and running ones are read once."""

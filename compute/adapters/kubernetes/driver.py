@@ -303,7 +303,7 @@ class KubernetesDriver:
             return self._gpu_looks.find(pod["metadata"]["uid"])
         name, rank = states.name_of(pod), states.rank_of(pod)
         return self._gpu_looks.look(
-            pod["metadata"]["uid"], started_at, lambda: self.run_command(name, rank, COMMAND, b"")
+            pod["metadata"]["uid"], name, started_at, lambda: self.run_command(name, rank, COMMAND, b"")
         )
 
     def _read_changes(self) -> Collection[_Told]:

@@ -20,7 +20,7 @@ def ask():
     """Ask a container, and return what tells its answer once there is one. With a gate it answers when that opens."""
     looks = GpuLooks()
 
-    def ask(container, printed, *, started_at=None, gate=None):
+    def ask(container, printed, *, job="", started_at=None, gate=None):
         def run():
             if gate is not None:
                 is_asked.set()
@@ -28,7 +28,7 @@ def ask():
             return iter(printed)
 
         is_asked = threading.Event()
-        looks.look(container, started_at or clock.now(), run)
+        looks.look(container, job or container, started_at or clock.now(), run)
         assert gate is None or is_asked.wait(600)
         threads = [thread for thread in threading.enumerate() if thread.name == f"look {container}"]
 
@@ -40,6 +40,13 @@ def ask():
         return find
 
     return ask
+
+
+def print_once(gate, *pieces):
+    """Print these, and once the gate is open what tells the answer."""
+    yield from pieces
+    assert gate.wait(600)
+    yield ANSWER
 
 
 @pytest.mark.parametrize("is_error", [True, False])
@@ -60,3 +67,23 @@ def test_a_container_whose_turn_comes_late_is_not_asked_any_more(ask):
         gate.set()
 
         assert [find() for find in (*slow, late)] == [*[SIGHT] * 8, None]
+
+
+def test_no_job_waits_for_a_gang_whose_containers_do_not_answer(ask):
+    gate = threading.Event()
+    gang = [ask(f"gang {rank}", print_once(gate), job="gang") for rank in range(10)]
+
+    assert ask("other", [ANSWER])() == SIGHT
+
+    gate.set()
+    assert [find() for find in gang] == [SIGHT] * 10
+
+
+def test_those_that_are_silent_are_waited_for_beside_the_next_ones(ask):
+    gate = threading.Event()
+    silent = [ask(f"silent {number}", print_once(gate, CommandOutput())) for number in range(10)]
+
+    assert ask("other", [ANSWER])() == SIGHT
+
+    gate.set()
+    assert [find() for find in silent] == [SIGHT] * 10
