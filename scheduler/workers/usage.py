@@ -14,13 +14,14 @@ from django.db import transaction
 from django.db.models import Count, DateTimeField, Max, Min, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast
 
-from core import clock
+from core import clock, leases
 from core.units import ONE_GPU
 from scheduler.engine.spans import LEVELS, Level
 from scheduler.engine.states import HOLDING, WorkloadState
 from scheduler.models import PastPlacement, Placement, Pool, PoolSample, Queue, QueueSample, Workload
 
 _HOUR_S = 3600
+_LEASE, _LEASE_S = "scheduler.usage", 60.0
 _HOLDING = sorted(HOLDING)
 
 
@@ -38,8 +39,18 @@ class _Used:
 
 @transaction.atomic
 def sample() -> None:
-    """Store what has been held since the last sample, and sum up the spans that have ended since, or do nothing."""
-    now = clock.now()
+    """Store what has been held since the last sample, and sum up the spans that have ended since, or do nothing.
+
+    Of two leaders, of which one was stopped for a while and goes on, the second waits here and finds it done.
+    """
+    now, token = clock.now(), leases.new_token()
+    if not leases.take_named(_LEASE, holder=token, for_s=_LEASE_S):
+        return
+    _sample_until(now)
+    leases.release_named(_LEASE, holder=token)
+
+
+def _sample_until(now: datetime) -> None:
     since = _last_end(LEVELS[0]) or now - LEVELS[0].span
     if since >= now:
         return

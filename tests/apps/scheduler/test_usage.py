@@ -15,6 +15,7 @@ from scheduler.services import workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
 from scheduler.workers import cycle, usage
 from tests.factories.scheduler import GIB, NOON, enqueue, report, report_nodes
+from tests.interleaving import happens_after
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +55,25 @@ def test_a_sample_counts_each_placement_from_its_start_to_its_end_to_the_second(
     usage.sample()
 
     assert held() == [(30 + 50, 0), (60, 0)]
+
+
+def test_two_leaders_at_once_take_one_sample(sampled, move):
+    (workload,) = enqueue(sampled, "first", gpus=1)
+    cycle.run_once()
+    move(NOON + MINUTE)
+
+    def sample_later():
+        move(NOON + MINUTE + timedelta(seconds=1))
+        usage.sample()
+
+    with happens_after("MAX(", sample_later):
+        usage.sample()
+
+    assert held() == [(60, 0)]
+    workload.queue.refresh_from_db()
+    assert workload.queue.used_gpu_s == 60
+    usage.sample()
+    assert held() == [(60, 0), (1, 0)]
 
 
 def test_what_was_evicted_and_the_pods_of_gangs_are_counted_too(sampled, move):
