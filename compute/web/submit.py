@@ -24,6 +24,7 @@ from core.errors import PlatformError
 from core.form_fields import DurationField, SizeField
 from datasets.selectors import caches, datasets
 from scheduler.selectors import pools
+from scheduler.selectors.resource_pools import ResourcePools
 
 _MOST_COPIES = 100
 _MOST_PORT = 65_535
@@ -44,7 +45,10 @@ class JobForm(forms.Form):
         widget=forms.TextInput(attrs={"placeholder": "16 GiB"}),
     )
     resource = forms.ChoiceField(required=False, help_text="Where it runs; any: where it can start first.")
-    pool = forms.ChoiceField(required=False, help_text="In which pool of nodes a resource is found.")
+    pool = forms.ChoiceField(
+        required=False,
+        help_text="In which pool of nodes a resource is found; with a size or a resource, one of those named there.",
+    )
     next_pool = forms.ChoiceField(
         required=False,
         label="Next pool",
@@ -207,11 +211,12 @@ class JobForm(forms.Form):
         actor = request.actor
         writable = [each.name for each in list_projects(actor=actor) if (actor.level_in(each.pk) or 0) >= Level.WRITE]
         self.fields["project"].choices = [(name, name) for name in writable]  # type: ignore[attr-defined]
-        shapes = [(shape.full_name, _describe(shape)) for shape in templates.list_templates(actor=actor)]
-        self.fields["template"].choices = [("", "Its own, as below"), *shapes]  # type: ignore[attr-defined]
-        resource_rows = resources.list_resources(actor=actor)
-        self.fields["resource"].choices = [("", "Any"), *((each.name, _name(each)) for each in resource_rows)]  # type: ignore[attr-defined]
         named = [pool.name for pool in pools.list_pools(actor=actor) if pool.name != pools.DEFAULT]
+        places = ResourcePools() if named else None
+        shapes = [(shape.full_name, _describe(shape, places)) for shape in templates.list_templates(actor=actor)]
+        self.fields["template"].choices = [("", "Its own, as below"), *shapes]  # type: ignore[attr-defined]
+        resource_rows = [(each.name, _name(each, places)) for each in resources.list_resources(actor=actor)]
+        self.fields["resource"].choices = [("", "Any"), *resource_rows]  # type: ignore[attr-defined]
         if named:
             choices = [(name, name) for name in [pools.DEFAULT, *named]]
             self.fields["pool"].choices = [("", "As the project prefers"), *choices]  # type: ignore[attr-defined]
@@ -342,12 +347,23 @@ def _milli(number: float | None) -> int | None:
     return None if number is None else round(units.ONE_GPU * number)
 
 
-def _name(resource: Resource) -> str:
-    return f"{resource.name}{' (simulated)' if resource.is_simulated else ''}"
+def _name(resource: Resource, places: ResourcePools | None) -> str:
+    described = ", ".join([resource.name, *_list_pools(resource.pk, "", places)])
+    return f"{described}{' (simulated)' if resource.is_simulated else ''}"
 
 
-def _describe(shape: Template) -> str:
+def _describe(shape: Template, places: ResourcePools | None) -> str:
     parts = [f"{units.format_cpu(shape.cpu_millicores)} CPU", units.format_memory(shape.memory_bytes)]
     if shape.gpu_milli:
         parts.append(f"{units.format_gpus(shape.gpu_milli)} GPU")
+    parts += _list_pools(shape.resource_id, shape.pool, places)
     return f"{shape.full_name}: {', '.join(parts)}{' (simulated)' if shape.resource.is_simulated else ''}"
+
+
+def _list_pools(resource_id: str, pool: str, places: ResourcePools | None) -> list[str]:
+    """Say in which pools a job can be: the one that its template names, or any of a resource that labels divide."""
+    if pool:
+        return [f"pool {pool}"]
+    if places is None or not places.is_divided(resource_id):
+        return []
+    return [f"pool {' or '.join(each.name for each in places.list_pools(resource_id))}"]

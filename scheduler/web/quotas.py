@@ -335,7 +335,8 @@ def _describe_move(pool: Pool, resource: str, label: str) -> str:
     nodes = sum(each.nodes for each in view.labels if (each.resource, each.label) == (resource, label))
     if not nodes:
         return f"No node of {resource} has the label {label} now. Those that get it join the pool {pool.name}."
-    return f"{nodes} node{'s' if nodes > 1 else ''} of {resource} with {label} count in the pool {pool.name} now."
+    noun, verb = ("node", "counts") if nodes == 1 else ("nodes", "count")
+    return f"{nodes} {noun} of {resource} with {label} {verb} in the pool {pool.name} now."
 
 
 def _back(pool: str) -> HttpResponse:

@@ -108,6 +108,36 @@ def test_a_quota_is_tried_then_set(open_page, admin_state, product):
     expect(row.get_by_role("cell").nth(1)).to_have_text("3")
 
 
+def test_nodes_with_a_label_get_a_pool_of_their_own_by_keyboard_and_leave_it_again(open_page, admin_state, product):
+    name = f"split-{uuid.uuid4().hex[:6]}"
+    size = {"cpu_millicores": 8000, "memory_bytes": 2**36, "gpus": 4, "gpu_model": "A100", "gpu_memory_bytes": 2**35}
+    nodes = [{"name": f"{name}-{rack}", "labels": {"rack": rack}, **size} for rack in ("r0", "r1")]
+    product.api("POST", "/compute/resources", {"name": name, "kind": "simulated", "nodes": nodes})
+    page = open_page(admin_state, theme="dark").page
+    page.goto(f"/quotas/?pool={name}")
+    dialog, pools = page.get_by_role("dialog"), page.get_by_role("button", name="Pools", exact=True)
+
+    pools.focus()
+    page.keyboard.press("Enter")
+    dialog.get_by_role("radio", name=name, exact=True).focus()
+    page.keyboard.press("Space")
+    dialog.get_by_label("Only nodes with this label").focus()
+    page.keyboard.type("rack=r1")
+    dialog.get_by_label("new pool called").focus()
+    page.keyboard.type(f"{name}-r1")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(f"1 node of {name} with rack=r1 counts in the pool {name}-r1 now.")).to_be_visible()
+    expect(page.get_by_role("link", name=f"{name}-r1 4 GPUs")).to_have_attribute("aria-current", "page")
+
+    pools.focus()
+    page.keyboard.press("Enter")
+    dialog.get_by_role("radio", name=f"{name} with rack=r1: 1 node").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(f"The nodes of {name} with rack=r1 are where its other nodes are now.")).to_be_visible()
+    product.api("DELETE", f"/compute/resources/{name}")
+
+
 def test_a_resource_is_attached_by_keyboard_with_its_sites_in_order(open_page, admin_state, product):
     name = f"by-hand-{uuid.uuid4().hex[:6]}"
     for site in ("attic", "shelf"):

@@ -296,3 +296,16 @@ def test_a_job_keeps_the_pool_and_the_pods_of_its_template_once_its_data_is_read
 
     assert pool_of("waited") == "h100"
     assert Job.objects.get().spec["pod"] == {"priority_class": "batch"}
+
+
+def test_the_form_names_the_pools_of_templates_and_resources_that_labels_divide(member, small, site_admin):
+    shape = Shape(cpu_millicores=1000, memory_bytes=GIB, pool="h100")
+    templates.create_template(actor=site_admin, resource=small.resource, name="tiny", shape=shape)
+    make.make_resource("whole")
+
+    page = flat(browser_of(member).get("/jobs/new/").content.decode())
+
+    assert ">lab.small: 1 CPU, 1 GiB, 1 GPU, pool default or a100 or h100 (simulated)</option>" in page
+    assert ">lab.tiny: 1 CPU, 1 GiB, pool h100 (simulated)</option>" in page
+    assert ">lab, pool default or a100 or h100 (simulated)</option>" in page
+    assert ">whole (simulated)</option>" in page
