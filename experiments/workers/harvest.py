@@ -285,11 +285,11 @@ def _fit_values(reading: _Reading, row: Experiment | None) -> _Reading:
         return reading
     for before, kind in ((row.logged, RecordKind.PARAMETER), (row.tags, RecordKind.TAG)):
         _, excess = recorded.merge(before, _values_of(reading, kind))
-        reading = _without(reading, kind, excess)
+        reading = _without(reading, kind, set(excess))
     return reading
 
 
-def _without(reading: _Reading, kind: RecordKind, keys: Collection[str]) -> _Reading:
+def _without(reading: _Reading, kind: RecordKind, keys: set[str]) -> _Reading:
     """Return a reading without what it records under some keys, which become problems."""
     excess = [record.key for record in reading.records if record.kind is kind and record.key in keys]
     if not excess:

@@ -1,6 +1,7 @@
 import json
 import math
 import shutil
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -147,6 +148,17 @@ def test_a_log_records_no_more_names_than_an_experiment_holds_and_the_rest_is_to
         Problem(f"the experiment records no more of this kind ({kind})", "k1000"),
     )
     assert Fact.objects.filter(key="k1000").count() == 0
+
+
+def test_a_log_with_very_many_names_is_read_in_time_that_grows_with_its_length(world: World, running):
+    name = newest_attempt(running, "a").job_name
+    world.driver_of(name).print(name, "".join(f"cnvrg_tag_{number}: 1\n" for number in range(100_000)))
+    began_s = time.thread_time()
+
+    harvest.read_running()
+
+    assert time.thread_time() - began_s < 60  # minutes where each name was compared with each other one
+    assert Experiment.objects.get().problems.count == 99_000
 
 
 def test_a_log_records_no_more_bytes_than_an_experiment_holds(world: World, running):
