@@ -23,6 +23,7 @@ from tests.engine.content.strategies import PATHS
         b"...",
         b"x" * 255,
         b".nearlineignore",
+        b"/".join([b"x"] * 256),
     ],
 )
 def test_a_legal_name_is_accepted_as_it_is(path):
@@ -43,6 +44,7 @@ def test_a_legal_name_is_accepted_as_it_is(path):
         (b"a/", "contains the component ''"),
         (b"a\0b", "contains a NUL byte"),
         (b"x" * 256, "contains a component longer than 255 bytes"),
+        (b"/".join([b"x"] * 257), "has more than 256 components"),
         (b"/".join([b"x" * 200] * 21), "is longer than 4096 bytes"),
         (b".nearline/config.json", "lies in a '.nearline' folder, which is reserved for the workspace itself"),
         (b"sub/.NEARLINE/x", "lies in a '.nearline' folder, which is reserved for the workspace itself"),

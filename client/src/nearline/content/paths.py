@@ -12,6 +12,8 @@ from nearline.content.errors import BadPath
 
 MAX_PATH_BYTES = 4096
 MAX_COMPONENT_BYTES = 255
+# What goes through folders by recursion, ours and that of others, ends at some hundred levels.
+MAX_COMPONENTS = 256
 # The folder of a workspace's own state; a dataset that could write there could redirect the next sync.
 RESERVED_COMPONENT = b".nearline"
 
@@ -38,7 +40,10 @@ def check_path(path: bytes) -> None:
         raise BadPath(path, "contains a NUL byte")
     if path.startswith(b"/"):
         raise BadPath(path, "is an absolute path")
-    for component in path.split(b"/"):
+    components = path.split(b"/")
+    if len(components) > MAX_COMPONENTS:
+        raise BadPath(path, f"has more than {MAX_COMPONENTS} components")
+    for component in components:
         if component in {b"", b".", b".."}:
             raise BadPath(path, f"contains the component '{component.decode()}'")
         if len(component) > MAX_COMPONENT_BYTES:
@@ -57,6 +62,7 @@ def check_paths(paths: Sequence[bytes]) -> None:
         or any(bad in text for bad in (b"//", b"/./", b"/../"))
         or b"/.nearline/" in text.lower()
         or longest > MAX_PATH_BYTES
+        or (longest >= 2 * MAX_COMPONENTS and max(path.count(b"/") for path in paths) >= MAX_COMPONENTS)
         or (longest > MAX_COMPONENT_BYTES and max(map(len, text.split(b"/"))) > MAX_COMPONENT_BYTES)
     )
     if is_suspicious:
