@@ -29,7 +29,7 @@ class OutputFolder:
 
     def list_files(self) -> Iterator[OutputFile]:
         """Walk the folder."""
-        yield from _walk(os.fspath(self.host_folder), "")
+        yield from _walk(os.fspath(self.host_folder))
 
     def open(self, path: str) -> BinaryIO:
         """Open a file by way of its folders, one after the other."""
@@ -50,16 +50,26 @@ class OutputFolder:
         return file
 
 
-def _walk(folder: str, prefix: str) -> Iterator[OutputFile]:
-    with os.scandir(folder) as entries:
-        ordered = sorted(entries, key=_place)
-    for entry in ordered:
+def _walk(top: str) -> Iterator[OutputFile]:
+    # Not by recursion: a job may make more levels than Python has frames.
+    levels = [("", _list_folder(top))]
+    while levels:
+        prefix, entries = levels[-1]
+        entry = next(entries, None)
+        if entry is None:
+            levels.pop()
+            continue
         with suppress(FileNotFoundError):  # a job that runs may remove what it has written
             if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
+                levels.append((f"{prefix}{entry.name}/", _list_folder(entry.path)))
             elif entry.is_file(follow_symlinks=False):
                 facts = entry.stat(follow_symlinks=False)
                 yield OutputFile(prefix + entry.name, facts.st_size, facts.st_mode & 0o777, facts.st_mtime_ns)
+
+
+def _list_folder(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return iter(sorted(entries, key=_place))
 
 
 def _place(entry: os.DirEntry[str]) -> bytes:

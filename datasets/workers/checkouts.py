@@ -1,10 +1,11 @@
 """Private copies of a commit: not cached, not shared, the caller's own to write in and to remove."""
 
 import os
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from core.removals import remove_folder
 from datasets.adapters.hydration import hydrate, make_patience
 from datasets.adapters.opening import open_dataset_store
 from datasets.errors import ReferenceNotFound, TargetNotEmpty, TargetUnwritable
@@ -36,7 +37,7 @@ def write_tree(
     growing = target.with_name(f".{target.name}.partial")
     try:
         if growing.exists():
-            shutil.rmtree(growing)
+            remove_folder(growing)
         growing.mkdir(parents=True)
     except OSError as error:
         raise TargetUnwritable(f"{growing} cannot be made: {error.strerror}.") from error
@@ -51,6 +52,7 @@ def write_tree(
         )
         growing.rename(target)
     except BaseException:
-        shutil.rmtree(growing, ignore_errors=True)
+        with suppress(OSError):
+            remove_folder(growing)
         raise
     return done

@@ -1,6 +1,6 @@
 """The files of a run go together, some time after its end: those of its jobs, then what it kept beside them."""
 
-import shutil
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from django.db import transaction
 
 from compute.selectors import jobs as job_selectors
 from core import isolation
+from core.removals import remove_folder
 from flows.models import Attempt, Run
 from flows.workers import run_folders
 
@@ -34,7 +35,8 @@ def delete_run_folders() -> int:
 def _delete(folder: Path) -> bool:
     leaving = folder if folder.name.startswith(_LEAVING) else _take(folder)
     if leaving is not None:
-        shutil.rmtree(leaving, ignore_errors=True)
+        with suppress(OSError):
+            remove_folder(leaving)
     return leaving is not None
 
 

@@ -8,7 +8,6 @@ changed at all; this finds what was changed where there is none, and by other ha
 import hashlib
 import os
 import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from compute.selectors import templates
 from compute.selectors.states import JobState, OutputState
 from compute.services.jobs import HostFolder, Mount, Tree
 from core import hosts
+from core.removals import remove_folder
 from core.sealed_folder import Difference, SealedFolder
 from datasets.errors import BlobMissing, ContentCorrupt
 from datasets.workers import scrubs
@@ -179,7 +179,7 @@ def _sealed(run_id: str, source: HostFolder) -> SealedFolder:
 def _hash(path: Path) -> str:
     """Return the hash of a plain file; nothing for what is none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ""
     hasher = blake3()
@@ -211,7 +211,7 @@ def _restore(job_id: str, folder: Path, name: str, content_hash: str) -> bool:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        remove_folder(path)
     else:
         path.unlink(missing_ok=True)
 

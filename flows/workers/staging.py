@@ -5,9 +5,9 @@ cached commit from being evicted; it carries the attempt's id and is released wh
 """
 
 import secrets
-import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from compute.services.jobs import HostFolder, SourceKind, Tree, source_to_json
 from core import clock, hosts, isolation, leases, tasks
 from core.errors import PlatformError
 from core.models import Failure
+from core.removals import remove_folder
 from datasets.errors import StoreUnreachable
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
@@ -177,7 +178,8 @@ def copy_input(input_id: str) -> None:
         if not target.exists():  # somebody else may have been quicker
             _settle(row, InputState.FAILED, error=f"The copy could not be written: {error}")
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        with suppress(OSError):
+            remove_folder(draft)
     tasks.enqueue("flows.advance", run_id=row.attempt.run_id)
 
 
@@ -206,7 +208,8 @@ def release_inputs() -> None:
 def _release(ended: tuple[str, str]) -> None:
     attempt_id, run_id = ended
     caches.release_holds(actor=_SYSTEM, holder=attempt_id)
-    shutil.rmtree(_copies_of(run_id, attempt_id), ignore_errors=True)
+    with suppress(OSError):
+        remove_folder(_copies_of(run_id, attempt_id))
     AttemptInput.objects.filter(attempt=attempt_id).update(state=InputState.RELEASED)
 
 

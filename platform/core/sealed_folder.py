@@ -4,6 +4,7 @@ A file's evidence is its inode, size and times of change; the kernel sets the la
 back. Evidence that differs says that a file may have been changed; whether it was, its hash tells.
 """
 
+import errno
 import json
 import os
 import secrets
@@ -16,6 +17,9 @@ from core import clock
 
 Evidence = list[object]
 _NEVER = datetime.fromtimestamp(0, UTC)
+# A job may close a folder, or make it so deep that its path cannot be opened: what is in it is not looked at.
+_CLOSED = (errno.EACCES, errno.ENAMETOOLONG)
+_LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True)
@@ -106,11 +110,17 @@ def _survey(folder: Path) -> dict[str, Evidence]:
             entries = list(os.scandir(path))
         except FileNotFoundError:
             continue
+        except OSError as error:
+            if error.errno not in _CLOSED:
+                raise
+            continue
         for entry in entries:
             name = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
                 evidence[name] = []
                 rest.append((entry.path, f"{name}/"))
+            elif len(os.fsencode(entry.path)) >= _LONGEST_PATH:
+                evidence[name] = [entry.inode()]
             elif entry.is_symlink():
                 evidence[name] = [os.readlink(entry.path)]
             else:

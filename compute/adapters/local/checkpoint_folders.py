@@ -8,13 +8,14 @@ A folder is used by one run at a time, and is put in place whole before that run
 """
 
 import os
-import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from compute.adapters.local.tree_folders import ShouldStop, TreeSource
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.ports import CheckpointFolder
+from core.removals import remove_folder
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class CheckpointFolders:
         assert checkpoint.tree is not None  # noqa: S101 (else it is current)
         self.home.mkdir(parents=True, exist_ok=True)
         partial, folder = self.home / f"{checkpoint.name}.partial", self.path(checkpoint.name)
-        _remove(partial)
+        remove_folder(partial)
         source.write(partial, should_stop)
         _let_owner_write(partial)
         # Who dies in between finds another root noted, and begins anew.
         self._root(checkpoint.name).unlink(missing_ok=True)
-        _remove(folder)
+        remove_folder(folder)
         partial.rename(folder)
         self._root(checkpoint.name).write_text(checkpoint.tree.root)
 
@@ -65,7 +66,7 @@ class CheckpointFolders:
     def delete(self, name: str) -> None:
         """Delete a folder. Unknown names are fine."""
         for path in (self.path(name), self.home / f"{name}.partial"):
-            _remove(path)
+            remove_folder(path)
         self._root(name).unlink(missing_ok=True)
 
     def _root(self, name: str) -> Path:
@@ -84,10 +85,6 @@ def _let_owner_write(top: Path) -> None:
         os.chmod(place, 0o755)  # noqa: PTH101, S103 (much quicker for many; the home above is closed)
         for name in names:
             path = f"{place}/{name}"
-            os.chmod(path, os.stat(path).st_mode | 0o200)  # noqa: PTH101, PTH116
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        _let_owner_write(path)
-        shutil.rmtree(path)
+            facts = os.lstat(path)
+            if stat.S_ISREG(facts.st_mode):
+                os.chmod(path, facts.st_mode | 0o200)  # noqa: PTH101

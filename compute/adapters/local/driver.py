@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import select
-import shutil
 import sys
 import threading
 import time
@@ -52,6 +51,7 @@ from compute.engine.secret_forms import forms_of
 from compute.engine.volumes import JobVolume, describe_fault, read_volumes
 from compute.errors import ResourceUnreachable, StartRefused
 from core.errors import NotFound, PlatformError
+from core.removals import remove_folder
 from datasets.errors import HydrationStopped
 
 # Not structlog: this module also runs on hosts that have only Python.
@@ -344,7 +344,8 @@ class LocalDriver:
         try:
             os.rmdir(tmp)  # most are empty
         except OSError:
-            shutil.rmtree(tmp, ignore_errors=True)
+            with suppress(OSError):
+                remove_folder(tmp)
         for path in (folder.control, f"{self._live}/{name}"):
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -356,7 +357,8 @@ class LocalDriver:
         """Remove the job's folder, unless the job is live."""
         folder = self._folder(name)
         if not ((self._live / name).exists() or self._is_at_work(folder)):
-            shutil.rmtree(folder.path, ignore_errors=True)
+            with suppress(OSError):
+                remove_folder(folder.path)
 
     async def open_port(self, name: str, rank: int, port: int) -> TcpConnection:  # noqa: ARG002 (there is one replica)
         """Connect to a port on which a process of the job listens."""

@@ -10,7 +10,6 @@ A folder may be deleted at any time: the next job that needs it has it written a
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import Protocol
 from compute.engine.mounts import Tree
 from compute.engine.ports import Launch
 from core import clock
+from core.removals import remove_folder
 from core.sealed_folder import SealedFolder
 from datasets.errors import HydrationStopped
 
@@ -157,7 +157,6 @@ def _open_folders(top: Path) -> None:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        _open_folders(path)
-        shutil.rmtree(path)
+        remove_folder(path)
     else:
         path.unlink(missing_ok=True)

@@ -56,6 +56,19 @@ class TestLocalCheckpoints(ReadableCheckpointContract):
         assert place.source.writes == 1
 
 
+def test_what_links_in_a_checkpoint_folder_lead_to_stays_as_it_is_when_the_folder_is_deleted(place, tmp_path):
+    others = tmp_path / "others"
+    others.write_text("sealed")
+    others.chmod(0o444)
+    place.run("train", f"cd $NEARLINE_CHECKPOINT_DIR && ln -s {others} others && ln -s nowhere broken")
+
+    place.driver.forget("train")
+    place.driver.delete_checkpoint("ckpt_1")
+
+    assert place.driver.list_checkpoints() == []
+    assert (others.read_text(), others.stat().st_mode & 0o777) == ("sealed", 0o444)
+
+
 def test_a_checkpoint_that_cannot_be_brought_leaves_what_was_there(place):
     place.run("train", "echo 900 > $NEARLINE_CHECKPOINT_DIR/steps")
     place.source.may_go_on.clear()

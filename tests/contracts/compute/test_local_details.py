@@ -738,3 +738,28 @@ def test_a_path_for_which_no_folder_can_be_made_is_refused_in_words(place, offer
 
     with pytest.raises(StartRefused, match="There is no folder /no/where on this machine"):
         place.driver.start(make_launch("nowhere", "true", volumes=[f"{scratch}:/no/where"]))
+
+
+def test_folders_of_thousands_of_levels_hold_nothing_up(place):
+    report, log = run(
+        place,
+        "deep",
+        """python - <<'END'
+import os
+for name, levels in (("TMPDIR", 2500), ("NEARLINE_OUTPUT", 1500)):
+    os.chdir(os.environ[name])
+    for _ in range(levels):
+        os.mkdir("d")
+        os.chdir("d")
+    open("end", "w").close()
+END""",
+    )
+
+    (file,) = place.driver.open_output("deep").list_files()
+    place.driver.forget("deep")
+    place.driver.delete("deep")
+
+    assert (report.state, log) == (ReportState.SUCCEEDED, "")
+    assert file.path == "d/" * 1500 + "end"
+    assert place.driver.list_jobs() == []
+    assert not (place.jobs / "deep").exists()
