@@ -45,6 +45,8 @@ _PATIENCE = timedelta(minutes=5)
 _MOST_TRIES = 5
 # What is read of a log before it is written: a job may print faster than we read.
 _PIECE_BYTES = 2**20
+# So many pieces of a log that has ended are read before others are looked at.
+_PIECES_AT_ONCE = 10
 # Records that one transaction writes, of one log or of several: while SQLite writes, everybody else waits.
 _MOST_RECORDS = 10_000
 
@@ -99,12 +101,12 @@ class ReadLogs:
 def read_ended(
     job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyType({}), *, marks_silent: bool = True
 ) -> ReadLogs:
-    """Read the logs of jobs that have ended to their end.
+    """Read the logs of jobs that have ended to their end; very long ones in several calls.
 
     Rows in `known` are not read again. Without `marks_silent` the caller writes `harvested_at` of what is silent,
     together with what else it changes of it.
     """
-    unread = _logs_of(job_ids, known)
+    unread, pieces = _logs_of(job_ids, known), 0
     rows = {each.experiment.source_id or "": each.experiment for each in unread}
     done = set(job_ids) - {each.job.pk for each in unread}
     silent: set[str] = set()
@@ -112,7 +114,9 @@ def read_ended(
         readings = _harvest(unread, marks_silent=marks_silent)
         done |= {reading.log.job.pk for reading in readings if reading.is_done}
         silent |= {reading.log.job.pk for reading in readings if reading.has_nothing}
-        unread = _logs_of(job_ids, known) if any(reading.has_more for reading in readings) else []
+        pieces += 1
+        goes_on = pieces < _PIECES_AT_ONCE and any(reading.has_more for reading in readings)
+        unread = _logs_of(job_ids, known) if goes_on else []
     if missing := set(job_ids) - done:  # some that failed may have been given up
         given_up = Experiment.objects.filter(job__in=missing, harvested_at__isnull=False)
         done.update(str(job_id) for job_id in given_up.values_list("job_id", flat=True))
