@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Final
 
 from datasets.engine.parquet_footer import (
+    LONGEST_NAME,
     MAGIC,
     TAIL_BYTES,
     NotParquet,
@@ -41,6 +42,9 @@ _SCHEMA, _ROW_GROUPS = 2, 4
 _REQUIRED, _REPEATED = 0, 2
 _MEANING, _NEW_MEANING = 6, 10
 _UNSAID, _OTHER = -1, -2
+# Each of many columns may be named by groups whose names are as long as the footer.
+_DEEPEST, _MOST_COLUMNS = 40, 10_000
+_TOO_LARGE = f"It has more than {_MOST_COLUMNS:,} columns, or one of a name of more than {LONGEST_NAME:,} characters."
 # Texts, enumerations, whole numbers and JSON; below, as older writers say it, whole numbers first.
 _NEW_MEANINGS: Final = {1, 4, 10, 12}
 _WHOLE: Final = UNSIGNED | {_UNSAID, 15, 16, 17, 18}
@@ -110,6 +114,8 @@ def _read_schema(elements: Sequence[Mapping[int, Value]]) -> list[Column]:
         for _ in range(as_number(group[5])):
             element = waiting.popleft()
             kind, path = element.get(3, _REQUIRED), [*names, _read_name(element[4])]
+            if len(path) > _DEEPEST or len(".".join(path)) > LONGEST_NAME or len(columns) == _MOST_COLUMNS:
+                raise UnreadableTable(_TOO_LARGE)
             levels = deepest + (kind != _REQUIRED), repeated + (kind == _REPEATED)
             if element.get(5):
                 read_group(element, path, *levels)
@@ -142,5 +148,5 @@ def _in_words() -> Iterator[None]:
         yield
     except UnreadableTable:
         raise
-    except (ValueError, LookupError, struct.error, zlib.error, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, struct.error, zlib.error, RecursionError) as error:
         raise UnreadableTable("It is no Parquet file, or it is damaged.") from error

@@ -26,6 +26,8 @@ _KINDS: Final = ("", "optional", "repeated")
 _SCHEMA, _ROWS = 2, 3
 _MOST_COLUMNS: Final = 2000
 _DEEPEST: Final = 40
+# A name is that of a column after those of all groups that it is in, so each of many may be as long as the footer.
+LONGEST_NAME: Final = 1000
 
 
 class NotParquet(ValueError):
@@ -82,7 +84,7 @@ def _columns(elements: Sequence[Value]) -> list[Column]:
         if open_groups:
             parent, rest = open_groups[-1]
             open_groups[-1] = (parent, rest - 1)
-            name = f"{parent}.{name}" if parent else name
+            name = (f"{parent}.{name}" if parent else name)[:LONGEST_NAME]
         children = element.get(5, 0)
         if isinstance(children, int) and children > 0:
             # The first element is the table itself, whose name says nothing.

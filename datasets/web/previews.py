@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -130,10 +131,21 @@ def _decode(content: FileContent, unmarked: str = "") -> tuple[str, str] | None:
 
 def _as_json(content: FileContent) -> list[str] | None:
     try:
-        laid_out = json.dumps(json.loads(b"".join(content.read())), indent=2, ensure_ascii=False)
+        document = json.loads(b"".join(content.read()))
+        laid_out = "".join(_first_lines(json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(document)))
     except (ValueError, RecursionError):
         return None
     return None if bounds.text_fault(laid_out) else laid_out.splitlines()
+
+
+def _first_lines(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield no more pieces than are shown: what is nested deeply is a thousand times as long when it is laid out."""
+    lines = 0
+    for piece in pieces:
+        yield piece
+        lines += piece.count("\n")
+        if lines > _MAX_LINES:
+            break
 
 
 def _as_rows(text: str, delimiters: str) -> list[list[str]]:

@@ -1,6 +1,7 @@
 """Cells of a Parquet file, read from what a real writer (pyarrow 26) wrote."""
 
 import base64
+import struct
 
 import pytest
 from hypothesis import given, settings
@@ -116,3 +117,19 @@ def test_damaged_bytes_are_refused_or_read_and_nothing_else(data, changes):
     except UnreadableTable:
         return
     assert all(isinstance(text, str) for row in rows for cell in row for text in cell)
+
+
+@pytest.mark.parametrize(("columns", "name"), [(10_001, b"n"), (1, b"n" * 2000)])
+def test_more_columns_or_longer_names_than_any_table_has_are_refused(columns, name):
+    def length(number: int) -> bytes:
+        return bytes([number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14])
+
+    def element(name: bytes, children: int) -> bytes:
+        return b"\x48" + length(len(name)) + name + b"\x15" + length(2 * children) + b"\0"
+
+    leaf = b"\x15\x02\x38\x01x\0"
+    elements = element(b"schema", 1) + element(name, columns) + leaf * columns
+    footer = b"\x29\xfc" + length(columns + 2) + elements + b"\x29\x0c\0"
+
+    with pytest.raises(UnreadableTable, match="It has more than 10,000 columns, or one of a name of more than 1,000"):
+        ParquetTable(b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1")

@@ -1,6 +1,7 @@
 """The footer of a Parquet file, read from what a real writer (pyarrow 26) wrote."""
 
 import base64
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -56,3 +57,22 @@ def test_damaged_bytes_are_refused_or_read_and_nothing_else(changes, end):
 def test_a_struct_in_itself_without_end_is_refused():
     with pytest.raises(NotParquet):
         read_footer(b"\x1c" * 10_000)
+
+
+def test_groups_in_groups_with_long_names_take_little_memory():
+    def name_of(text: bytes) -> bytes:
+        return b"\x48" + bytes([len(text) & 0x7F | 0x80, len(text) >> 7]) + text
+
+    def element(name: bytes, children: int) -> bytes:
+        return name_of(name) + b"\x15" + bytes([2 * children]) + b"\0"
+
+    groups = b"".join(element(b"n" * 2000, 1) for _ in range(499)) + element(b"leaf", 0)
+    footer = b"\x29\xfc" + bytes([500 & 0x7F | 0x80, 500 >> 7]) + groups + b"\x16\x02\0"
+    tracemalloc.start()
+
+    columns = read_footer(footer).columns
+
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [len(column.name) for column in columns] == [1000]
+    assert peak_bytes < 20_000_000  # 250 MB where each group kept the names of all around it

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import struct
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,19 @@ def test_whatever_a_file_holds_its_preview_can_be_sent(ending, data):
 
     for text in (preview.facts, *preview.lines, *(cell for row in preview.rows for cell in row)):
         text.encode()
+
+
+def test_of_json_in_deep_folds_no_more_is_laid_out_than_is_shown():
+    data = b"[" * 400 + b",".join([b"0"] * 100_000) + b"]" * 400
+    tracemalloc.start()
+
+    preview = preview_of(Content("a.json", data))
+
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (preview.facts, preview.is_cut, len(preview.lines)) == ("formatted", True, 2000)
+    assert preview.lines[-1] == " " * 800 + "0,"
+    assert peak_bytes < 20_000_000  # all of it takes 80 MB
 
 
 @pytest.mark.parametrize("data", [rb'["\ud800"]', b'{"\\udfff": 1}'])
