@@ -45,6 +45,11 @@ class ConflictRow:
     is_selected: bool
 
     @property
+    def is_in_the_way(self) -> bool:
+        """Whether only `theirs` has it, and something else of `ours` stands where it belongs."""
+        return self.theirs is not None and self.ours is None and self.base is None
+
+    @property
     def has_thumbnail(self) -> bool:
         """Whether there is a picture on a side."""
         return any(side is not None and side.has_thumbnail for side in (self.ours, self.theirs))

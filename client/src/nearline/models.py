@@ -295,6 +295,11 @@ class Flow(Record):
         text = newest.get("hash") or newest.get("id") if isinstance(newest, Mapping) else newest
         return str(text or "-")[:12]
 
+    @property
+    def text(self) -> str:
+        """The file of the version that was asked for; empty in lists."""
+        return str((self.raw.get("version") or {}).get("text", ""))
+
 
 class Step(Record):
     """One step of a run."""

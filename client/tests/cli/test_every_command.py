@@ -32,7 +32,7 @@ GROUPS = {
         *("upload", "download", "scan"),
     },
     "data query": {"list", "create", "show", "files", "select", "delete"},
-    "flow": {"validate", "push", "run", "list", "delete"},
+    "flow": {"validate", "push", "run", "list", "show", "delete"},
     "run": {"list", "show", "logs", "cancel", "retry", "keep", "delete"},
     "job": {
         *("submit", "list", "show", "logs", "usage", "try", "why", "evictions", "exec", "bash"),

@@ -153,6 +153,15 @@ def test_compute_says_on_which_host_a_machine_is_and_that_it_is_away(cli, server
     assert cli("compute", "list").stdout.splitlines()[1].rstrip().endswith("on bee, unreachable")
 
 
+def test_a_resource_without_templates_is_listed_too(cli, server):
+    bare = {**RESOURCE, "name": "new", "kind": "kubernetes", "is_simulated": False, "state": "ready", "sites": ["nas"]}
+    server.on("GET", "/compute/resources", page(RESOURCE, bare))
+    server.on("GET", "/compute/templates", page(TEMPLATE))
+
+    assert cli("compute", "list").stdout.splitlines()[-1].split() == ["new", "kubernetes", "ready", "nas"]
+    assert cli("compute", "list", "--quiet").stdout.splitlines() == ["lab.gpu-half"]
+
+
 def test_cached_commits_are_listed_with_the_room_of_their_site(cli, server):
     site = {"name": "local", "capacity_bytes": 10**9, "committed_bytes": 1500, "used_bytes": 1500, "free_bytes": 10**9}
     hydrating = cached(state="hydrating", percent=40, path=None, waits_for="the claim: quota exceeded")

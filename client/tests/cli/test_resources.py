@@ -192,3 +192,14 @@ def test_what_happened_to_a_resource_is_listed(cli, server):
 
     assert first.endswith("platform  warning: does not answer: No route.")
     assert second.endswith("root      the node n-1 takes no new jobs")
+
+
+@pytest.mark.parametrize(("typed", "exit_code", "sent"), [("geheim\n", 0, "geheim"), ("", 2, None)])
+def test_the_secret_of_a_bucket_is_read_from_stdin_and_none_is_refused(cli, server, typed, exit_code, sent):
+    source = {"name": "lake", "kind": "s3", "location": "s3://lake", "projects": []}
+    server.on("PUT", "/sources/lake", source)
+
+    done = cli("source", "set", "lake", "s3://lake", "--access-key", "key", stdin=typed)
+
+    assert done.exit_code == exit_code
+    assert [body["secret_key"] for body in server.bodies("PUT", "/sources/lake")] == ([sent] if sent else [])

@@ -396,3 +396,11 @@ def test_the_code_beside_a_flow_goes_along_unless_it_shall_not(cli, server, flow
 
     assert [body.get("bundle") for body in server.bodies("POST", "/flows")] == ["b" * 64, None]
     assert [query for _, path, query, _ in server.asked if path == "/flows/bundles"] == [{"project": "team"}]
+
+
+def test_the_file_of_a_stored_flow_is_printed_as_it_is(cli, server):
+    flow = {"project": "team", "name": "digits", "version": {"number": 2, "text": "flow: digits  # yes"}}
+    server.on("GET", "/flows/team/digits", flow | {"updated_at": None})
+
+    assert cli("flow", "show", "team/digits", "--version", "2").stdout == "flow: digits  # yes\n"
+    assert server.asked == [("GET", "/flows/team/digits", {"version": "2"}, None)]

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from nearline.content.entries import new_symlink
+from nearline.content.entries import EntryKind, new_symlink
 from nearline.errors import Failed, InvalidRequest
 from nearline.transfer.foreign import dvc, hugging_face, lfs
 from nearline.transfer.foreign.adoption import check_digests
@@ -242,6 +243,24 @@ def test_pointers_that_were_written_are_read_as_the_objects_that_they_name(tmp_p
     (tmp_path / "a.bin").write_text(git(tmp_path, "show", "HEAD:a.bin") + "\n")
 
     assert lfs.read_repository(tmp_path).files[b"a.bin"].read_bytes() == b"weights"
+
+
+def test_attributes_of_a_repository_that_was_imported_stay_when_it_is_exported_again(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"weights")
+    (tmp_path / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n*.sh eol=lf")
+    lfs.check_entries([new_symlink(b"a.bin", b"there", 0)._replace(path=b".gitattributes", kind=EntryKind.FILE)])
+
+    lfs.write_repository(tmp_path, author="ann", seconds=0, message="first")
+
+    first = (tmp_path / ".gitattributes").read_text()
+    assert first.startswith("*.bin filter=lfs diff=lfs merge=lfs -text\n*.sh eol=lf\n* filter=lfs")
+    assert git(tmp_path, "check-attr", "filter", "a.bin", ".gitattributes").splitlines() == [
+        "a.bin: filter: lfs",
+        ".gitattributes: filter: unspecified",
+    ]
+    shutil.rmtree(tmp_path / ".git")
+    lfs.write_repository(tmp_path, author="ann", seconds=0, message="again")
+    assert (tmp_path / ".gitattributes").read_text() == first
 
 
 @pytest.mark.parametrize("path", [b".git/config", b"a/.GIT/x", b".gitattributes", b"sub/.git"])

@@ -36,12 +36,18 @@ def tokens_page(request: PageRequest) -> HttpResponse:
         days = form.cleaned_data["days"]
         expires_at = clock.now() + timedelta(days=days) if days else None
         token, secret = tokens.create_token(actor=request.actor, name=form.cleaned_data["name"], expires_at=expires_at)
-        context = {"created": token, "secret": secret, "address": request.build_absolute_uri("/").rstrip("/")}
+        context = {"created": token, "secret": secret}
         form = TokenForm()
     return render(
         request,
         "accounts/tokens.html",
-        {**context, "form": form, "tokens": selectors.list_tokens(actor=request.actor), "now": clock.now()},
+        {
+            **context,
+            "form": form,
+            "tokens": selectors.list_tokens(actor=request.actor),
+            "now": clock.now(),
+            "address": request.build_absolute_uri("/").rstrip("/"),
+        },
     )
 
 

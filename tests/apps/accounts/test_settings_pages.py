@@ -193,3 +193,7 @@ def test_the_audit_log_shows_admins_their_projects_and_site_admins_everything(ma
     assert seen_by(site_admin) == {"mine", "theirs"}
     assert seen_by(site_admin, "?person=boss") == {"mine"}
     assert seen_by(site_admin, "?area=flows") == set()
+
+
+def test_who_has_no_token_is_told_how_to_sign_in_to_this_server(member):
+    assert "nearline login http://testserver<" in browser_of(member).get("/settings/tokens/").content.decode()

@@ -232,3 +232,9 @@ def test_who_cancels_a_run_that_has_just_ended_sees_how_it_ended(world: World, m
 
     assert page.redirect_chain == [(f"/runs/{run.pk}/", 302)]
     assert "Run #1 has ended already." in page.content.decode()
+
+
+def test_a_flow_without_runs_says_how_it_is_run_by_its_name(world: World, version, browser):
+    page = browser.get("/flows/team-a/digits/").content.decode()
+
+    assert "nearline flow run team-a/digits<" in page

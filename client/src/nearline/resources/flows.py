@@ -66,9 +66,9 @@ class Flows:
             body["code"] = dict(code)
         return Run.read(self._http.post("/flows" + quoted(project, name) + "/runs", body))
 
-    def get(self, project: str, name: str) -> Flow:
-        """Return a flow. Raises NotFound."""
-        return Flow.read(self._http.get("/flows" + quoted(project, name)))
+    def get(self, project: str, name: str, *, version: str | None = None) -> Flow:
+        """Return a flow with its newest version, or with another one by its hash or number. Raises NotFound."""
+        return Flow.read(self._http.get("/flows" + quoted(project, name), version=version))
 
     def foresee_deletion(self, project: str, name: str) -> Sequence[str]:
         """Return, as sentences, what its deletion would mean. Raises NotFound, Denied and Conflict as `delete` does."""

@@ -192,3 +192,15 @@ def test_a_merge_shows_both_versions_and_takes_the_choices_of_the_page(browser, 
     assert (undecided.status_code, made.status_code, late.status_code) == (409, 302, 409)
     head = Branch.objects.get(dataset=dataset, name="main").head
     assert (head.parent, head.merged, head.files) == (ours, theirs, 4)
+
+
+def test_a_merge_page_says_what_is_in_the_way_of_a_file_and_gives_a_command_for_any_folder(browser, member, dataset):
+    first = commit_files(member, dataset, {"a.txt": b"1"})
+    branches.create_branch(actor=member, dataset=dataset, name="side", at=first.pk)
+    commit_files(member, dataset, {"a.txt": b"1", "extra/new.txt": b"theirs"}, branch="side")
+    commit_files(member, dataset, {"a.txt": b"1", "extra": b"ours"})
+
+    page = flat(browser.get(f"{PAGE}merge/?source=side").content.decode())
+
+    assert "main has a file or folder in its place, which goes if side is kept" in page
+    assert f"nearline data merge side --into main --dataset {dataset.project.name}/{dataset.name}" in page

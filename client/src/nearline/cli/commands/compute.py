@@ -63,6 +63,12 @@ def list_compute(context: typer.Context, project: Project = None) -> None:
     ]
     empty = "There is no compute template that you may use."
     session.out.table(templates, ("TEMPLATE", "CPU", "MEMORY", "GPU", ""), rows, empty=empty)
+    if resources and not session.out.is_quiet:
+        session.out.line("")
+        places = [
+            (one.name, one.kind, one.state or "-", ", ".join(one.sites) or "-", notes[one.name]) for one in resources
+        ]
+        session.out.table(resources, ("RESOURCE", "KIND", "STATE", "CACHE SITES", ""), places, empty="")
 
 
 def _note_on(resource: Resource) -> str:

@@ -18,10 +18,12 @@ from nearline.errors import Failed, InvalidRequest, NotFound
 if TYPE_CHECKING:
     from nearline.models import FlowVersion, Problem
 
-app = CommandGroup(help="Pipelines: validate, push, run, delete.")
+app = CommandGroup(help="Pipelines: validate, push, run, show, delete.")
 
 
 FlowFile = Annotated[str, typer.Argument(metavar="FILE", help="The flow's YAML file; `-` reads stdin.")]
+
+Stored = Annotated[str, typer.Argument(metavar="NAME", help="A stored flow: NAME or PROJECT/NAME.")]
 
 WithCode = Annotated[bool, typer.Option("--code/--no-code", help="Send the files beside the flow's file along.")]
 
@@ -115,10 +117,32 @@ def list_flows(context: typer.Context, project: Project = None) -> None:
     session.out.table(flows, ("FLOW", "VERSION", "CHANGED"), rows, empty=empty)
 
 
+@app.command("show")
+def show_flow(
+    context: typer.Context,
+    flow: Stored,
+    project: Project = None,
+    *,
+    version: Annotated[
+        str | None, typer.Option(metavar="HASH|NUMBER", help="Which of its versions; else the newest.")
+    ] = None,
+) -> None:
+    """Print the file of a stored flow. One that was drawn in the browser has one too."""
+    session = session_of(context)
+    team, _, name = flow.rpartition("/")
+    stored = session.client().flows.get(session.project(team or project), name, version=version)
+    if session.out.is_json:
+        session.out.json(stored.to_json())
+    elif session.out.is_quiet:
+        session.out.line(stored.newest_text)
+    else:
+        sys.stdout.write(stored.text if stored.text.endswith("\n") else f"{stored.text}\n")
+
+
 @app.command("delete")
 def delete_flow(
     context: typer.Context,
-    flow: Annotated[str, typer.Argument(metavar="NAME", help="A stored flow: NAME or PROJECT/NAME.")],
+    flow: Stored,
     project: Project = None,
     *,
     yes: Yes = False,

@@ -9,7 +9,9 @@ from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
+from nearline.cli.secret_input import read_hidden
 from nearline.cli.session import session_of
+from nearline.errors import InvalidRequest
 
 app = CommandGroup(help="Where files are imported from in place: list, set, check, remove.")
 
@@ -50,7 +52,8 @@ def set_source(
         list[str] | None, typer.Option("--project", help="A project that may import from it; repeatable.")
     ] = None,
     access_key: Annotated[
-        str, typer.Option(help=f"The key of the bucket; its secret is read from {_SECRET}. Else those of the store.")
+        str,
+        typer.Option(help=f"The key of the bucket; its secret is asked for, or {_SECRET}. Else those of the store."),
     ] = "",
 ) -> None:
     """Let projects import from a folder, bucket or volume. For site admins.
@@ -58,7 +61,9 @@ def set_source(
     Of a source that is there, what is not given stays; the projects that are named replace those before.
     """
     session = session_of(context)
-    secret = os.environ.get(_SECRET, "") if access_key else ""
+    secret = (os.environ.get(_SECRET) or read_hidden("Secret key")) if access_key else ""
+    if access_key and not secret:
+        raise InvalidRequest("There is no secret key.", hint=f"Give it on stdin, or set {_SECRET}.")
     source = session.client().sources.set(
         name, location, access_key=access_key, secret_key=secret, projects=projects or None
     )

@@ -18,6 +18,7 @@ from nearline.transfer.local.walk import Skipped, walk
 _MOST_POINTER_BYTES = 1024
 _MOST_LINK_BYTES = 8192
 _ATTRIBUTES = b".gitattributes"
+_ALL_TRACKED = "* filter=lfs diff=lfs merge=lfs -text\n.gitattributes !filter !diff !merge text\n"
 _POINTER = re.compile(
     rb"version https://(?:git-lfs\.github\.com|hawser\.github\.com)/spec/v1\n(?:ext-.*\n)*"
     rb"oid sha256:([0-9a-f]{64})\nsize (\d{1,19})\n"
@@ -55,11 +56,12 @@ def read_repository(root: Path) -> Adoption:
 
 
 def check_entries(entries: Iterable[Entry]) -> None:
-    """Raise InvalidRequest for names that git keeps for itself."""
+    """Raise InvalidRequest for names that git keeps for itself. An imported repository's attributes are a file."""
     own = [
         entry.path
         for entry in entries
-        if entry.path == _ATTRIBUTES or b".git" in (part.lower() for part in entry.path.split(b"/"))
+        if (entry.path == _ATTRIBUTES and entry.kind is not EntryKind.FILE)
+        or b".git" in (part.lower() for part in entry.path.split(b"/"))
     ]
     if own:
         raise InvalidRequest(
@@ -72,11 +74,10 @@ def write_repository(root: Path, *, author: str, seconds: int, message: str) -> 
     """Make a git repository of a folder: one commit of pointers, and the objects of git-LFS that they name.
 
     Objects are copies: a file may be edited in its place. `check_entries` says which entries may be in the folder.
+    Attributes that are there are kept: what is said last of a file holds, that it is an object of git-LFS.
     """
     objects = root / ".git" / "lfs" / "objects"
-    (root / os.fsdecode(_ATTRIBUTES)).write_text(
-        "* filter=lfs diff=lfs merge=lfs -text\n.gitattributes !filter !diff !merge text\n"
-    )
+    _track_all(root / os.fsdecode(_ATTRIBUTES))
     files = list(walk(os.fsencode(root), IgnoreRules(), []))
     git = GitWriter(root)
     tracked = []
@@ -88,6 +89,15 @@ def write_repository(root: Path, *, author: str, seconds: int, message: str) -> 
             data = b"" if not file.size else place.read_bytes() if file.path == _ATTRIBUTES else _point(place, objects)
             tracked.append(GitFile(file.path, PROGRAM if file.mode & 0o100 else FILE, git.put_blob(data)))
     git.commit(tracked, author=author, seconds=seconds, message=message)
+
+
+def _track_all(attributes: Path) -> None:
+    before = attributes.read_bytes() if attributes.exists() else b""
+    tracking = _ALL_TRACKED.encode()
+    if not before.endswith(tracking):
+        lines = before + b"\n" if before and not before.endswith(b"\n") else before
+        attributes.unlink(missing_ok=True)  # it may be read-only
+        attributes.write_bytes(lines + tracking)
 
 
 def _point(place: Path, objects: Path) -> bytes:
