@@ -164,7 +164,8 @@ def new_token() -> str:
 class Checkpoint(BaseModel):
     """The checkpoint folder of a submitted job, or of all attempts of a step: `owner` is `job:ID` or `step:ID`.
 
-    One that no later job may have, as its last one has succeeded, has `~` and its own id behind that.
+    One that no later job may have, as its last one has succeeded or it is being deleted, has `~` and its own id behind
+    that.
 
     What it holds lies on `resource`, made there of the stored tree `root` of a dataset; without a resource it is just
     that tree, and without a root nothing. `is_wanted`: a job waits elsewhere until it is stored. `error` says what of

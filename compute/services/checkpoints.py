@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, Value
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Concat
 
 from compute.engine.checkpoints import count_lost_s
@@ -18,6 +18,9 @@ from compute.engine.states import JobState
 from compute.models import Checkpoint, Job
 from core import clock, orm
 from scheduler.services import workloads
+
+# Stands between an owner that has another folder since, and the id of the old one.
+_RETIRED = "~"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class Interruption:
 def attach(jobs: Sequence[Job]) -> None:
     """Note in new jobs that are not stored yet which folders they have, inside the caller's transaction.
 
-    After a job that has succeeded, as when a step is run once more, they have a new one.
+    After a job that has succeeded, as when a step is run once more, they have a new one. Folders that are there are
+    locked, so that none is deleted of which these jobs are not seen yet.
     """
     jobs_of: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
@@ -45,12 +49,18 @@ def attach(jobs: Sequence[Job]) -> None:
     for batch in orm.in_batches(sorted(jobs_of)):
         has_succeeded = Exists(Job.objects.filter(checkpoint=OuterRef("pk"), state=JobState.SUCCEEDED))
         known = Checkpoint.objects.filter(owner__in=batch)
-        known.filter(Q(deleted_at__isnull=False) | Q(has_succeeded)).update(owner=Concat("owner", Value("~"), "pk"))
+        list(known.select_for_update().order_by("pk").values_list("pk"))
+        retire(known.filter(Q(deleted_at__isnull=False) | Q(has_succeeded)))
         new = [Checkpoint(project_id=jobs_of[owner][0].project_id, owner=owner) for owner in batch]
         Checkpoint.objects.bulk_create(new, ignore_conflicts=True)
         for checkpoint_id, owner in known.values_list("pk", "owner"):
             for job in jobs_of[owner]:
                 job.checkpoint_id = checkpoint_id
+
+
+def retire(rows: QuerySet[Checkpoint]) -> None:
+    """Let the next job of the same owner have a new folder, inside the caller's transaction."""
+    rows.exclude(owner__contains=_RETIRED).update(owner=Concat("owner", Value(_RETIRED), "pk"))
 
 
 @transaction.atomic

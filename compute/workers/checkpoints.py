@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.db import transaction
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 
 from accounts.actor import Actor
@@ -12,6 +13,7 @@ from compute.engine.ports import CheckpointFolder, KeepsCheckpoints, ReadsCheckp
 from compute.engine.states import JobState
 from compute.models import Checkpoint, Job, Resource
 from compute.selectors import failures
+from compute.services import checkpoints as services
 from compute.workers import outputs
 from core import clock, hosts, isolation, tasks
 from core.models import Failure
@@ -142,9 +144,22 @@ def delete_due() -> None:
 
 
 def _delete(row: Checkpoint) -> None:
+    if not _retire(row.pk):
+        return
     if row.resource is not None and not _is_lost(row.resource):
         driver = drivers.driver_of(row.resource)
         if isinstance(driver, KeepsCheckpoints):
             driver.delete_checkpoint(row.pk)
     trees.release_tree(actor=_SYSTEM, holder=holder_of(row.pk))
-    Checkpoint.objects.filter(pk=row.pk).exclude(jobs__is_live=True).update(deleted_at=clock.now())
+    Checkpoint.objects.filter(pk=row.pk).update(deleted_at=clock.now())
+
+
+@transaction.atomic
+def _retire(checkpoint_id: str) -> bool:
+    """Let no new job have a folder, unless one needs it by now; say whether that was possible."""
+    row = Checkpoint.objects.select_for_update().get(pk=checkpoint_id)
+    (due,) = find_due()
+    if not due.filter(pk=row.pk).exists():
+        return False
+    services.retire(Checkpoint.objects.filter(pk=row.pk))
+    return True

@@ -23,6 +23,7 @@ from scheduler.models import Placement, Workload
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import make_store
+from tests.interleaving import happens_after
 from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -443,6 +444,41 @@ def test_an_attempt_after_one_that_has_succeeded_begins_with_an_empty_folder(pro
     assert (now(second).checkpoint_id, row.step, row.deleted_at) == (row.pk, None, None)
     assert row.pk != now(first).checkpoint_id
     checkpoints.delete_due()
+    assert driver.list_checkpoints() == []
+
+
+def test_a_folder_that_an_attempt_has_meanwhile_is_not_deleted(project, template, driver):
+    first = attempt(project, template, "train-1")
+    make.start([first])
+    save(first, driver, "weights", 900)
+    driver.finish("train-1", exit_code=1)
+    look(first)
+    Job.objects.filter(pk=first.pk).update(finished_at=clock.now() - timedelta(days=8))
+
+    with happens_after('FROM "compute_checkpoint"', lambda: attempt(project, template, "train-2")):
+        checkpoints.delete_due()
+
+    row = Checkpoint.objects.get(owner="step:step_1")
+    assert driver.list_checkpoints() == [row.pk]
+    assert (Job.objects.get(name="train-2").checkpoint_id, row.deleted_at) == (row.pk, None)
+
+
+def test_a_folder_that_is_being_deleted_is_not_given_to_an_attempt(project, template, driver):
+    first = attempt(project, template, "train-1")
+    make.start([first])
+    save(first, driver, "weights", 900)
+    driver.finish("train-1", exit_code=1)
+    look(first)
+    Job.objects.filter(pk=first.pk).update(finished_at=clock.now() - timedelta(days=8))
+    driver.is_away = True
+    checkpoints.delete_due()
+
+    second = attempt(project, template, "train-2")
+    driver.is_away = False
+    make_failures_due()
+    checkpoints.delete_due()
+
+    assert second.checkpoint_id != first.checkpoint_id
     assert driver.list_checkpoints() == []
 
 
