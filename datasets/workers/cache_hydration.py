@@ -257,7 +257,7 @@ class _Hydration:
         if self._makes_way(driver):
             return
         plan = None
-        if row.state != CacheState.HYDRATING:
+        while row.state != CacheState.HYDRATING:
             plan = cache_plans.plan_hydration(row.commit, row.site, self._reader)
             self._begin(plan, cache_plans.find_donor(row.commit, row.site))
         progress = driver.ensure(self._request(plan), self)
@@ -315,9 +315,12 @@ class _Hydration:
 
     @transaction.atomic
     def _begin(self, plan: HydrationPlan, donor: CachedCommit | None) -> None:
-        """Make the promise fit the plan, now that it is exact."""
+        """Make the promise fit the plan, now that it is exact. Nothing happens where a copy that it needs leaves."""
         row = self._row
         site = cache_space.lock_site(row.site_id)
+        sources = {plan.base_id, donor.pk if donor is not None else None} - {None}
+        if CachedCommit.objects.filter(pk__in=sources, state__in=[*WORKING, CacheState.READY]).count() < len(sources):
+            return
         if plan.write_bytes > row.reserved_bytes:
             label = caches.label_of(row)
             capacity = cache_space.plan_capacity(

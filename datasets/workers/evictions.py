@@ -159,14 +159,19 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
 
 @transaction.atomic
 def _settle_charge(row: CachedCommit, own_bytes: int) -> None:
-    """Charge what stays, because others share it, to one of those others."""
+    """Charge what stays, because others share it, to one of those others, which is locked and so has not gone since.
+
+    One that leaves passes on what it is charged, unless it is weighed already.
+    """
+    siblings = CachedCommit.objects.filter(site=row.site, dataset_id=row.dataset_id)
+    locked = list(siblings.filter(state__in=LIVE).select_for_update().order_by("pk"))
     if CachedCommit.objects.filter(pk=row.pk, lease_token=row.lease_token).update(is_weighed=True) == 0:
         raise StagingLost("Another worker removes this copy.")
     row.refresh_from_db(fields=["reserved_bytes"])
     stays = max(0, row.reserved_bytes - own_bytes)
-    siblings = CachedCommit.objects.filter(site=row.site, dataset_id=row.dataset_id).exclude(pk=row.pk)
     order = {CacheState.READY: 0, CacheState.EVICTING: 2}
-    heirs = sorted(siblings.filter(state__in=LIVE), key=lambda heir: (order.get(CacheState(heir.state), 1), heir.pk))
+    others = [heir for heir in locked if heir.pk != row.pk]
+    heirs = sorted(others, key=lambda heir: (order.get(CacheState(heir.state), 1), heir.is_weighed, heir.pk))
     if stays and heirs:
         CachedCommit.objects.filter(pk=heirs[0].pk).update(reserved_bytes=F("reserved_bytes") + stays)
     CachedCommit.objects.filter(pk=row.pk).update(reserved_bytes=F("reserved_bytes") - stays)

@@ -48,7 +48,7 @@ from datasets.models import (
 )
 from datasets.selectors.trees import open_tree
 from datasets.selectors.uploads import head_of
-from datasets.services import caches, damage, packs, storage_space, tree_edits, uploads
+from datasets.services import cache_space, caches, damage, packs, storage_space, tree_edits, uploads
 from datasets.workers import import_jobs, mapped_writing
 from nearline.content.manifest import Entry
 from nearline.content.mapping import FoundFile, MapWriter
@@ -245,9 +245,11 @@ class _Work:
         if commit is None:
             raise ImportNotReady("The pod has ended without a commit.")
         commit.dataset = self._row.dataset
-        site.config |= {"commit": commit.pk, "size_bytes": max(1, commit.size_bytes), "imported": True}
-        site.capacity_bytes = max(site.capacity_bytes, site.config["size_bytes"])
-        site.save(update_fields=["config", "capacity_bytes"])
+        with transaction.atomic():
+            site = cache_space.lock_site(site.pk)
+            site.config |= {"commit": commit.pk, "size_bytes": max(1, commit.size_bytes), "imported": True}
+            site.capacity_bytes = max(site.capacity_bytes, site.config["size_bytes"])
+            site.save(update_fields=["config", "capacity_bytes"])
         caches.request_cache(actor=_SYSTEM, commit=commit, site=site)
 
     def _make_commit(self) -> dict[str, object]:

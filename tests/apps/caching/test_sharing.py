@@ -7,10 +7,13 @@ import pytest
 from datasets.adapters.sites import registry
 from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing
+from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
 from datasets.services import caches
+from datasets.workers import evictions
 from tests.apps.caching.conftest import cache
 from tests.factories.datasets import commit_files, read_tree
+from tests.interleaving import happens_after
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -82,6 +85,21 @@ def test_the_end_of_one_copy_leaves_the_other_whole_and_the_sums_right(member, d
     assert cache_reads.measure_capacity(site).used_bytes == stays.reserved_bytes
 
 
+def test_what_three_share_stays_charged_until_the_last_has_gone(member, dataset, site, worker):
+    versions = [FIRST | {"new.png": b"n" * number} for number in (1, 2, 3)]
+    rows = [cache(member, commit_files(member, dataset, files), site, worker) for files in versions]
+    for row in rows:
+        caches.uncache(actor=member, cached_commit_id=row.pk)
+    # The second one was weighed, as it shared files with both others, and is about to be gone.
+    CachedCommit.objects.filter(pk=rows[1].pk).update(is_weighed=True)
+
+    evictions.remove_copy(cached_commit_id=rows[0].pk)
+    evictions.remove_copy(cached_commit_id=rows[1].pk)
+
+    rows[2].refresh_from_db()
+    assert rows[2].reserved_bytes == sum(map(len, versions[2].values()))
+
+
 def test_both_ends_at_once_free_everything(member, dataset, site, worker):
     rows = [cache(member, commit_files(member, dataset, files), site, worker) for files in (FIRST, SECOND)]
 
@@ -115,6 +133,18 @@ def test_a_base_that_loses_files_while_it_is_used_costs_a_download_not_the_copy(
 
     assert read_tree(Path(second.path)) == SECOND
     assert second.reserved_bytes == 201_100
+
+
+def test_a_base_that_leaves_while_it_is_chosen_is_none(member, dataset, site, worker):
+    first = cache(member, commit_files(member, dataset, FIRST), site, worker)
+    second = caches.request_cache(actor=member, commit=commit_files(member, dataset, SECOND), site=site)
+
+    # Right after its base was chosen, as it looks for a copy of its own commit elsewhere.
+    with happens_after('< (SELECT U0."id"', lambda: caches.uncache(actor=member, cached_commit_id=first.pk)):
+        worker.work()
+
+    second.refresh_from_db()
+    assert (second.state, second.base_id, second.bytes_shared) == ("ready", None, 0)
 
 
 def test_where_nothing_can_be_shared_everything_is_read(member, dataset, site, worker, monkeypatch):

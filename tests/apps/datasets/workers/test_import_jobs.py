@@ -17,9 +17,11 @@ from datasets.errors import SourceOnSite
 from datasets.models import Branch, CacheSite, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.selectors.trees import list_entries
 from datasets.services import cache_sites, caches, in_place
+from datasets.workers import in_place as worker
 from nearline.errors import Conflict
 from nearline.pod import imports
 from nearline.pod.imports import FileChanged, ImportRoutes
+from tests.factories.clusters import lab
 from tests.factories.datasets import commit_files, read_tree
 from tests.interleaving import happens_after
 
@@ -118,6 +120,18 @@ def test_a_pod_that_follows_one_that_was_killed_makes_the_same_commit(row, folde
     row.refresh_from_db()
     row.commit.dataset = dataset
     assert [entry.path for entry in list_entries(row.commit)] == sorted(file.path for file in files.list())
+
+
+def test_what_an_admin_changes_of_the_site_while_an_import_ends_stays(row, folder):
+    imports.import_folder(folder, routes_of(row))
+
+    with lab(), happens_after('FROM "datasets_cachesite"', lambda: CacheSite.objects.update(capacity_bytes=10**12)):
+        worker.work_on(row.pk)
+
+    row.refresh_from_db()
+    site = CacheSite.objects.get()
+    assert (row.state, row.error) == ("referenced", "")
+    assert (site.capacity_bytes, site.config["commit"]) == (10**12, row.commit_id)
 
 
 def test_others_are_told_where_the_bytes_lie_until_they_are_promoted(row, folder, dataset, member, tmp_path):
