@@ -21,6 +21,10 @@ output_due = Signal()
 them go. A receiver returns the ids of those whose files it shows still; it calls `outputs.release_outputs` once it does
 not."""
 
+output_awaited = Signal()
+"""Is the output of this job, which has succeeded, still to be stored? (`job_id: str`). A receiver returns True when it
+will have that done."""
+
 log_due = Signal()
 """May the logs of these deleted jobs go, which have ended? (`job_ids: Collection[str]`). A receiver returns the ids of
 those whose logs it still reads."""

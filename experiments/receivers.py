@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from django.db.models import Q
 from django.dispatch import receiver
 
 from accounts.actor import Actor
-from compute.signals import files_due, job_submitted, log_due, output_due
+from compute.signals import files_due, job_submitted, log_due, output_awaited, output_due
 from experiments.models import Experiment
 from experiments.services import jobs
 
@@ -27,6 +28,13 @@ def find_unread_logs(job_ids: Collection[str], **_question: object) -> Collectio
     """Return those of some jobs whose experiments have not ended, as their logs are not read to the end."""
     unread = Experiment.objects.filter(job__in=job_ids, deleted_at=None, is_live=True)
     return list(unread.values_list("job_id", flat=True))
+
+
+@receiver(output_awaited, dispatch_uid="experiments.output_awaited")
+def expect_output(job_id: str, **_question: object) -> bool:
+    """Say whether the output of a job will be stored; that it is to be is noted when its end is."""
+    is_expected = Q(artifacts_wanted=True) | Q(is_live=True)
+    return Experiment.objects.filter(is_expected, job=job_id, deleted_at=None).exists()
 
 
 @receiver(files_due, dispatch_uid="experiments.files_due")

@@ -123,6 +123,7 @@ class ScriptedDriver:
 
     def open_output(self, name: str) -> OutputFolder:
         """Read a folder of the job's own."""
+        self._answer()
         return OutputFolder(self.root / name)
 
     def open_checkpoint(self, name: str) -> OutputFolder | None:

@@ -9,7 +9,7 @@ from django.db.models import QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.permissions import require
-from compute import permissions
+from compute import permissions, signals
 from compute.engine.mounts import Tree
 from compute.engine.states import JobState
 from compute.errors import OutputEmpty, OutputGone, OutputNotStored
@@ -110,7 +110,12 @@ def _explain_missing(job: Job) -> str:
         return job.output_error
     if job.state != JobState.SUCCEEDED:
         return f"The job is {job.state}."
-    return "It is not stored yet, which takes longer the more it left."
+    answers: Any = signals.output_awaited.send(sender=None, job_id=job.pk)
+    if any(is_awaited for _, is_awaited in answers):
+        return "It is not stored yet, which takes longer the more it left."
+    if job.files_deleted_at is not None:
+        return "It was not stored before the files of the job were deleted."
+    return "Nothing stores it any more; what the job left is in its folder until that is deleted."
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def store_output(
 
     The rules of a `.nearlineignore` at the top of the output are honoured. Files that were changed since the job ended
     are left out. `output_error` says what is left out, except by patterns. What is stored already stays as it is. What
-    `before_each` raises before a file is read ends it.
+    `before_each` raises before a file is read ends it. Raises ResourceUnreachable while a resource does not answer.
     """
     if job.output_state == OutputState.STORED:
         return Stored(job.output_files, job.output_error)
@@ -85,8 +85,12 @@ def store_output(
                 return _note_output(job.pk, tree, selection.describe_left_out())
             changed = changes
         fault = f"{_show(sorted(changed))} kept changing."
-    except (OSError, ResourceUnreachable) as error:
+    except OSError as error:
         fault = str(error)
+    except ResourceUnreachable as error:
+        if job.resource.detached_at is None:  # the files are there, and it may answer again
+            raise
+        fault = error.message
     log.warning("outputs.not_stored", job=job.name, error=fault)
     return give_up_output(job.pk, f"The outputs could not be kept: {fault}")
 

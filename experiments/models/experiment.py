@@ -18,7 +18,8 @@ class Experiment(BaseModel):
 
     `log_offset` is how far its log was read for metrics; `harvested_at` is when the end of it was. `log_problems` says
     how many of its lines could not be read, and of the first ones why. `logged` are the parameters that the job itself
-    recorded. `output_patterns` say which output files are stored; `artifacts_wanted`: they are still to be stored.
+    recorded. `output_patterns` say which output files are stored; `artifacts_wanted`: they are still to be stored,
+    and late where `artifacts_error` says why they could not be yet.
     `is_recorded`: it measured, recorded or left something, or somebody tagged it or wrote about it. `note` is what
     people wrote about it, `note_by` and `note_at` who did last, and when. One that was deleted (`deleted_at`) is shown
     no more, and removed soon with all that it recorded.

@@ -6,7 +6,7 @@ They are the stored outputs of jobs. What the first release stored is read from 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Sum
+from django.db.models import Count, QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -114,11 +114,15 @@ def read_output(job_id: str, path: str) -> Iterator[bytes]:
 
 
 def is_storing(run_id: str) -> bool:
-    """Whether outputs of a run are still to be stored. For the platform itself."""
-    return Experiment.objects.filter(run_id=run_id, artifacts_wanted=True).exists()
+    """Whether a run waits for outputs that are still to be stored. For the platform itself."""
+    return _awaited().filter(run_id=run_id).exists()
 
 
 def find_storing(run_ids: Collection[str]) -> set[str]:
-    """Return those of some runs of which outputs are still to be stored. For the platform itself."""
-    rows = Experiment.objects.filter(run_id__in=run_ids, artifacts_wanted=True)
-    return set(rows.values_list("run_id", flat=True))
+    """Return those of some runs that wait for outputs which are still to be stored. For the platform itself."""
+    return set(_awaited().filter(run_id__in=run_ids).values_list("run_id", flat=True))
+
+
+def _awaited() -> QuerySet[Experiment]:
+    """Return the experiments for whose outputs a run waits: those that could not be stored for long are late."""
+    return Experiment.objects.filter(artifacts_wanted=True, artifacts_error="")

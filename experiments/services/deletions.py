@@ -67,7 +67,7 @@ def _require_deletion(actor: Actor, row: Experiment) -> None:
     require(actor, permissions.DELETE_OWN if is_own else permissions.DELETE_ANY, row.project_id)
     if row.run_id:
         raise ExperimentOfRun(f"'{row.title}' records a step of {row.flow} #{row.run_number}, which reads it.")
-    if row.is_live or row.artifacts_wanted:
+    if row.is_live or (row.artifacts_wanted and not row.artifacts_error):
         doing = f"is {row.state}" if row.is_live else "is still storing its files"
         raise ExperimentGoesOn(f"'{row.title}' {doing}.")
 

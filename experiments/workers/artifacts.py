@@ -1,13 +1,17 @@
 """Having the outputs of succeeded jobs stored, and noting what they left in their experiments.
 
 A run counts as finished only when this is done; its later steps do not wait for it, because they read the folders.
+Nor does a run wait for ever: what could not be stored for long has an `artifacts_error` from then on, and is stored
+once that is possible. Until then the files of its job are kept.
 """
 
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 
+from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
 from compute.services.jobs import HostFolder
 from compute.workers import outputs
@@ -23,8 +27,11 @@ if TYPE_CHECKING:
     from compute.models import Job
 
 _MOST_TRIES = 5
-# A store that is away loses nothing: the files are where the job left them. Tries are ten minutes apart then.
+# A store or a resource that is away loses nothing: the files are where the job left them. Tries are ten minutes apart
+# then, and after a day the run ends without them.
 _MOST_TRIES_AWAY = 150
+# So long after its end the files of a job are kept whose outputs cannot be stored for another reason.
+_KEEP = timedelta(days=7)
 _CLAIM = "output:"
 # What is stored in less than a moment is stored before anybody else looks for it: only what takes longer is claimed.
 _MOMENT_S, _LARGE_BYTES = 0.5, 32 << 20
@@ -55,14 +62,20 @@ def store_artifacts(run_id: str | None = None) -> None:
     def store(experiment: Experiment) -> str:
         try:
             _store(experiment, jobs.get(experiment.job_id or ""))
-        except StoreUnreachable:
+        except (StoreUnreachable, ResourceUnreachable):
             away.add(experiment.pk)
             raise
         return experiment.run_id
 
     def give_up(experiment: Experiment, failure: Failure) -> None:
-        if failure.attempts >= (_MOST_TRIES_AWAY if experiment.pk in away else _MOST_TRIES):
+        is_away, job = experiment.pk in away, jobs.get(experiment.job_id or "")
+        is_old = job is None or job.finished_at is None or clock.now() - job.finished_at > _KEEP
+        if failure.attempts < (_MOST_TRIES_AWAY if is_away else _MOST_TRIES):
+            return
+        if is_old and not is_away:
             _give_up(experiment.pk, failure)
+        else:
+            _let_run_end(experiment.pk, failure)
 
     run_ids = isolation.for_each(failures.STORE_OUTPUTS, rows, store, on_failure=give_up)
     for done in sorted(filter(None, set(run_ids))):
@@ -127,16 +140,32 @@ class _Claim:
             leases.end_named(self._name, holder=self._token)
 
 
+def _let_run_end(experiment_id: str, failure: Failure) -> None:
+    """Let a run end whose outputs could not be stored again and again. They are tried again all the same."""
+    _tell(
+        experiment_id,
+        f"The outputs are not stored yet, after {failure.attempts} tries: {failure.error.rstrip('.')}, "
+        f"log id {failure.pk}. They are tried again every 10 minutes, and the files of the job are kept.",
+        is_wanted=True,
+    )
+
+
 def _give_up(experiment_id: str, failure: Failure) -> None:
-    """Let a run end whose outputs could not be kept again and again."""
+    """Try no more to store outputs that could not be stored for days, though all that it takes answers."""
     fault = f"The outputs were given up after {failure.attempts} tries: {failure.error}, log id {failure.pk}."
+    _tell(experiment_id, fault, is_wanted=False)
+    isolation.forget(failure.kind, [experiment_id])
+
+
+def _tell(experiment_id: str, fault: str, *, is_wanted: bool) -> None:
+    """Say why outputs are not stored, where that is not said yet, and let their run end without them."""
     waiting = Experiment.objects.filter(pk=experiment_id, artifacts_wanted=True)
-    row = waiting.only("run_id", "job_id").first()
-    if row is not None and waiting.update(artifacts_wanted=False, artifacts_error=fault):
+    untold = waiting.filter(artifacts_error="") if is_wanted else waiting
+    row = untold.only("run_id", "job_id").first()
+    if row is not None and untold.update(artifacts_wanted=is_wanted, artifacts_error=fault):
         outputs.give_up_output(str(row.job_id), fault)
         if row.run_id:
             signals.outputs_stored.send(sender=None, run_id=row.run_id)
-    isolation.forget(failure.kind, [experiment_id])
 
 
 def _find_changed(run_id: str, source: HostFolder | None) -> set[str]:

@@ -180,6 +180,15 @@ def test_what_cannot_be_is_refused_and_changes_nothing(site_admin, site, config,
     assert (site.config, site.idle_days) == (before, 1)
 
 
+@pytest.mark.parametrize("value", [True, "20"])
+def test_what_is_no_number_is_refused(site_admin, site, value):
+    answer = call(site_admin, "PATCH", "/cache/sites/near", {"config": {"max_volumes": value}})
+
+    assert (answer.status, answer.body["code"]) == (400, "core.malformed_request")
+    site.refresh_from_db()
+    assert site.max_volumes == 2
+
+
 def test_a_site_of_one_volume_or_a_folder_has_no_number_of_them(site_admin, tmp_path):
     with pytest.raises(InvalidCacheSite, match="'max_volumes' is for sites with a volume for each commit"):
         make_site(site_admin, sharing="pool", max_volumes=2)

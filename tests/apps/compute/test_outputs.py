@@ -6,8 +6,8 @@ import pytest
 
 from accounts.actor import Actor
 from accounts.permissions import Role
-from compute.errors import OutputEmpty, OutputGone, OutputNotStored
-from compute.models import Job
+from compute.errors import OutputEmpty, OutputGone, OutputNotStored, ResourceUnreachable
+from compute.models import Job, Resource
 from compute.selectors import outputs as output_reads
 from compute.workers import outputs
 from core import clock
@@ -165,6 +165,27 @@ def test_an_output_that_cannot_be_read_is_told(driver, job, member):
     assert job.output_state == "failed"
     assert job.output_error.startswith("The outputs could not be kept: ")
     assert Job.objects.get(pk=job.pk).output_root == ""
+
+
+def test_an_output_on_a_resource_that_does_not_answer_is_not_given_up(driver, job):
+    driver.leave(job.name, "model.bin", b"weights")
+    driver.is_away = True
+    with pytest.raises(ResourceUnreachable):
+        store(job)
+    assert Job.objects.get(pk=job.pk).output_state == ""
+
+    driver.is_away = False
+    assert store(job).output_files == 1
+
+
+def test_what_was_on_a_detached_resource_is_given_up(driver, job):
+    Resource.objects.update(detached_at=clock.now())
+    driver.is_away = True
+
+    job = store(Job.objects.select_related("resource").get(pk=job.pk))
+
+    told = "The outputs could not be kept: The scripted resource is away."
+    assert (job.output_state, job.output_error) == ("failed", told)
 
 
 def test_who_cannot_read_an_output_that_another_has_stored_meanwhile_does_not_take_it_back(driver, job):

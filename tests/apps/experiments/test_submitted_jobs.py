@@ -105,6 +105,29 @@ def test_what_it_leaves_is_stored_once_it_has_succeeded(world: World, job, membe
     assert (file.path, file.size_bytes) == ("models/best.bin", 7)
 
 
+@pytest.mark.parametrize(
+    ("files_deleted_at", "words"),
+    [
+        (None, r"Nothing stores it any more; what the job left is in its folder until that is deleted\."),
+        (clock.now(), r"It was not stored before the files of the job were deleted\."),
+    ],
+)
+def test_an_output_that_nobody_stores_is_not_said_to_come(world: World, job, member, files_deleted_at, words):
+    world.turn()
+    world.turn()
+    world.driver_of("train").leave("train", "models/best.bin", b"weights")
+    world.driver_of("train").finish("train")
+    world.turn()
+    jobs.follow_jobs()
+    # As it is with what ended before the outputs of such jobs were stored.
+    Experiment.objects.update(artifacts_wanted=False)
+    Job.objects.update(files_deleted_at=files_deleted_at)
+
+    job.refresh_from_db()
+    with pytest.raises(OutputNotStored, match=words):
+        outputs.get_output(actor=member, job=job)
+
+
 def test_files_are_listed_and_sent_whatever_their_names(world: World, job, member):
     world.turn()
     world.turn()

@@ -11,7 +11,7 @@ from accounts.models import Membership, Project
 from accounts.permissions import Role
 from compute.engine.states import JobState
 from compute.models import Job
-from compute.workers import observe
+from compute.workers import cleaning, observe
 from core import clock
 from core.models import Failure
 from datasets.models import Store
@@ -244,8 +244,15 @@ def test_outputs_that_cannot_be_kept_hold_up_no_others_and_their_run_not_for_eve
             move(clock.now() + timedelta(minutes=1))
             world.turn()
 
-    assert state_of(bad) == "succeeded"
-    assert "The outputs were given up after 5 tries" in Experiment.objects.get(run_id=bad.pk).artifacts_error
+        assert state_of(bad) == "succeeded"
+        late = Experiment.objects.get(run_id=bad.pk)
+        assert "The outputs are not stored yet, after 5 tries" in late.artifacts_error
+        assert late.artifacts_wanted
+
+        move(clock.now() + timedelta(days=8))
+        world.turn()
+        lost = Experiment.objects.get(run_id=bad.pk)
+        assert ("The outputs were given up after" in lost.artifacts_error, lost.artifacts_wanted) == (True, False)
 
 
 def test_outputs_wait_for_a_store_that_is_away_and_so_does_their_run(world: World, member, project):
@@ -273,6 +280,45 @@ def test_outputs_wait_for_a_store_that_is_away_and_so_does_their_run(world: Worl
         world.turn()
 
     assert (state_of(run), Job.objects.get().output_files) == ("succeeded", 1)
+
+
+def test_a_run_ends_without_outputs_that_cannot_be_stored_for_a_day_and_they_are_stored_later(
+    world: World, member, project
+):
+    run = world.start(member, project, ONE)
+    world.turn()
+    world.turn()
+    name = newest_attempt(run, "a").job_name
+    world.driver_of(name).leave(name, "report.txt", b"fine")
+    folder = Path(Store.objects.get().location)
+    away = folder.rename(folder.with_name("away"))
+    folder.touch()
+    world.driver_of(name).finish(name)
+
+    with clock.frozen_at(clock.now()) as move:
+        world.turn()
+        Failure.objects.filter(kind="experiments.store_outputs").update(attempts=149)
+        for _ in range(2):
+            move(clock.now() + timedelta(days=1))
+            world.turn()
+        late = Experiment.objects.get(run_id=run.pk)
+        assert state_of(run) == "succeeded"
+        assert late.artifacts_error.startswith("The outputs are not stored yet, after 150 tries: ")
+        assert "They are tried again every 10 minutes" in late.artifacts_error
+        page = browser_of(member).get(f"/experiments/{late.pk}/").content.decode()
+        assert "<b>Not stored yet</b>" in page
+        assert "They are being stored" not in page
+        move(clock.now() + timedelta(days=99))
+        cleaning.delete_old_files()
+
+        folder.unlink()
+        away.rename(folder)
+        move(clock.now() + timedelta(minutes=10))
+        world.turn()
+
+    late.refresh_from_db()
+    assert (late.artifacts_error, late.artifacts_wanted, Job.objects.get().output_files) == ("", False, 1)
+    assert state_of(run) == "succeeded"
 
 
 def test_what_people_are_told_about_failures_is_theirs_alone(world: World, member, project, other):
