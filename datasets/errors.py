@@ -460,9 +460,9 @@ class AgentImageTooOld(VolumeRefused):
 
     code = "datasets.agent_image_too_old"
     hint = (
-        "Attach the cluster anew with the image of this version: `nearline compute detach`, then `attach` with "
-        "`--agent-image`; what is cached there stays. To fill commits by one pod, an older image does too: "
-        "`nearline cache set SITE --set fill_pods=1`. Then ask for the commit again."
+        "Give the cluster the image of this version: `nearline compute set RESOURCE --agent-image IMAGE`. To fill "
+        "commits by one pod, an older image does too: `nearline cache set SITE --set fill_pods=1`. Then ask for the "
+        "commit again."
     )
 
 

@@ -1,6 +1,6 @@
 """What a kind of compute resource consists of. Each kind is a package beside this module that offers one `KIND`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -47,7 +47,12 @@ class ConfigForm(forms.Form):
     @classmethod
     def of_secrets(cls) -> "type[ConfigForm]":
         """Return the form that asks for the credentials alone."""
-        return type("SecretsForm", (ConfigForm,), dict(cls.secrets()))
+        return cls.of_fields(cls.secrets())
+
+    @classmethod
+    def of_fields(cls, names: Iterable[str]) -> "type[ConfigForm]":
+        """Return the form that asks for some of the fields, each by itself."""
+        return type("PartForm", (ConfigForm,), {name: cls.base_fields[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class ResourceKind:
     - On one that `runs_pods` a job is a pod, of which templates say more than its size (`PodOptions`).
     - On one that `shares_trees` jobs read trees of the store in folders of the host that all of them share.
     - One that `resizes_gangs` starts and stops single replicas of a job that runs (`ResizesJobs`).
+    - `changeable` returns which fields of the form can be changed later: texts that count for what starts from then on.
     """
 
     name: str
@@ -119,6 +125,7 @@ class ResourceKind:
     runs_pods: bool = False
     shares_trees: bool = False
     resizes_gangs: bool = False
+    changeable: Callable[[Config], Sequence[str]] = lambda _: ()
     keep_ended: timedelta = timedelta(days=14)
 
     def mountable_on(self, host: str) -> frozenset[SourceKind]:

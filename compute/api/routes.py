@@ -78,7 +78,7 @@ def attach_resource(request: ApiRequest, body: schemas.ResourceIn) -> Status[Res
 
 @router.patch("/compute/resources/{name}", response=schemas.ResourceOut, operation_id="compute_change_resource")
 def change_resource(request: ApiRequest, name: str, body: schemas.ResourceChangeIn) -> Resource:
-    """Replace a resource's credentials or cache sites, drain its nodes or open them again. For site admins."""
+    """Change a resource's settings, credentials or cache sites, drain its nodes or open them. For site admins."""
     resource = resource_selectors.get_resource(actor=request.actor, name=name)
     return resources.change_resource(actor=request.actor, resource=resource, **body.model_dump(exclude_unset=True))
 

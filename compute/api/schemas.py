@@ -234,6 +234,13 @@ class ResourceIn(BodySchema):
 class ResourceChangeIn(BodySchema):
     """What to change of a resource; what is left out stays."""
 
+    settings: Annotated[dict[bounds.Name, bounds.FileText], Field(max_length=100)] = Field(
+        {},
+        description=(
+            "Settings that can be changed, by the names of the form's fields: `agent_image`, `default_image` and "
+            "`pull_policy` of a cluster. They count for pods that start from then on."
+        ),
+    )
     sites: list[bounds.Name] = Field(
         [], max_length=100, description="The cache sites that its jobs read, the nearest first."
     )

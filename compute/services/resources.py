@@ -256,19 +256,57 @@ def replace_credentials(*, actor: Actor, resource: Resource, credentials: Creden
         audit.record(actor, "compute.replace_credentials", resource)
 
 
+def list_changeable(resource: Resource) -> Sequence[str]:
+    """Return the names of the settings of a resource that can be changed."""
+    return drivers.get_kind(resource.kind).changeable(resource.config)
+
+
+def change_settings(*, actor: Actor, resource: Resource, fields: Mapping[str, str]) -> Resource:
+    """Change settings by the names of the form's fields, once the resource takes them. What is left out stays.
+
+    They count for what starts from then on: pods that run keep their image.
+    Raises InvalidResource, ResourceUnreachable and, for one that was detached meanwhile, ResourceNotFound; then nothing
+    changes.
+    """
+    require_site_admin(actor, "change the settings of compute resources")
+    names = list_changeable(resource)
+    if unknown := sorted(fields.keys() - set(names)):
+        there = f"There are: {', '.join(names)}." if names else "None can."
+        chart = " They come with the values of Nearline's chart." * bool(resource.config.get("own_account"))
+        raise InvalidResource(f"{resource.name} has no setting '{unknown[0]}' that can be changed. {there}{chart}")
+    kind = drivers.get_kind(resource.kind)
+    changes = _read_fields(kind.name, kind.form.of_fields(fields), fields).cleaned_data
+    kind.check(_changed(resource.config, changes), drivers.decrypt(bytes(resource.credentials)))
+    with transaction.atomic():
+        resource = _lock(resource)
+        resource.config = _changed(resource.config, changes)
+        # Encrypted anew they are other bytes, by which each process knows that it has to open its driver anew.
+        resource.credentials = drivers.encrypt(drivers.decrypt(bytes(resource.credentials)))
+        resource.save(update_fields=["config", "credentials"])
+        audit.record(actor, "compute.set_config", resource, **changes)
+    return resource
+
+
+def _changed(config: Config, changes: Config) -> dict[str, Any]:
+    return {name: value for name, value in {**config, **changes}.items() if value or name not in changes}
+
+
 def change_resource(
     *,
     actor: Actor,
     resource: Resource,
+    settings: Mapping[str, str] | None = None,
     credentials: Mapping[str, str] | None = None,
     sites: Sequence[str] | None = None,
     is_drained: bool | None = None,
 ) -> Resource:
-    """Change what is given, in this order; `credentials` by the names of the form's fields.
+    """Change what is given, in this order; `settings` and `credentials` by the names of the form's fields.
 
-    Raises what `replace_credentials` and `set_sites` raise; what comes before stays changed.
+    Raises what `change_settings`, `replace_credentials` and `set_sites` raise; what comes before stays changed.
     """
     require_site_admin(actor, "change compute resources")
+    if settings is not None:
+        resource = change_settings(actor=actor, resource=resource, fields=settings)
     if credentials is not None:
         asked = drivers.get_kind(resource.kind).form.of_secrets()
         if not asked.base_fields:

@@ -242,6 +242,25 @@ def credentials_page(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "compute/credentials.html", {"form": form, "resource": resource})
 
 
+def settings_page(request: PageRequest, name: str) -> HttpResponse:
+    """Show the form that changes settings of a resource; a POST stores those that it takes."""
+    resources.require_attach(actor=request.actor)
+    resource = selectors.get_resource(actor=request.actor, name=name)
+    [kind] = [kind for kind in selectors.list_kinds() if kind.name == resource.kind]
+    names = resources.list_changeable(resource)
+    form = kind.form.of_fields(names)(request.POST if request.method == "POST" else None, initial=resource.config)
+    if names and form.is_valid():
+        fields = {name: form.data.get(name, "") for name in names}
+        try:
+            resources.change_settings(actor=request.actor, resource=resource, fields=fields)
+        except (InvalidResource, ResourceUnreachable) as error:
+            form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
+        else:
+            messages.success(request, f"{name} is changed. Pods that run keep what they were started with.")
+            return redirect("compute:resource", name=name)
+    return render(request, "compute/settings.html", {"form": form, "resource": resource})
+
+
 @require_POST
 def add_template(request: PageRequest, name: str) -> HttpResponse:
     """Add a template to a resource."""

@@ -31,6 +31,7 @@ urlpatterns = [
     path("compute/<str:name>/detach/", resources.detach, name="detach"),
     path("compute/<str:name>/give-up/", resource_page.give_up_page, name="give_up"),
     path("compute/<str:name>/credentials/", resources.credentials_page, name="credentials"),
+    path("compute/<str:name>/settings/", resources.settings_page, name="settings"),
     path("compute/<str:name>/sites/", resources.set_sites, name="set_sites"),
     path("compute/<str:name>/templates/", resources.add_template, name="add_template"),
     path("compute/<str:name>/templates/<str:template>/delete/", resources.delete_template, name="delete_template"),

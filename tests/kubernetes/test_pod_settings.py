@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from compute.services import templates
+from compute.models import Template
+from compute.services import resources, templates
 from compute.services.templates import Shape
 from compute.workers import probes
 from scheduler.models import Node, Workload
@@ -61,6 +62,11 @@ def test_pods_have_a_priority_and_come_to_tainted_nodes_that_are_selected(contro
         assert (pod["spec"]["nodeName"], pod["spec"]["priority"]) == (second, 2000)
         assert pod["spec"]["nodeSelector"] == {"pool": "train", "zone": "a"}
         assert (pod["spec"]["tolerations"][0]["key"], pod["spec"]["tolerations"][1]["key"]) == ("gpu", "spot")
+
+        resources.change_settings(actor=site_admin, resource=resource, fields={"agent_image": "nearline:2"})
+        later = run_to_its_end(project, Template.objects.get(pk=template.pk), "later")
+        pod = pod_of(api, resource, later)
+        assert [each["image"] for each in pod["spec"]["initContainers"]] == ["nearline:2"]
 
         api.patch(f"/api/v1/nodes/{second}", {"metadata": {"labels": {"zone": None}}})
         probes.probe_resource(resource=resource)

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -203,6 +203,11 @@ def open_driver(resource: Resource, home: Path, credentials: Credentials) -> Kub
     )
 
 
+def _list_changeable(config: Config) -> Sequence[str]:
+    """Return the settings of images; none where Nearline's chart says them, anew at each start."""
+    return () if config.get("own_account") else ("agent_image", "default_image", "pull_policy")
+
+
 def _kubeconfig_of(config: Config, credentials: Credentials) -> Kubeconfig:
     """Return how the cluster is reached. Raises InvalidResource."""
     if config.get("own_account") and credentials:
@@ -270,6 +275,7 @@ KIND = ResourceKind(
     runs_pods=True,
     is_remote=True,
     volumes_of=lambda config: config.get("job_claims", ()),
+    changeable=_list_changeable,
     volumes_help="the claims for jobs in the settings of the cluster",
     shares_gpus=lambda config: config.get("gpu_resource", NVIDIA_GPU) == NVIDIA_GPU,
 )

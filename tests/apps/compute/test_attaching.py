@@ -65,6 +65,8 @@ def vault(monkeypatch, home):
     def check(config, credentials):
         if len(credentials.get("key", "")) < 5:
             raise InvalidResource("A key has five characters.", field="key")
+        if config["region"] == "nowhere":
+            raise InvalidResource("There is no region nowhere.", field="region")
 
     def open_driver(resource, home, credentials):
         vault.meanwhile()
@@ -73,7 +75,14 @@ def vault(monkeypatch, home):
         driver.lacks = vault.lacks
         return driver
 
-    kind = ResourceKind("vault", "vault: has a key", check=check, open=open_driver, form=VaultForm)
+    kind = ResourceKind(
+        "vault",
+        "vault: has a key",
+        check=check,
+        open=open_driver,
+        form=VaultForm,
+        changeable=lambda config: () if config.get("own_account") else ("region",),
+    )
     monkeypatch.setitem(drivers.KINDS, "vault", kind)
     return vault
 
@@ -208,6 +217,62 @@ def test_credentials_are_replaced_over_the_api_by_the_names_of_the_form(browser,
         (status, False) for status in (400, 400, 503, 400)
     ]
     assert (status, key_of("vault-1")) == (200, {"key": "key-2"})
+
+
+def test_a_setting_is_changed_over_the_api_and_drivers_are_opened_anew_with_it(browser, vault, site_admin):
+    browser.post("/compute/attach/", VAULT)
+    before = drivers.driver_of(Resource.objects.get(name="vault-1"))
+
+    answer = call(site_admin, "PATCH", "/compute/resources/vault-1", {"settings": {"region": "south"}})
+
+    row = Resource.objects.get(name="vault-1")
+    assert (answer.status, row.config, key_of("vault-1")) == (200, {"region": "south"}, {"key": "key-1"})
+    after = drivers.driver_of(row)
+    assert after is not before
+    assert drivers.driver_of(Resource.objects.get(name="vault-1")) is after
+    [entry] = AuditEntry.objects.filter(action="compute.set_config")
+    assert entry.facts == {"region": "south"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"region": "nowhere"}, "There is no region nowhere."),
+        ({"region": ""}, "The settings cannot be taken. region: This field is required."),
+        ({"key": "key-2"}, "vault-1 has no setting 'key' that can be changed. There are: region."),
+    ],
+)
+def test_a_setting_that_cannot_be_changed_so_is_refused_in_words(browser, vault, site_admin, fields, words):
+    browser.post("/compute/attach/", VAULT)
+
+    answer = call(site_admin, "PATCH", "/compute/resources/vault-1", {"settings": fields})
+
+    assert (answer.status, answer.body["title"]) == (400, words)
+    assert Resource.objects.get(name="vault-1").config == {"region": "north"}
+
+
+def test_settings_that_come_with_the_chart_are_not_changed_here(browser, vault, site_admin):
+    browser.post("/compute/attach/", VAULT)
+    Resource.objects.update(config={"region": "north", "own_account": True})
+
+    answer = call(site_admin, "PATCH", "/compute/resources/vault-1", {"settings": {"region": "south"}})
+
+    assert answer.body["title"].endswith("None can. They come with the values of Nearline's chart.")
+    assert ">Settings</a>" not in browser.get("/compute/vault-1/").content.decode()
+
+
+def test_the_page_of_settings_shows_them_and_says_what_is_wrong_at_its_field(browser, vault):
+    browser.post("/compute/attach/", VAULT)
+    address = "/compute/vault-1/settings/"
+    assert f'href="{address}">Settings</a>' in browser.get("/compute/vault-1/").content.decode()
+    assert 'value="north"' in browser.get(address).content.decode()
+
+    refused = browser.post(address, {"region": "nowhere"})
+    answer = browser.post(address, {"region": "south"}, follow=True)
+
+    assert errors_of(refused) == {"region": ["There is no region nowhere."]}
+    assert "vault-1 is changed. Pods that run keep what they were started with." in answer.content.decode()
+    assert Resource.objects.get(name="vault-1").config == {"region": "south"}
 
 
 @pytest.mark.parametrize(

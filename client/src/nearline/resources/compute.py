@@ -51,6 +51,14 @@ class Compute:
         path = "/compute/resources" + quoted(name)
         return Resource.read(self._http.patch(path, {"credentials": dict(credentials)}))
 
+    def change_settings(self, name: str, settings: Mapping[str, str]) -> Resource:
+        """Change settings of a cluster once it takes them, for pods that start from then on. For site admins.
+
+        They are `agent_image`, `default_image` and `pull_policy`. Raises InvalidRequest, NotFound and Unavailable; then
+        nothing changes.
+        """
+        return Resource.read(self._http.patch("/compute/resources" + quoted(name), {"settings": dict(settings)}))
+
     def drain(self, name: str, *, is_drained: bool = True) -> Resource:
         """Let the nodes of a resource take nothing new, or open them again. For site admins. Raises NotFound."""
         return Resource.read(self._http.patch("/compute/resources" + quoted(name), {"is_drained": is_drained}))

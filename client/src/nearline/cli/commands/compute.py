@@ -276,6 +276,30 @@ def drain_resource(
     session.out.done(f"{node or resource} {words}.", as_json=done)
 
 
+@app.command("set")
+def change_settings(
+    context: typer.Context,
+    resource: Attached,
+    agent_image: Annotated[str, typer.Option("--agent-image", help="Image of Nearline, for the agents in pods.")] = "",
+    image: Annotated[str, typer.Option("--image", help="Image of jobs that name none.")] = "",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting: pull_policy=Always.")
+    ] = None,
+) -> None:
+    """Change the images of a cluster, once it takes them.
+
+    Pods that start from then on have them; those that run keep theirs. For site admins.
+    """
+    session = session_of(context)
+    named = {"agent_image": agent_image, "default_image": image}
+    given = {**{name: value for name, value in named.items() if value}, **dict(map(read_setting, settings or []))}
+    if not given:
+        raise InvalidRequest("Nothing is to be changed.", hint="Give --agent-image IMAGE, --image IMAGE or --set.")
+    changed = session.client().compute.change_settings(resource, given)
+    session.out.record(changed, [("Resource", changed.name), ("State", changed.state)])
+    session.out.done(f"{resource} is changed. Pods that run keep what they were started with.")
+
+
 @app.command("rotate")
 def replace_credentials(
     context: typer.Context,
