@@ -56,10 +56,13 @@ class GpuSight:
 
 
 def see(installed: Sequence[InstalledGpu], openable: Collection[int], variable: str | None) -> GpuSight:
-    """Return what processes see of these GPUs that can open the files with these minor numbers."""
-    visible = [installed[index] for index in _visible(installed, variable)]
-    shown = tuple(each.gpu for each in visible if each.minor in openable)
-    return GpuSight(shown, sum(each.minor in openable for each in installed), _shorten(variable))
+    """Return what processes see of these GPUs that can open the files with these minor numbers.
+
+    CUDA numbers those that it can open, and not the others.
+    """
+    usable = [each for each in installed if each.minor in openable]
+    visible = tuple(usable[index].gpu for index in _visible(usable, variable))
+    return GpuSight(visible, len(usable), _shorten(variable))
 
 
 def _shorten(variable: str | None) -> str | None:

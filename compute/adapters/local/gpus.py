@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from compute.engine.ports import GpuFacts
 
-_QUERY = ["--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits"]
+_QUERY = ["--query-gpu=index,uuid,name,memory.total,pci.bus_id", "--format=csv,noheader,nounits"]
 _TIMEOUT_S = 10
-_FIELDS = 4
+_FIELDS = 5
+
+_places: dict[int, str] = {}
+"""The places on the PCI bus of the GPUs that were listed last, by index."""
 
 
 def list_gpus(program: str = "nvidia-smi") -> Sequence[GpuFacts]:
@@ -20,15 +23,26 @@ def list_gpus(program: str = "nvidia-smi") -> Sequence[GpuFacts]:
         answer = subprocess.run([path, *_QUERY], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
     except (subprocess.SubprocessError, OSError):
         return ()
-    return read_table(answer.stdout)
+    rows = read_table(answer.stdout)
+    _places.clear()
+    _places.update((gpu.index, place) for gpu, place in rows)
+    return tuple(gpu for gpu, _ in rows)
 
 
-def read_table(text: str) -> Sequence[GpuFacts]:
-    """Read the table that nvidia-smi prints; lines that are no table rows (warnings) are passed over."""
+def find_place(index: int) -> str:
+    """Return where a GPU is on the PCI bus, as its driver names it in /proc; empty: not known."""
+    if index not in _places:
+        list_gpus()
+    return _places.get(index, "")
+
+
+def read_table(text: str) -> Sequence[tuple[GpuFacts, str]]:
+    """Read the table that nvidia-smi prints, with places on the PCI bus; lines that are no rows are passed over."""
     gpus = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == _FIELDS and cells[0].isdigit() and cells[3].isdigit():
-            index, uuid, model, mebibytes = cells
-            gpus.append(GpuFacts(int(index), uuid, model, int(mebibytes) * 2**20))
-    return tuple(sorted(gpus, key=lambda gpu: gpu.index))
+            index, uuid, model, mebibytes, bus_id = cells
+            domain, _, rest = bus_id.lower().partition(":")
+            gpus.append((GpuFacts(int(index), uuid, model, int(mebibytes) * 2**20), f"{domain[-4:]}:{rest}"))
+    return tuple(sorted(gpus, key=lambda row: row[0].index))

@@ -1,7 +1,7 @@
 """The sandbox of a job on this machine: namespaces in which it sees its own folders and little of the platform.
 
 A job has user, mount, PID and IPC namespaces of its own, and no capabilities. The file system is read-only but for the
-job's own folders, hidden folders are empty but for what is shown in them, `/dev` holds the GPUs and the usual few
+job's own folders, hidden folders are empty but for what is shown in them, `/dev` holds its GPUs and the usual few
 devices, and `/proc` the job's own processes. The network is shared, because jobs call the API. Making it needs no
 privilege and no package, only a kernel (5.12 or newer) that lets users make namespaces.
 
@@ -20,6 +20,9 @@ one there. `(READ, path, source)` and `(WRITE, path, source)` show the source at
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _GPU_DEVICES = ("nvidia", "dri", "kfd", "infiniband", "accel")
+_NVIDIA_GPU = "nvidia"
+"""Begins the name of the file of each of NVIDIA's GPUs; its minor number follows."""
+DEVICES = "/dev"
 _LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
 
 # From linux/sched.h, mount.h, fcntl.h, prctl.h, securebits.h and capability.h. These system calls have the same number
@@ -52,10 +55,13 @@ def fork() -> int:
     return _check(_libc.syscall(_CLONE3, arguments, ctypes.sizeof(arguments)), "Namespaces for users cannot be made")
 
 
-def enter(view: list[tuple[str, str, str]], user: int, group: int) -> None:
+def enter(
+    view: list[tuple[str, str, str]], user: int, group: int, gpus: list[int] | None = None, devices: str = DEVICES
+) -> None:
     """Give the namespaces of this process, the first in them, a view of the file system and its own processes.
 
-    `user` and `group` are the ids outside, and the same inside. Raises SandboxRefused.
+    `user` and `group` are the ids outside, and the same inside. `gpus` are the minor numbers of those GPUs of NVIDIA
+    whose files there are to be; None: of all. `devices` is the folder with the files of GPUs. Raises SandboxRefused.
     """
     for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         _write(f"/proc/self/{file}", text)
@@ -63,9 +69,9 @@ def enter(view: list[tuple[str, str, str]], user: int, group: int) -> None:
     entries = sorted(view, key=lambda entry: entry[1].split("/"))
     # What is shown is taken hold of before anything is hidden or read-only.
     trees = [_open_tree(source) if source else -1 for _, _, source in entries]
-    devices = _open_devices()
+    trees_of_devices = _open_devices(gpus, devices)
     _set_read_only(_AT_FDCWD, "/", _AT_RECURSIVE)
-    covers = [_cover_devices(devices)]
+    covers = [_cover_devices(trees_of_devices)]
     for (kind, path, _), tree in zip(entries, trees, strict=True):
         if kind == HIDE and tree < 0:
             os.makedirs(path, exist_ok=True)  # noqa: PTH103 (pathlib would be loaded for this alone)
@@ -137,9 +143,17 @@ def lead_processes(status: int) -> None:
         os._exit(0)
 
 
-def _open_devices() -> dict[str, int]:
-    names = [name for name in os.listdir("/dev") if name in _DEVICES or name.startswith(_GPU_DEVICES)]  # noqa: PTH208
-    return {name: _open_tree(f"/dev/{name}") for name in names}
+def _open_devices(gpus: list[int] | None, folder: str) -> dict[str, int]:
+    shown = None if gpus is None else {f"{_NVIDIA_GPU}{minor}" for minor in gpus}
+    names = [name for name in os.listdir(folder) if name.startswith(_GPU_DEVICES)]  # noqa: PTH208
+    own = [name for name in names if shown is None or name in shown or not _is_gpu(name)]
+    usual = [name for name in _DEVICES if os.path.exists(f"{DEVICES}/{name}")]  # noqa: PTH110
+    paths = {**{name: f"{folder}/{name}" for name in own}, **{name: f"{DEVICES}/{name}" for name in usual}}
+    return {name: _open_tree(path) for name, path in paths.items()}
+
+
+def _is_gpu(name: str) -> bool:
+    return name.startswith(_NVIDIA_GPU) and name[len(_NVIDIA_GPU) :].isdigit()
 
 
 def _cover_devices(devices: dict[str, int]) -> str:

@@ -46,6 +46,7 @@ _LONGEST_LINE = 1 << 20
 _NO_TAG = b"-" * _LONGEST_HEAD
 _TAGS_ALLOWANCE_BYTES = 16 << 20
 _NICENESS = 5
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 # Tells which GPUs the job can open, and no refusal, on the pipe that ends when it has become its command.
 _OPENS = b"\0"
 # What the platform writes is for its user alone; a job may write into folders that it shares with others.
@@ -65,8 +66,10 @@ class Order:
         self.argv = [next(take) for _ in range(int(next(take)))]
         pairs = [next(take).partition("=") for _ in range(int(next(take)))]
         self.env = {key: value for key, _, value in pairs}
-        gpus = [pair.partition(":") for pair in next(take).split(",") if pair]
-        self.gpus = [(int(index), int(milli)) for index, _, milli in gpus]
+        gpus = [triple.split(":", 2) for triple in next(take).split(",") if triple]
+        self.gpus = [(int(index), int(milli)) for index, milli, _ in gpus]
+        # Where they are on the PCI bus; empty: not known.
+        self.gpu_places = [place for *_, place in gpus]
         self.gpu_packages = next(take)
         self.masked = [next(take).encode("utf-8", "surrogateescape") for _ in range(int(next(take)))]
         # Empty: the job runs without a sandbox.
@@ -286,7 +289,7 @@ class Shim:
     """One job from its start to its end."""
 
     gpu_files = "/proc/driver/nvidia/gpus"
-    devices = "/dev"
+    devices = sandbox.DEVICES
 
     def __init__(self, folder: str, order: Order, control: int) -> None:
         self.folder = folder
@@ -357,7 +360,7 @@ class Shim:
         from compute.adapters.local.gpu_look import GpuLook  # noqa: PLC0415
         from compute.adapters.local.gpu_meter import start_meter  # noqa: PLC0415
 
-        look = GpuLook(self.openable, self.order.env.get("CUDA_VISIBLE_DEVICES"), self.gpu_files)
+        look = GpuLook(self.openable, self.order.env.get(_VISIBLE), self.gpu_files)
         self.read_gpus = lambda: look.text
         self.gpu_use = start_meter(self.order.gpu_packages, self.order.gpus, lambda: self.known, look)
 
@@ -366,6 +369,9 @@ class Shim:
         self.report, reporting = os.pipe()
         has_become, becoming = os.pipe()
         ids = os.getuid(), os.getgid()
+        self.own_minors = self._find_own_minors() if self.order.view else None
+        if self.own_minors:
+            self._renumber_gpus()
         sandbox.adopt_orphans()
         self.pid = sandbox.fork() if self.order.view else os.fork()
         if self.pid == 0:
@@ -405,10 +411,10 @@ class Shim:
             os.umask(JOB_UMASK)
             os.setsid()
             if order.view:
-                _enter_sandbox(order.view, ids, reporting)
+                _enter_sandbox(order.view, ids, reporting, self.own_minors, self.devices)
             os.chdir(order.directory)
             if order.gpus:
-                self._tell_openable(becoming)
+                self._tell_openable(becoming, sandbox.DEVICES if order.view else self.devices)
             os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 (running the job's command is the purpose)
         except sandbox.SandboxRefused as error:
             os.write(becoming, str(error).encode())
@@ -418,14 +424,32 @@ class Shim:
         finally:
             os._exit(126)
 
-    def _tell_openable(self, becoming: int) -> None:
+    def _find_own_minors(self) -> list[int] | None:
+        """Return the minor numbers of the GPUs that the job was given; None where these are not known."""
+        minors = []
+        for place in self.order.gpu_places:
+            lines = _read(f"{self.gpu_files}/{place}/information").splitlines() if place else []
+            values = [line.partition(b":")[2].strip() for line in lines if line.startswith(b"Device Minor")]
+            if len(values) != 1 or not values[0].isdigit():
+                return None
+            minors.append(int(values[0]))
+        return minors
+
+    def _renumber_gpus(self) -> None:
+        """Give the GPUs the numbers that CUDA has for them where it finds their files alone: from 0, as on the bus."""
+        indexes = [index for index, _ in self.order.gpus]
+        if self.order.env.get(_VISIBLE) == ",".join(map(str, indexes)):
+            ordered = sorted(indexes)
+            self.order.env[_VISIBLE] = ",".join(str(ordered.index(index)) for index in indexes)
+
+    def _tell_openable(self, becoming: int, devices: str) -> None:
         """Write the minor numbers of the GPUs whose files this process can open; nothing where that is not known.
 
         No file is opened: the driver may take seconds to wake a GPU.
         """
         try:
-            names = (name for name in os.listdir(self.devices) if name.startswith("nvidia"))  # noqa: PTH208
-            files = {name.removeprefix("nvidia"): f"{self.devices}/{name}" for name in names}
+            names = (name for name in os.listdir(devices) if name.startswith("nvidia"))  # noqa: PTH208
+            files = {name.removeprefix("nvidia"): f"{devices}/{name}" for name in names}
             minors = [minor for minor, file in files.items() if minor.isdigit() and os.access(file, os.R_OK | os.W_OK)]
             os.write(becoming, _OPENS + " ".join(minors).encode())
         except OSError:  # what cannot be looked at must not end the job
@@ -582,13 +606,15 @@ class Shim:
         _write_atomically(f"{self.folder}/exit.json", f"{{{text}}}\n")
 
 
-def _enter_sandbox(view: list[tuple[str, str, str]], ids: tuple[int, int], reporting: int) -> None:
+def _enter_sandbox(
+    view: list[tuple[str, str, str]], ids: tuple[int, int], reporting: int, gpus: list[int] | None, devices: str
+) -> None:
     """Return in the process of a new sandbox that is to become the command; its first one stays, and reports the end.
 
     Raises SandboxRefused.
     """
     try:
-        sandbox.enter(view, *ids)
+        sandbox.enter(view, *ids, gpus, devices)
         sandbox.lead_processes(reporting)
         os.setpgid(0, 0)
         sandbox.drop_privileges()

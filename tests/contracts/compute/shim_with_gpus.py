@@ -1,6 +1,6 @@
 """The shim of a machine that has GPUs, which are none: their driver's files, and their own, are in folders of the test.
 
-`driver` lies beside the folder of jobs, and the files of the devices in the folder in which a job begins.
+`driver` lies beside the folder of jobs, and so does `files` with the files of the devices.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ class ShimWithGpus(shim.Shim):
 
     @property
     def devices(self) -> str:
-        return self.order.directory
+        return str(Path(self.folder).parents[1] / "files")
 
 
 def main() -> None:

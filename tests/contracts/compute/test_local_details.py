@@ -12,10 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from stat import S_IFCHR
 
 import pytest
 
-from compute.adapters.local import questions
+from compute.adapters.local import gpus, questions
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
 from compute.adapters.local.shim_spawner import find_refusal
@@ -510,33 +511,74 @@ def test_a_gpu_that_nobody_can_ask_is_not_measured_and_does_not_disturb_the_job(
     assert {(s.gpu_percent, s.gpu_memory_used_bytes) for s in place.driver.read_usage("blind", None)} == {(None, None)}
 
 
-@pytest.mark.parametrize("kind", ["confined", "unconfined"])
-def test_a_job_tells_which_of_the_gpus_of_this_machine_it_sees(tmp_path, kind):
-    if kind == "confined" and (refusal := find_refusal()):
-        pytest.skip(f"this kernel makes no sandbox: {refusal}")
-    for minor in (0, 1, 2):
-        information = tmp_path / f"driver/0000:{minor}1:00.0/information"
-        information.parent.mkdir(parents=True)
-        information.write_text(f"GPU UUID: \t GPU-{minor}\nDevice Minor: \t {minor}\n")
+OPENS_ALL = """for file in $DEVICES/nvidia*; do true < $file && echo ${file##*/}; done
+echo "visible: $CUDA_VISIBLE_DEVICES"
+exec sleep 600"""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Return a function that drives a machine with four GPUs, of which one has no file."""
     (tmp_path / "files").mkdir()
-    for minor in (0, 2):
-        (tmp_path / f"files/nvidia{minor}").touch()
-    views = Views(hidden=[tmp_path]) if kind == "confined" else None
-    driver = LocalDriver(tmp_path / "jobs", views, shim_module="tests.contracts.compute.shim_with_gpus")
-    place = LocalPlace(tmp_path / "jobs", views)
-    place.driver = driver
-    code = Mount("code", HostFolder(str(tmp_path / "files")))
+    for name in ("nvidiactl", "nvidia-uvm", "nvidia-modeset", "nvidia0", "nvidia2", "nvidia3"):
+        try:
+            os.mknod(tmp_path / "files" / name, S_IFCHR | 0o666, os.makedev(1, 3))  # as /dev/null is
+        except PermissionError:
+            (tmp_path / "files" / name).touch()
+    places = []
 
-    for name, indexes in (("two", (2, 1)), ("none", ())):
-        gpus = tuple(GpuShare(index, 1000) for index in indexes)
-        driver.start(replace(make_launch(name, "exec sleep 600", code=code), gpus=gpus))
-    running = place.wait_for_gpus("two")
-    driver.stop("two", 0)
+    def drive(*, knows_places=True, views=None):
+        for index, minor in enumerate((3, 2, 1, 0)):
+            information = tmp_path / f"driver/0000:{index}1:00.0/information"
+            information.parent.mkdir(parents=True)
+            information.write_text(f"GPU UUID: \t GPU-{index}\nDevice Minor: \t {minor}\n")
+            monkeypatch.setitem(gpus._places, index, f"0000:{index}1:00.0" if knows_places else "")
+        driver = LocalDriver(tmp_path / "jobs", views, shim_module="tests.contracts.compute.shim_with_gpus")
+        place = LocalPlace(tmp_path / "jobs", views)
+        place.driver = driver
+        places.append(place)
+        return place
 
-    assert running.gpus_seen == GpuSight((SeenGpu("GPU-2"),), 2, "2,1")
-    assert place.wait_for_end("two").gpus_seen == running.gpus_seen
+    yield drive
+    for place in places:
+        place.close()
+
+
+def start_with_gpus(place, name: str, *indexes: int, devices="/dev") -> None:
+    launch = make_launch(name, OPENS_ALL, env={"DEVICES": str(devices)})
+    place.driver.start(replace(launch, gpus=tuple(GpuShare(index, 1000) for index in indexes)))
+
+
+@pytest.mark.skipif(bool(find_refusal()), reason=f"this kernel makes no sandbox: {find_refusal()}")
+def test_a_job_in_a_sandbox_has_the_files_of_its_own_gpus_and_numbers_these_from_0(tmp_path, machine):
+    place = machine(views=Views(hidden=[tmp_path]))
+
+    for name, indexes in (("two", (3, 1)), ("one", (0,)), ("none", ())):
+        start_with_gpus(place, name, *indexes)
+
+    place.wait_for_log("two", "nvidia-modeset\nnvidia-uvm\nnvidia0\nnvidia2\nnvidiactl\nvisible: 1,0\n")
+    place.wait_for_log("one", "nvidia-modeset\nnvidia-uvm\nnvidia3\nnvidiactl\nvisible: 0\n")
+    place.wait_for_log("none", "nvidia-modeset\nnvidia-uvm\nnvidiactl\nvisible: \n")
+    assert place.wait_for_gpus("two").gpus_seen == GpuSight((SeenGpu("GPU-3"), SeenGpu("GPU-1")), 2, "1,0")
+    assert place.wait_for_gpus("one").gpus_seen == GpuSight((SeenGpu("GPU-0"),), 1, "0")
     assert place.wait_for("none", ReportState.RUNNING).gpus_seen is None
-    place.close()
+
+
+@pytest.mark.parametrize("kind", ["confined", "unconfined"])
+def test_a_job_has_the_files_of_all_gpus_where_its_own_are_not_known_or_there_is_no_sandbox(tmp_path, machine, kind):
+    is_confined = kind == "confined"
+    if is_confined and (refusal := find_refusal()):
+        pytest.skip(f"this kernel makes no sandbox: {refusal}")
+    place = machine(knows_places=not is_confined, views=Views(hidden=[tmp_path]) if is_confined else None)
+
+    start_with_gpus(place, "two", 1, 0, devices="/dev" if is_confined else tmp_path / "files")
+    files = "nvidia-modeset\nnvidia-uvm\nnvidia0\nnvidia2\nnvidia3\nnvidiactl\n"
+    place.wait_for_log("two", f"{files}visible: 1,0\n")
+    running = place.wait_for_gpus("two")
+    place.driver.stop("two", 0)
+
+    assert running.gpus_seen == GpuSight((SeenGpu("GPU-1"), SeenGpu("GPU-0")), 3, "1,0")
+    assert place.wait_for_end("two").gpus_seen == running.gpus_seen
 
 
 def test_samples_with_gpus_are_read_back_and_older_ones_have_none(place):

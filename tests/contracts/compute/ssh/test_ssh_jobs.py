@@ -177,7 +177,7 @@ def test_what_was_brought_goes_with_the_last_job(place, tmp_path):
 
 def test_the_gpus_that_nvidia_smi_lists_are_those_of_the_node(place):
     smi = place.sshd.programs / "nvidia-smi"
-    smi.write_text("#!/bin/sh\necho '0, GPU-1, Tesla V100-SXM2-32GB, 32768'\n")
+    smi.write_text("#!/bin/sh\necho '0, GPU-1, Tesla V100-SXM2-32GB, 32768, 00000000:3B:00.0'\n")
     smi.chmod(0o755)
 
     (node,) = place.driver.probe()
