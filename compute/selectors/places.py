@@ -83,23 +83,33 @@ class ForecastPlace:
     run_s: float
 
 
-def forecast_places(jobs: Mapping[str, tuple[NewJob, Sequence[Template]]]) -> dict[tuple[str, str], ForecastPlace]:
-    """Return what each of these jobs may expect on each of its templates, by its key and the template's full name.
+@dataclass(frozen=True)
+class StoredPlace:
+    """A template as a stored forecast names it, and what it says of a job there. `pool`: where labels divide."""
+
+    template: str
+    resource: str
+    pool: str
+    forecast: ForecastPlace
+
+
+def forecast_places(jobs: Mapping[str, tuple[NewJob, Mapping[str, Template]]]) -> dict[tuple[str, str], ForecastPlace]:
+    """Return what each of these jobs may expect on each of its templates, by its key and what the template is called.
 
     For callers that have checked who may know.
     """
-    facts = {key: job.facts_at(templates[0]) for key, (job, templates) in jobs.items()}
+    facts = {key: job.facts_at(next(iter(templates.values()))) for key, (job, templates) in jobs.items()}
     forecaster = Forecaster([*facts.values(), *start_forecasts.list_live_jobs()])
     forecasts = {}
     for key, (job, templates) in jobs.items():
-        for template in templates:
+        for name, template in templates.items():
             if (place := forecaster.starts_at(facts[key], template, job.count)) is not None:
-                forecasts[key, template.full_name] = ForecastPlace(*place)
+                forecasts[key, name] = ForecastPlace(*place)
     return forecasts
 
 
-def find_stored_places(job_names: Collection[str], *, made_after: datetime) -> dict[str, dict[str, ForecastPlace]]:
-    """Return by name and template what jobs that wait may expect there and elsewhere, as it was last forecast.
+def find_stored_places(job_names: Collection[str], *, made_after: datetime) -> dict[str, list[StoredPlace]]:
+    """Return by name what jobs that wait may expect where they wait and elsewhere, as it was last forecast.
 
     Forecasts that are as old as `made_after` are left out. For callers that have checked who may know.
     """
@@ -108,11 +118,12 @@ def find_stored_places(job_names: Collection[str], *, made_after: datetime) -> d
     def seconds_until(text: str | None) -> float:
         return float("inf") if text is None else max(0.0, (datetime.fromisoformat(text) - now).total_seconds())
 
-    def place_of(facts: Mapping[str, Any]) -> ForecastPlace:
-        return ForecastPlace((seconds_until(facts["starts_at"]),), facts["run_s"] or float("inf"))
+    def place_of(facts: Mapping[str, Any]) -> StoredPlace:
+        forecast = ForecastPlace((seconds_until(facts["starts_at"]),), facts["run_s"] or float("inf"))
+        return StoredPlace(facts["template"], facts["resource"], facts.get("pool") or "", forecast)
 
     return {
-        name: {facts["template"]: place_of(facts) for facts in reversed(stored.facts["places"])}
+        name: [place_of(facts) for facts in stored.facts["places"]]
         for name, stored in find_forecasts(job_names).items()
         if stored.made_at > made_after
     }

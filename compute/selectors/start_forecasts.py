@@ -47,9 +47,10 @@ _MOST_PLACES = 4
 _MOST_HOLDERS = 8
 _COLUMNS = (
     *run_times.COLUMNS,
-    *("name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name", "created_at"),
+    *("kind", "name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
     *(
+        "created_at",
         "spec__commits",
         "spec__fallbacks",
         "spec__pools",

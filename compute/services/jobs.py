@@ -92,6 +92,8 @@ def submit_many(
 ) -> list[Job]:
     """Create queued jobs and return them in the order of the requests. Templates in `known_templates` are not read.
 
+    These may be called otherwise than by their ids, as the requests call them, and need not be stored.
+
     A name that the project has used returns the job that has it, unchanged, so a repeated call does no harm; where the
     caller has made up all names in this transaction (`names_are_new`), none is looked up.
     Raises JobNameTaken when another project has it, TemplateNotFound, UnmountableSource for what jobs of the template's
@@ -150,7 +152,8 @@ def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str
             job.spec = {**replace(spec, name=job.name).to_json(), **shape}
         job.gate, job.reason, job.event_seq = Gate.PARTS if job.has_parts else "", "", job.event_seq + 1
     for job in jobs:
-        if not job.gate and job.spec.get("pools"):  # it may have moved, and been queued elsewhere before
+        may_have_moved = job.kind == job_selectors.SUBMITTED and job.spec.get("pools")
+        if not job.gate and may_have_moved:  # and have been queued elsewhere before
             queueing.queue_again(job, enqueued_at=job.created_at)
     queueing.queue_jobs([job for job in jobs if not job.gate and job.workload_id is None])
     Job.objects.bulk_update(jobs, ["spec", "workload", "gate", "reason", "event_seq"], batch_size=100)

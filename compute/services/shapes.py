@@ -5,7 +5,7 @@ the share of CPU and memory that belongs to these GPUs on its nodes. Such a shap
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -63,13 +63,10 @@ def find_template(*, actor: Actor, ask: Ask) -> Template:
     `workers/relocation`. Raises InvalidJobSpec, ResourceNotFound, PoolNotFound, and NoResourceFits, which says of each
     resource why it cannot run the job.
     """
-    fitting, faults = _find_places(actor, ask)
+    fitting, _ = _find_places(actor, ask)
     if not fitting:
         fitting, faults = _find_places(actor, ask, are_open=False)
-    if not fitting:
-        names = f"the pool{'s' if len(ask.pools) > 1 else ''} {', '.join(ask.pools)}"
-        where = ask.resource or names
-        raise NoResourceFits(" ".join([f"No resource of {where} can run the job.", *faults[:_MOST_NAMED]]))
+        _require_some(ask, fitting, faults)
     ready = capacity.find_with_capacity(fitting)
     arrivals = locality.arrivals(ask.commits, {each.resource_id for each in fitting})
 
@@ -80,6 +77,29 @@ def find_template(*, actor: Actor, ask: Ask) -> Template:
         return template.resource.is_simulated, not has_data, (template.pk, template.pool) not in ready, ready_in_s
 
     return min(fitting, key=rank)
+
+
+def find_places(*, actor: Actor, ask: Ask, fault_of: Callable[[Template], str]) -> list[Template]:
+    """Return the template of a job at each place that can run it and of which `fault_of` says nothing, the best first.
+
+    Those whose nodes take work now go before others, then they come in the order of the pools. One whose nodes are
+    simulated is none where there is another. Raises as `find_template` does.
+    """
+    fitting, faults = _find_places(actor, ask, are_open=False)
+    open_places, _ = _find_places(actor, ask)
+    known = {(each.resource_id, each.pool) for each in open_places}
+    fitting = [*open_places, *(each for each in fitting if (each.resource_id, each.pool) not in known)]
+    described = [(each, fault_of(each)) for each in fitting]
+    usable = [each for each, fault in described if not fault]
+    _require_some(ask, usable, [*faults, *dict.fromkeys(fault for _, fault in described if fault)])
+    return [each for each in usable if not each.resource.is_simulated] or usable
+
+
+def _require_some(ask: Ask, places: Sequence[Template], faults: Sequence[str]) -> None:
+    if not places:
+        names = f"the pool{'s' if len(ask.pools) > 1 else ''} {', '.join(ask.pools)}"
+        where = ask.resource or names
+        raise NoResourceFits(" ".join([f"No resource of {where} can run the job.", *faults[:_MOST_NAMED]]))
 
 
 def list_places(*, actor: Actor, ask: Ask) -> list[Template]:

@@ -62,7 +62,8 @@ def move_waiting(forecaster: Forecaster, waiting: Sequence[JobFacts]) -> None:
 
 
 def _may_move(job: JobFacts) -> bool:
-    return bool(job["spec__pools"]) and not job["evictions"]
+    # The job of a step is moved by its run.
+    return job["kind"] == job_selectors.SUBMITTED and bool(job["spec__pools"]) and not job["evictions"]
 
 
 def _some_of_each_kind(jobs: Iterable[JobFacts]) -> Iterator[JobFacts]:

@@ -49,16 +49,12 @@ _SENTENCES = {
     "string_too_short": "must not be empty.",
     "string_too_long": "is too long.",
 }
-_ELSEWHERE = {
-    "pools": "A step has no key 'pools': each template is on a resource, and that in a pool. List under `compute` a "
-    "template of each pool, the best first; `wait` and `fallback` say when the next one is taken.",
-}
-"""Keys of a job that a step does not have, and what to write instead."""
 _BOUNDS = {
     "greater_than_equal": "must be at least {ge}.",
     "greater_than": "must be more than {gt}.",
     "less_than_equal": "must be at most {le}.",
 }
+_LEAST_GPU = 0.001
 # More are of no use to anyone, and each costs time: what has so many was not written by hand.
 _MOST_FINDINGS = 1000
 # What pydantic calls the members of the union `Value`.
@@ -172,7 +168,7 @@ def _sentence(error: ErrorDetails, path: Path) -> tuple[str, str]:
         return "missing_key", f"The key '{path[-1]}' is missing."
     if kind == "extra_forbidden":
         hint = suggest(str(path[-1]), _known_keys(path))
-        return "unknown_key", _ELSEWHERE.get(str(path[-1])) or f"There is no key '{path[-1]}' here.{hint}"
+        return "unknown_key", f"There is no key '{path[-1]}' here.{hint}"
     if kind == "value_error":
         return "wrong_value", str(error["ctx"]["error"])
     if kind == "literal_error":
@@ -295,6 +291,7 @@ def _check_steps(steps: Sequence[Draft], parameters: Mapping[str, ParameterSpec]
         yield from _check_condition(step, by_name, parameters)
         yield from _check_grid((*step.path, "grid"), step.read)
         yield from _check_waits(step)
+        yield from _check_size(step.path, step.read)
         yield from _check_parts(step.path, step.read)
         folders = Counter(item.folder for item in step.read.data)
         for position, item in enumerate(step.read.data):
@@ -318,6 +315,24 @@ def _check_waits(step: Draft) -> Iterator[Finding]:
                 f"With `fallback: {step.read.fallback}` forecasts decide how long the step waits; remove this `wait`."
             )
             yield Finding((*step.path, "compute", position, "wait"), "wrong_value", text)
+
+
+def _check_size(path: Path, step: StepSpec) -> Iterator[Finding]:
+    keys = step.size_keys
+    if keys and step.compute:
+        text = f"A template says the size and the resource already: name either `compute`, or `{'`, `'.join(keys)}`."
+        yield Finding((*path, keys[0]), "wrong_value", text)
+    if step.gpus is not None and step.gpus > 1 and step.gpus % 1:
+        yield Finding((*path, "gpus"), "wrong_value", "More than one GPU must be whole ones.")
+    if step.gpus is not None and 0 < step.gpus < _LEAST_GPU:
+        yield Finding((*path, "gpus"), "wrong_value", f"A part of a GPU is {_LEAST_GPU} at least.")
+    if step.memory == 0:
+        yield Finding((*path, "memory"), "wrong_value", "A step needs some memory.")
+    if len(set(step.pools)) < len(step.pools):
+        yield Finding((*path, "pools"), "wrong_value", "A pool is named twice.")
+    elif step.resource and len(step.pools) > 1:
+        text = "A step that names its resource is in one pool of that: name one at most."
+        yield Finding((*path, "pools"), "wrong_value", text)
 
 
 def _check_parts(path: Path, step: StepSpec) -> Iterator[Finding]:

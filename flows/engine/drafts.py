@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from flows.engine.problems import Path
-from flows.engine.spec import DATASET, TEMPLATE, VARIABLE, ParameterSpec, StepSpec, template_entries
+from flows.engine.spec import DATASET, SIZE_KEYS, TEMPLATE, VARIABLE, ParameterSpec, StepSpec, template_entries
 
 # Stands in for what a step must have and lacks; that it lacks it is told elsewhere.
 _PLACEHOLDERS = {"name": "unnamed", "command": "missing"}
@@ -44,12 +44,14 @@ class Draft:
 class Needs:
     """What one step asks for by names that only the platform knows, each with its place. Impossible names are left out.
 
-    `takes_default`: it names no template. `reads_steps`: it reads what other steps left. `early`:
-    where it says that it starts early. `placing` is what it asks of GPUs and nodes.
+    `takes_default`: it names no template, and no size of its own. `reads_steps`: it reads what other steps left.
+    `early`: where it says that it starts early. `placing` is what it asks of GPUs and nodes. `spec` is what is right of
+    it.
     """
 
     path: Path
     step: str
+    spec: StepSpec
     templates: Named
     datasets: Named
     secrets: Named
@@ -93,12 +95,13 @@ def needs_of(draft: Draft) -> Needs:
     return Needs(
         path=path,
         step=draft.name,
+        spec=draft.read,
         templates=[(place, name) for place, item in templates if TEMPLATE.fullmatch(name := _text(item, "template"))],
         datasets=[
             ((*place, "dataset"), name) for place, item in datasets if DATASET.fullmatch(name := _text(item, "dataset"))
         ],
         secrets=[(place, name) for place, name in secrets if isinstance(name, str) and VARIABLE.fullmatch(name)],
-        takes_default=not raw.get("compute"),
+        takes_default=not raw.get("compute") and not any(key in raw for key in SIZE_KEYS),
         reads_steps=bool(draft.read.after),
         has_image=bool(draft.read.image),
         replicas=draft.read.replicas,

@@ -1,7 +1,7 @@
 """What never changes during a run: steps, arrows, conditions, templates and budgets, ready for the planner."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from flows.engine import expressions
@@ -13,9 +13,10 @@ from flows.engine.states import FailureKind
 
 @dataclass(frozen=True)
 class Choice:
-    """One template of a step, and how long its job may wait there before the next one is tried.
+    """One place of a step: a template, and how long its job may wait there before the next one is tried.
 
-    `has_own_wait`: the step says how long to prefer it to those after it.
+    Where the step has a size of its own, `template` is what its run calls the place. `has_own_wait`: the step says how
+    long to prefer it to those after it.
     """
 
     template: str
@@ -29,7 +30,8 @@ class Node:
 
     At most `most_at_once` of its instances have begun and not ended; None: all may. One that `ends_with_a_part` begins
     no more instances once one has failed for good: these are parts of one work, and not tries of a grid.
-    One that `reads_cached` reads datasets as cached commits.
+    One that `reads_cached` reads datasets as cached commits. One that `has_own_size` names no templates: its places are
+    found when a run starts, and until then it has no `choices`. It waits wherever it would start first.
     """
 
     key: str
@@ -42,11 +44,22 @@ class Node:
     ends_with_a_part: bool = False
     reads_cached: bool = False
     fallback: Fallback = "order"
+    has_own_size: bool = False
 
     @property
     def uses_forecasts(self) -> bool:
         """Whether forecasts decide among its templates."""
         return self.fallback != "order" and len(self.choices) > 1
+
+    @property
+    def has_budgets(self) -> bool:
+        """Whether its jobs try the next template after a time."""
+        return not self.has_own_size and self.fallback != "cheapest"
+
+    @property
+    def moves_by_forecasts(self) -> bool:
+        """Whether its jobs go elsewhere by forecasts while they wait."""
+        return self.uses_forecasts or (self.has_own_size and len(self.choices) > 1)
 
 
 @dataclass(frozen=True)
@@ -80,6 +93,11 @@ class Graph:
         """Whether forecasts decide for a step."""
         return any(node.uses_forecasts for node in self.nodes)
 
+    def with_places(self, places: Mapping[str, Sequence[str]]) -> "Graph":
+        """Return the graph of a run: with the names of the places of steps that have a size of their own."""
+        choices = {key: tuple(Choice(name, 0) for name in names) for key, names in places.items()}
+        return Graph(tuple(replace(node, choices=choices.get(node.key, node.choices)) for node in self.nodes))
+
     def below(self, key: str) -> frozenset[str]:
         """Return the names of all steps that come after one, however far."""
         descendants: set[str] = set()
@@ -101,7 +119,7 @@ class Graph:
 
 
 def build(spec: FlowSpec, default_template: str) -> Graph:
-    """Make the graph of a spec that was checked. Steps that name no template get `default_template`."""
+    """Make the graph of a spec that was checked. Steps that name no template and no size get `default_template`."""
     return Graph(tuple(_node(step, default_template) for step in _in_order(spec)))
 
 
@@ -110,7 +128,7 @@ def _node(step: StepSpec, default_template: str) -> Node:
     return Node(
         key=step.name,
         after=step.after,
-        choices=choices or (Choice(default_template, 0),),
+        choices=choices or (() if step.size_keys else (Choice(default_template, 0),)),
         budgets={kind: step.retries.budget_of(kind) for kind in FailureKind},
         condition=expressions.parse(step.when) if step.when else None,
         has_data=bool(step.data),
@@ -118,6 +136,7 @@ def _node(step: StepSpec, default_template: str) -> Node:
         ends_with_a_part=step.completions > 1,
         reads_cached=any(data.cached for data in step.data),
         fallback=step.fallback,
+        has_own_size=bool(step.size_keys),
     )
 
 

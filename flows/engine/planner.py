@@ -39,6 +39,12 @@ _LONGEST_BACKOFF_S = 60.0
 _LEAST_GAIN_S, _LEAST_GAIN = 60.0, 0.1
 """A waiting job moves where it is done sooner by this time at least, and by this part of what is left."""
 
+_NOW_S = 1.0
+_WORTH_MOVING_S, _WORTH_MOVING = 60.0, 0.5
+"""A job of no template takes its data elsewhere to start so much earlier, and after this part of its wait."""
+_MOST_MOVES = 50
+"""Forecasts and cycles may not agree on a job for ever."""
+
 _NAMED = 3
 _RUN_CANCELLED = "The run was cancelled."
 
@@ -360,6 +366,7 @@ class _Planner:
         """Stay with a template within its budget; then, or where it cannot work at all, try the next one.
 
         Where forecasts decide there is no budget: it goes where it is done sooner by much. Without any the order does.
+        A job with a size of its own has no budget either: it goes where it can start now.
         """
         choice, left = node.choices[attempt.choice], self._left(node, step, attempt.choice)
         waited = self._now - attempt.since
@@ -367,10 +374,11 @@ class _Planner:
         if job.never_fits:
             why = why or f"can never run it: {job.never_fits}"
         following, is_patient = None, not why  # patient: its place in line is worth keeping
-        known = self._known_places(node, left, attempt) if node.uses_forecasts else {}
+        others = self._others(node, step, attempt.choice)
+        known = self._known_places(node, others, attempt) if node.moves_by_forecasts else {}
         if not why and known:
             following, why = self._find_better(node, attempt, known)
-        elif not why and node.fallback != "cheapest" and waited >= timedelta(seconds=choice.wait_s):
+        elif not why and node.has_budgets and waited >= timedelta(seconds=choice.wait_s):
             why = f"could not start within {format_duration(choice.wait_s)}"
             why += f" ({job.reason})" if job.reason else ""
             why += ", and no forecast says where it would be done first" if node.uses_forecasts else ""
@@ -383,7 +391,7 @@ class _Planner:
             self.transitions.append(Remind(attempt.id, self._now + _INPUT_POLL))
         else:
             tried = (*step.tried, Tried(choice.template, waited.total_seconds(), why))
-            tried += self._skipped(node, self._left(node, step, attempt.choice), following)
+            tried += self._skipped(node, others, following)
             start = self._start_at(node, step, following, tried)
             self.transitions.append(Supersede(step.id, attempt.id, why, start))
 
@@ -398,7 +406,8 @@ class _Planner:
             for number in usable
             if node.choices[number].template in attempt.forecasts
         }
-        is_known = attempt.choice in known and any(place.finish_of(0) < math.inf for place in known.values())
+        tells = (place.start_of(0) if node.fallback == "order" else place.finish_of(0) for place in known.values())
+        is_known = attempt.choice in known and min(tells) < math.inf
         return known if is_known else {}
 
     def _find_better(
@@ -408,6 +417,8 @@ class _Planner:
 
         Of a step one job a plan goes to a template, as all others would find its capacity taken.
         """
+        if node.fallback == "order":
+            return self._find_free(node, attempt, known)
         decision = places.choose("soonest", known, {}) if node.fallback == "soonest" else None
         if decision is None or decision.chosen == attempt.choice:
             return None, ""
@@ -421,9 +432,28 @@ class _Planner:
             return decision.chosen, f"has no forecast of when it is done, and {template} has one"
         return decision.chosen, f"is forecast to be done with it {format_duration(gain_s)} later than {template}"
 
+    def _find_free(self, node: Node, attempt: AttemptNow, known: Mapping[int, PlaceForecast]) -> tuple[int | None, str]:
+        """Return the first choice where a job that waits starts now, or with its data much earlier, and why.
+
+        None: it stays.
+        """
+        here_s = known[attempt.choice].start_of(0)
+        for number in sorted(known.keys() - {attempt.choice}):
+            template, there_s = node.choices[number].template, known[number].start_of(0)
+            is_earlier = there_s <= here_s * _WORTH_MOVING and there_s + _WORTH_MOVING_S <= here_s
+            if here_s <= _NOW_S or not (there_s <= _NOW_S or (node.has_data and is_earlier)):
+                continue
+            if self._sent[node.key, template]:
+                continue
+            self._sent[node.key, template] += 1
+            if there_s <= _NOW_S:
+                return number, f"cannot start it now, and {template} can"
+            return number, f"would start it later than {template}, which is forecast to in {format_duration(there_s)}"
+        return None, ""
+
     def _reminder(self, node: Node, step: StepNow, attempt: AttemptNow, since: datetime) -> datetime | None:
         """Return when to look again at a job that waits; None where there is nothing else to try."""
-        if not self._left(node, step, attempt.choice):
+        if not self._others(node, step, attempt.choice):
             return None
         deadline = since + timedelta(seconds=node.choices[attempt.choice].wait_s)
         poll = self._now + _POLL
@@ -486,14 +516,16 @@ class _Planner:
         Forecasts decide where the step says so. Else the place of the data decides between templates for which it has
         no wait of its own (`_nearest`).
         """
-        left = self._left(node, step)
+        # With a size of its own it is as welcome at each of its places as before: what it left was full then.
+        left = list(range(len(node.choices))) if node.has_own_size else self._left(node, step)
         first, why, remark = self._next_usable(node, left), "", ""
         if first is None:
             known = [number for number in left if not self._templates[node.choices[number].template].is_unknown]
             chosen = known[-1] if known else None
         else:
             chosen, why, remark = self._prefer(node, left, first)
-        tried = step.tried + self._skipped(node, left, chosen if first is None else first)
+        tried = () if node.has_own_size else step.tried
+        tried += self._skipped(node, left, chosen if first is None else first)
         if chosen is None:
             reasons = "; ".join(f"{item.template} {item.why}" for item in tried)
             self._settle(step, StepState.FAILED, f"None of its templates can run it: {reasons}.")
@@ -516,7 +548,10 @@ class _Planner:
         taken = {number: self._sent[node.key, name] for number, name in names.items()}
         decision = places.choose(node.fallback, forecasts, taken) if node.uses_forecasts else None
         if decision is None:
-            return self._nearest(node, left, first), "", self._unforecast_words(node)
+            chosen, why = self._nearest(node, left, first), ""
+            if node.has_own_size and self._data(node, first) is None:
+                chosen, why = self._first_free(node, left, first)
+            return chosen, why, self._unforecast_words(node)
         self._sent[node.key, names[decision.chosen]] += 1
         return decision.chosen, places.explain(node.fallback, decision, forecasts, taken, names), ""
 
@@ -537,6 +572,13 @@ class _Planner:
                 left.remove(number)
         return left
 
+    def _others(self, node: Node, step: StepNow, current: int) -> list[int]:
+        """Return the choices to which a job that waits may go: one with a size of its own may go back too."""
+        if not node.has_own_size:
+            return self._left(node, step, current)
+        may_move = len(step.tried) < _MOST_MOVES
+        return [number for number in range(len(node.choices)) if number != current] if may_move else []
+
     def _nearest(self, node: Node, left: Sequence[int], first: int) -> int:
         """Return the choice to begin with: the first, unless the data is there sooner for one that is as welcome.
 
@@ -556,6 +598,12 @@ class _Planner:
             return first
         brought = [item for item in equals if item[-1] == first or self._is_brought(node, item[-1])]
         return min(brought)[-1] if brought else first
+
+    def _first_free(self, node: Node, left: Sequence[int], first: int) -> tuple[int, str]:
+        """Return the first choice that can start a job now, and why it is not the first of all; else that."""
+        names = {number: node.choices[number].template for number in left if not self._obstacle(node, number)}
+        free = next((number for number, name in names.items() if self._templates[name].has_capacity), first)
+        return free, "" if free == first else f"{names[free]} can start it now, {names[first]} cannot."
 
     def _data(self, node: Node, choice: int) -> DataNow | None:
         return self._snapshot.data.get((node.key, node.choices[choice].template))

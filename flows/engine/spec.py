@@ -95,6 +95,8 @@ Seconds = Annotated[
     FiniteFloat, Field(ge=0), BeforeValidator(_seconds), WithJsonSchema({**_DURATION_SCHEMA, "title": "Duration"})
 ]
 IdleLimit = Annotated[Seconds, AfterValidator(_idle_limit), WithJsonSchema(_DURATION_SCHEMA)]
+Gpus = Annotated[FiniteFloat, Field(ge=0, le=bounds.MAX_COUNT)]
+Cores = Annotated[FiniteFloat, Field(ge=0.001, le=bounds.MAX_COUNT)]
 Bytes = Annotated[
     NonNegativeInt,
     BeforeValidator(_bytes),
@@ -295,6 +297,10 @@ GridAxis = Annotated[
 ]
 
 
+SIZE_KEYS = ("gpus", "cpu", "memory", "resource", "pools")
+"""What a step may say in place of `compute`: how much it needs, and where to look for it."""
+
+
 class StepSpec(_Model):
     """One step: a command, what it needs, where it may run, and what it waits for."""
 
@@ -324,8 +330,18 @@ class StepSpec(_Model):
         tuple[TemplateChoice, ...], BeforeValidator(template_entries), WithJsonSchema(_TEMPLATES_SCHEMA)
     ] = ()
     """Templates in the order in which they are tried; each may say how long to wait there."""
+    gpus: Gpus | None = None
+    """A size of its own in place of `compute`: `2` GPUs, or `0.5` for a part of one."""
+    cpu: Cores | None = None
+    """In place of `compute`: how many cores. Without it what belongs to its GPUs."""
+    memory: Bytes | None = None
+    """In place of `compute`: how much memory, as `16GiB`. Without it what belongs to its GPUs."""
+    resource: str = ""
+    """In place of `compute`: the resource where it runs. Without it a place is found in `pools`."""
+    pools: tuple[bounds.Name, ...] = Field((), max_length=bounds.MAX_POOLS)
+    """In place of `compute`: where a place is found, the best first. Without them where its project prefers."""
     fallback: Fallback = "order"
-    """How it chooses among its templates: in turn, where it is forecast to be done first, or where it costs least."""
+    """How it chooses among its places: in turn, where it is forecast to be done first, or where it costs least."""
     replicas: PositiveInt = Field(1, le=bounds.MAX_REPLICAS)
     """How many replicas of the command run together as a gang, each as large as the template. All start, or none."""
     min_replicas: NonNegativeInt = Field(0, le=bounds.MAX_REPLICAS)
@@ -368,6 +384,11 @@ class StepSpec(_Model):
     """Parameters with several values, or a range of them: it runs once for every combination."""
     simulated_duration: Seconds = 5.0
     """How long it takes on simulated nodes, which run nothing."""
+
+    @property
+    def size_keys(self) -> tuple[str, ...]:
+        """The keys by which it says its size in place of a template; empty: it does not."""
+        return tuple(key for key in SIZE_KEYS if getattr(self, key) not in {None, "", ()})
 
     @property
     def is_fan(self) -> bool:

@@ -22,6 +22,10 @@ class Run(Leased, BaseModel):
 
     `retry_key` and `retry_index` say from which step on a retry that is asked for opens it again; empty: whatever did
     not succeed. `datasets` maps each dataset reference of the flow to the commit that it meant when the run started.
+    `places` says of `steps` with a size of their own in which `pools` a place is found, and the `choices`: the names of
+    the places that were found when the run started, or was retried. Those are `known` by name, as
+    `compute.selectors.kept_templates` keeps them. Positions among the choices of a step (`Step.choice`,
+    `Attempt.choice`) hold for as long as the run is live.
     The lease says who advances it now. One that was deleted (`deleted_at`) has ended; it is shown no more, and removed
     soon with its steps.
     """
@@ -38,6 +42,7 @@ class Run(Leased, BaseModel):
     reason = models.TextField(blank=True)
     parameters = models.JSONField(default=dict)
     datasets = models.JSONField(default=dict)
+    places = models.JSONField(default=dict)
     code = models.JSONField(default=dict)
     created_by = models.CharField(max_length=200)
     started_at = models.DateTimeField(null=True)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from flows.engine import graph as graphs
 from flows.engine.graph import Graph
 from flows.engine.spec import FlowSpec
-from flows.models import FlowVersion
+from flows.models import FlowVersion, Run
 
 DEFAULT_TEMPLATE = "this-machine.small"
 
@@ -21,8 +21,21 @@ def version_of(version_id: str) -> FlowVersion:
 
 
 def graph_of(version_id: str) -> Graph:
-    """Return the graph of a version."""
+    """Return the graph of a version. Steps with a size of their own have no places in it: see `graph_of_run`."""
     return _parsed(version_id)[1]
+
+
+def graph_of_run(run: Run) -> Graph:
+    """Return the graph of a run's version, with the places that were found for its steps when it started."""
+    if not run.places:
+        return graph_of(run.version_id)
+    names = tuple((key, tuple(place["choices"])) for key, place in run.places["steps"].items())
+    return _placed(run.version_id, names)
+
+
+@lru_cache(maxsize=32)
+def _placed(version_id: str, places: tuple[tuple[str, tuple[str, ...]], ...]) -> Graph:
+    return graph_of(version_id).with_places(dict(places))
 
 
 @lru_cache(maxsize=32)

@@ -11,7 +11,7 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from accounts.selectors import list_secrets
-from compute.errors import InvalidJobSpec
+from compute.errors import InvalidJobSpec, ResourceNotFound
 from compute.selectors import grace_periods, templates
 from compute.services.jobs import Placing
 from core import clock
@@ -27,7 +27,8 @@ from flows.errors import InvalidFlow
 from flows.models import Flow, FlowVersion
 from flows.selectors.inputs import DATA_SOURCES, OUTPUT_SOURCES
 from flows.selectors.specs import DEFAULT_TEMPLATE
-from flows.services import bundles
+from flows.services import bundles, places
+from scheduler.errors import PoolNotFound
 
 if TYPE_CHECKING:
     from compute.models import Template
@@ -108,6 +109,7 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
     known = {template.full_name: template for template in templates.list_templates(actor=actor)}
     secrets = set(list_secrets(actor=Actor.system("checks a flow"), project=project).values_list("name", flat=True))
     datasets: dict[str, str] = {}
+    yield from _check_sizes(actor, project, [needs for needs in steps if needs.spec.size_keys])
     for needs in steps:
         yield from _check_templates(needs, known)
         yield from _check_mounts(needs, known)
@@ -122,6 +124,22 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
             if name not in secrets:
                 message = f"The project has no secret called '{name}'.{suggest(name, sorted(secrets))}"
                 yield Finding(path, "unknown_secret", message)
+
+
+def _check_sizes(actor: Actor, project: Project, steps: Sequence[Needs]) -> Iterator[Finding]:
+    """Check that steps with a size of their own have a place."""
+    answers = places.find_places(actor=actor, project=project, steps=[needs.spec for needs in steps]) if steps else ()
+    for needs, answer in zip(steps, answers, strict=True):
+        path = (*needs.path, needs.spec.size_keys[0])
+        if isinstance(answer, ResourceNotFound):
+            yield Finding((*needs.path, "resource"), "unknown_resource", answer.message)
+        elif isinstance(answer, PoolNotFound):
+            yield Finding((*needs.path, "pools"), "unknown_pool", answer.message)
+        elif isinstance(answer, PlatformError):
+            yield Finding(path, "no_place", answer.message)
+        elif answer[0].resource.is_simulated:
+            message = f"{answer[0].resource.name} is simulated: its nodes do not exist, so '{needs.step}' runs nothing."
+            yield Finding(path, "simulated", message, is_note=True)
 
 
 def _check_templates(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Finding]:

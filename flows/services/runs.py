@@ -1,6 +1,6 @@
 """Runs are started, cancelled and retried. All three only write down a wish; `services.advance` does the work."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -9,6 +9,7 @@ from django.db.models import F, Max
 
 from accounts import audit
 from accounts.actor import Actor
+from accounts.models import Project
 from accounts.permissions import require
 from accounts.services import secrets
 from compute.errors import NoResourceFits
@@ -36,6 +37,7 @@ from flows.errors import (
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
 from flows.selectors import failures, specs
 from flows.selectors import runs as run_selectors
+from flows.services.places import RunPlaces, keep_places
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,12 @@ def start_run(
 
     `data` names other commits for some of the references, so that an earlier run can be had again. Raises
     InvalidParameters naming all that is wrong, ResourceUnconfined, NoResourceFits for volumes that are not offered any
-    more, and what `datasets` raises for references that lead nowhere.
+    more, what `keep_places` raises, and what `datasets` raises for references that lead nowhere.
     """
     project = version.flow.project
     require(actor, permissions.RUN_FLOW, project.pk)
-    _require_places(actor, version.pk)
     spec = specs.spec_of(version.pk)
+    places = _find_places(actor, project, version.pk, {step.name for step in spec.steps})
     names = _require_secrets(actor, project.pk, spec)
     values = grids.complete(spec.parameters, parameters)
     instances = grids.expand(spec, values)
@@ -85,6 +87,7 @@ def start_run(
             number=max(last, flow.last_removed_run) + 1,
             parameters=values,
             datasets=datasets,
+            places=places,
             code={**(asdict(code) if code else {}), "bundle": version.bundle, "version": version.hash},
             created_by=actor.name,
             wake_at=now,
@@ -144,7 +147,6 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     Raises RunNotFinished, NothingToRetry, StepNotFound, OutputsGone, ResourceUnconfined and NoResourceFits.
     """
     require(actor, permissions.RUN_FLOW, run.project_id)
-    _require_places(actor, run.version_id)
     _require_secrets(actor, run.project_id, specs.spec_of(run.version_id))
     now = clock.now()
     try:
@@ -158,6 +160,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         raise StepNotFound(f"Run #{run.number} has no step '{step}'" + ("." if index is None else f" [{index}]."))
     if not step and not steps.exclude(state="succeeded").exists():
         raise NothingToRetry(f"Every step of run #{run.number} succeeded.")
+    places = _find_places(actor, run.project, run.version_id, _find_again(run, step), run.places)
     # Nothing advances a run that has ended, so it is opened by compare-and-set from here.
     ended = Run.objects.filter(pk=run.pk, state__in=sorted(RUN_ENDS), deleted_at=None)
     if not ended.update(
@@ -168,6 +171,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         retry_requested_at=now,
         retry_key=step,
         retry_index=index,
+        places=places,
         wake_at=now,
     ):
         if not Run.objects.filter(pk=run.pk, deleted_at=None).exists():
@@ -197,29 +201,42 @@ def _require_secrets(actor: Actor, project_id: str, spec: FlowSpec) -> list[str]
     return names
 
 
-def _require_places(actor: Actor, version_id: str) -> None:
-    """Raise ResourceUnconfined or NoResourceFits unless the steps may run where they would; what is gone is ignored."""
+def _find_places(
+    actor: Actor, project: Project, version_id: str, keys: Collection[str], earlier: RunPlaces | None = None
+) -> RunPlaces:
+    """Return where steps with a size of their own may run, for as long as the run is live.
+
+    Only steps with these keys will run. Templates that are gone are ignored. Raises ResourceUnconfined and
+    NoResourceFits unless they may run where they would, and what `keep_places` raises.
+    """
     spec, graph = specs.spec_of(version_id), specs.graph_of(version_id)
     confinement.require_templates(actor=actor, full_names=graph.templates)
-    volumes = {step.name: step.volumes for step in spec.steps if step.volumes}
+    volumes = {step.name: step.volumes for step in spec.steps if step.volumes and step.name in keys}
     known = {each.full_name: each for each in templates.list_templates(actor=actor)} if volumes else {}
     for key, asked in volumes.items():
         for name in (choice.template for choice in graph.by_key[key].choices if choice.template in known):
             if fault := templates.describe_lack_of_volumes(known[name].resource, asked):
                 raise NoResourceFits(f"'{key}' cannot run on {name}: {fault}")
+    return keep_places(actor=actor, project=project, spec=spec, graph=graph, keys=keys, earlier=earlier or {})
+
+
+def _find_again(run: Run, step: str) -> set[str]:
+    """Return the steps that a retry tries again: one and all after it, or all that did not succeed."""
+    if step:
+        return {step, *specs.graph_of(run.version_id).below(step)}
+    return set(Step.objects.filter(run=run).exclude(state="succeeded").values_list("key", flat=True))
 
 
 def _check_outputs(run: Run, step: str, index: int | None) -> None:
     """Raise OutputsGone when a step that would be tried again reads what has been deleted in the meantime."""
     graph = specs.graph_of(run.version_id)
+    again = _find_again(run, step)
     if step:
-        again = {step, *graph.below(step)}
         # The other tries of a grid are kept, and read by what comes after it.
         read = {parent for key in again for parent in graph.by_key[key].after}
         read -= again if index is None else again - {step}
     else:
-        failed = Step.objects.filter(run=run).exclude(state="succeeded").values_list("key", flat=True)
-        read = {parent for key in set(failed) for parent in graph.by_key[key].after}
+        read = {parent for key in again for parent in graph.by_key[key].after}
     succeeded = Attempt.objects.filter(run=run, step__key__in=read, state="succeeded", number=F("step__attempt_count"))
     jobs = job_selectors.states_of(succeeded.values("job"))
     for key, job_id in succeeded.order_by("pk").values_list("step__key", "job"):

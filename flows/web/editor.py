@@ -13,7 +13,7 @@ from accounts.models import Project
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects, list_secrets
 from accounts.web.requests import PageRequest, text
-from compute.selectors import templates
+from compute.selectors import resources, templates
 from core import units
 from datasets.selectors import datasets
 from flows.models import FlowDraft, FlowVersion
@@ -25,6 +25,7 @@ from flows.selectors.specs import DEFAULT_TEMPLATE
 from flows.services import drafts, flows
 from flows.services.drafts import Writing
 from flows.web.source import lines_of
+from scheduler.selectors import pools
 
 if TYPE_CHECKING:
     from compute.models import Template
@@ -182,6 +183,11 @@ def _config(request: PageRequest, desk: Desk, *, may_write: bool) -> dict[str, A
         "templates": [
             {"name": each.full_name, "detail": _size_of(each)} for each in templates.list_templates(actor=actor)
         ],
+        "resources": [
+            {"name": each.name, "detail": "simulated" if each.is_simulated else ""}
+            for each in resources.list_resources(actor=actor)
+        ],
+        "pools": [{"name": each.name, "detail": ""} for each in pools.list_pools(actor=actor)],
         "default_template": DEFAULT_TEMPLATE,
         "datasets": _datasets(request, desk.project.name),
         "secrets": list(secrets),

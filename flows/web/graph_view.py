@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from core import units
 from flows.engine import layout
 from flows.engine.grids import count
 from flows.engine.layout import NODE_HEIGHT, NODE_WIDTH
@@ -113,8 +114,17 @@ def place(parts: Sequence[Part], places: Mapping[str, Sequence[int]] | None = No
 
 
 def compute_of(spec: StepSpec) -> str:
-    """Return the templates of a step in order, as text."""
-    return ", then ".join(choice.template for choice in spec.compute) or DEFAULT_TEMPLATE
+    """Return the templates of a step in order, or the size in place of them, as text."""
+    return ", then ".join(choice.template for choice in spec.compute) or _size_of(spec) or DEFAULT_TEMPLATE
+
+
+def _size_of(spec: StepSpec) -> str:
+    gpus = "" if spec.gpus is None else f"{spec.gpus:g} GPU"
+    cpu = "" if spec.cpu is None else f"{spec.cpu:g} CPU"
+    memory = "" if spec.memory is None else units.format_memory(spec.memory)
+    resource = f"on {spec.resource}" if spec.resource else ""
+    pools = f"in {', then '.join(spec.pools)}" if spec.pools else ""
+    return " ".join(filter(None, [", ".join(filter(None, [gpus, cpu, memory])), resource, pools]))
 
 
 def cut(text: str, most: int = _MOST_LETTERS) -> str:

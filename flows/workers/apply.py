@@ -452,7 +452,7 @@ class _Writer:
                 name=attempt.job_name,
                 title=self._label(step, attempt),
                 kind="experiment",
-                template_id=templates[attempt.template].pk,
+                template_id=attempt.template,  # as it is called here: two may be one template in two pools
                 spec=self._specs.build(step, attempt, inputs.get(attempt.pk, ())),
                 priority=specs[step.key].priority,
                 is_preemptible=specs[step.key].preemptible,
@@ -462,8 +462,7 @@ class _Writer:
             )
             for step, attempt in ready
         ]
-        known = {template.pk: template for template in templates.values()}
-        submitted = jobs.submit_many(actor=_SYSTEM, requests=requests, known_templates=known, names_are_new=are_new)
+        submitted = jobs.submit_many(actor=_SYSTEM, requests=requests, known_templates=templates, names_are_new=are_new)
         for (_, attempt), job in zip(ready, submitted, strict=True):
             attempt.job = job
             news.note_run(job.pk, self._run.pk)

@@ -28,7 +28,7 @@ from experiments.errors import ArtifactNotFound
 from experiments.selectors import artifacts
 from experiments.workers import artifacts as artifact_storing
 from flows.models import Attempt, Run
-from flows.selectors import specs
+from flows.selectors import run_places, specs
 from flows.workers import run_folders
 
 log = structlog.get_logger(__name__)
@@ -66,10 +66,10 @@ def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]
 
 def _is_spread(run: Run) -> bool:
     """Whether steps of a run may start where this host's folders cannot be mounted, and outputs come from the store."""
-    names = specs.graph_of(run.version_id).templates
+    names = specs.graph_of_run(run).templates
     if len({name.partition(".")[0] for name in names}) == 1:  # what ran there is read there
         return False
-    known = templates.find_templates(names).values()
+    known = run_places.find_templates(run).values()
     return not all(templates.reads_folders(template, hosts.this_host()) for template in known)
 
 

@@ -14,7 +14,7 @@ from flows.engine import names, references
 from flows.engine.expressions import Value
 from flows.engine.spec import StepSpec
 from flows.models import Attempt, AttemptInput, Step
-from flows.selectors import measurements
+from flows.selectors import measurements, run_places
 from flows.selectors.measurements import NewestAttempt
 from flows.workers import code, handover
 from flows.workers.snapshots import Loaded
@@ -68,6 +68,7 @@ class JobSpecs:
             replicas=step_spec.replicas,
             ports=step_spec.ports,
             volumes=step_spec.volumes,
+            pools=run_places.pools_of(self._run, step.key),
             placing=Placing.read(step_spec.placing),
             simulated_duration_s=step_spec.simulated_duration,
             code=self._code,

@@ -9,12 +9,12 @@ from typing import Any, cast
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Max, Q, QuerySet
 
-from compute.selectors import capacity, jobs, places, templates
+from compute.selectors import capacity, jobs, places
 from compute.selectors.jobs import JobStatus
-from compute.selectors.places import NewJob
+from compute.selectors.places import NewJob, StoredPlace
 from compute.selectors.states import JobState
 from compute.services.jobs import Placing
-from core import isolation, tasks
+from core import isolation
 from core.prepared import prepared
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival
@@ -29,7 +29,7 @@ from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
-from flows.selectors import failures, measurements, specs
+from flows.selectors import failures, measurements, run_places, specs
 from flows.workers import known_steps
 from flows.workers.known_steps import StepCounts
 
@@ -174,7 +174,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     Only where it `is_further`, that includes steps behind others that may end without having begun.
     Whether outputs are still being stored is not asked: see `with_storing`.
     """
-    spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
+    spec, graph = specs.spec_of(run.version_id), specs.graph_of_run(run)
     is_retry = run.retry_requested_at is not None
     counts = known_steps.count(run)
     attempts, job_times = _attempts(news, ended, _stored_forecasts(run, graph, news))
@@ -223,12 +223,13 @@ def around_next(loaded: Loaded, steps: Sequence[Step]) -> tuple[Snapshot, Loaded
 
 def _surroundings(run: Run, steps: Sequence[StepNow]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parts of a snapshot that say where steps can go, and the rows of the templates by name."""
-    spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
-    facts, found_templates = _templates(graph)
+    spec, graph = specs.spec_of(run.version_id), specs.graph_of_run(run)
+    facts, found_templates = _templates(run, graph)
     keys = {step.key for step in steps}
     choosing = [node for node in graph.nodes if node.has_data and len(node.choices) > 1 and node.key in keys]
     data = _locate_data(run, spec, choosing, found_templates)
-    if choosing:
+    starting = {step.key for step in steps if step.state in {StepState.PENDING, StepState.BACKOFF}}
+    if choosing or any(node.has_own_size and node.moves_by_forecasts and node.key in starting for node in graph.nodes):
         facts = _with_capacity(facts, found_templates)
     forecasts, fault = _forecast(run, spec, graph, steps, found_templates)
     around = {"templates": facts, "data": data, "forecasts": forecasts, "forecast_fault": fault}
@@ -246,7 +247,7 @@ def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_furthe
         is_due = Q(not_before__isnull=True) | Q(not_before__lte=now)
         changed_steps += Step.objects.filter(is_due, run=run, state=StepState.BACKOFF)
     moving = Counter(step.key for step in changed_steps)
-    graph, pending = specs.graph_of(run.version_id), counts.pending
+    graph, pending = specs.graph_of_run(run), counts.pending
     reached = planner.within_reach(graph, counts.live, moving, pending if is_further else {}) & pending.keys()
     if reached:
         alone = (node.key for node in graph.nodes if pending[node.key] == 1 and node.key not in reached)
@@ -370,13 +371,11 @@ _Template = tuple[Any, Sequence[str]]
 """The row of a template, and the cache sites that its jobs read; none if no step reads a dataset."""
 
 
-def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, _Template]]:
-    """Return what is known about each template that the flow names, and those that exist."""
+def _templates(run: Run, graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, _Template]]:
+    """Return what is known about each place that the flow names or its run has, and those that exist."""
     facts: dict[str, TemplateNow] = {}
     template_of: dict[str, _Template] = {}
-    known = tasks.recently(("templates", *graph.templates), lambda: templates.find_templates(graph.templates))
-    if len(known) < len(graph.templates):  # one may have been made since
-        known = templates.find_templates(graph.templates)
+    known = run_places.find_templates(run)
     for name in sorted(graph.templates):
         if (template := known.get(name)) is None:
             facts[name] = TemplateNow("does not exist", is_unknown=True)
@@ -424,7 +423,7 @@ def _locate_data(
 
 def may_forecast(run: Run) -> bool:
     """Whether reading a run may forecast where its steps are done first, which can take seconds."""
-    return specs.graph_of(run.version_id).uses_forecasts
+    return specs.graph_of_run(run).uses_forecasts
 
 
 def _forecast(
@@ -439,7 +438,8 @@ def _forecast(
     counts = Counter(step.key for step in steps if step.state in {StepState.PENDING, StepState.BACKOFF})
     asked = {}
     for node in graph.nodes:
-        templates_known = [templates[choice.template][0] for choice in node.choices if choice.template in templates]
+        names = [choice.template for choice in node.choices if choice.template in templates]
+        templates_known = {name: templates[name][0] for name in names}
         if node.uses_forecasts and counts[node.key] and templates_known:
             asked[node.key] = (
                 _new_job(run, spec.step(node.key), min(counts[node.key], _MOST_FORECAST)),
@@ -475,6 +475,8 @@ def _new_job(run: Run, step_spec: StepSpec, count: int) -> NewJob:
         is_preemptible=step_spec.preemptible,
         timeout_s=step_spec.timeout,
         simulated_duration_s=step_spec.simulated_duration,
+        image=step_spec.image if step_spec.size_keys else "",
+        pools=run_places.pools_of(run, step_spec.name),
     )
 
 
@@ -484,20 +486,28 @@ def _stored_forecasts(run: Run, graph: Graph, news: News) -> dict[str, dict[str,
     An older forecast does not know where that one went.
     """
     waiting = {
-        job.name: attempt.pk
+        job.name: attempt
         for attempt in news.attempts
         if attempt.state == AttemptState.QUEUED
         and (job := news.jobs.get(attempt.job_id or "")) is not None
-        and graph.by_key[attempt.step.key].uses_forecasts
+        and graph.by_key[attempt.step.key].moves_by_forecasts
     }
     if not waiting:
         return {}
     newest = Attempt.objects.filter(run=run).aggregate(at=Max("created_at"))["at"]
     return {
-        waiting[name]: {
-            template: PlaceForecast(tuple(place.starts_in_s), place.run_s) for template, place in stored.items()
-        }
+        waiting[name].pk: _forecasts_of(run, waiting[name], stored)
         for name, stored in places.find_stored_places(waiting, made_after=newest).items()
+    }
+
+
+def _forecasts_of(run: Run, attempt: Attempt, stored: Sequence[StoredPlace]) -> dict[str, PlaceForecast]:
+    names = run_places.names_by_place(run, attempt.step.key)
+    return {
+        names.get((place.resource, place.pool), place.template): PlaceForecast(
+            tuple(place.forecast.starts_in_s), place.forecast.run_s
+        )
+        for place in reversed(stored)
     }
 
 

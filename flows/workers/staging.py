@@ -33,7 +33,7 @@ from flows.engine import names
 from flows.engine.states import ATTEMPT_STATES, AttemptState
 from flows.engine.transitions import Bring, Transition
 from flows.models import Attempt, AttemptInput, InputState, Run
-from flows.selectors import failures
+from flows.selectors import failures, run_places
 from flows.selectors.inputs import AHEAD, DATA_SOURCES, NEXT
 from flows.workers import next_data, run_folders
 from flows.workers.snapshots import Loaded
@@ -77,7 +77,7 @@ def bring_ahead(
             step = loaded.steps[bring.step_id]
             sites = [
                 cache_selectors.get_site(actor=_SYSTEM, name=name)
-                for name in templates.get_template(actor=_SYSTEM, full_name=bring.template).resource.sites
+                for name in loaded.templates[bring.template].resource.sites
             ]
             label = names.attempt_label(run.flow.name, run.number, step.label, step.attempt_count)
             try:
@@ -297,6 +297,8 @@ def _commit(reference: str, commit_id: str) -> Any:
 
 def _template_of(attempt: Any) -> Any:
     """Return the template of an attempt; None when it is gone."""
+    if attempt.run.places:
+        return run_places.find_templates(attempt.run).get(attempt.template)
     try:
         return templates.get_template(actor=_SYSTEM, full_name=attempt.template)
     except TemplateNotFound:

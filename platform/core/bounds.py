@@ -27,6 +27,8 @@ MAX_COMPLETIONS: Final = 1000
 """The most parts of a job. Each is a job, and all are read again when one of them changes."""
 MAX_PORTS: Final = 100
 """The most ports that a job names."""
+MAX_POOLS: Final = 100
+"""The most pools that a job names."""
 MAX_VOLUMES: Final = 100
 """The most volumes that a job names."""
 MAX_COUNT: Final = 2**31 - 2

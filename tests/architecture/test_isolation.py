@@ -57,10 +57,10 @@ LOOPS_WITHIN_ONE_ITEM = {
     "flows.workers.handover:_is_spread": "the templates of one run, of which it asks what is in their rows",
     "scheduler.workers.apply:_evict": "the workloads of one batch, in its transaction",
     "flows.workers.snapshots:_inputs": "the attempts of one run",
+    "flows.workers.snapshots:_stored_forecasts": "the attempts of one run",
     "flows.workers.snapshots:load": "the steps of one run",
     "flows.workers.next_data:bring": "reads a step of each kind of one run; what is asked for each is isolated",
     "flows.workers.next_data:release": "looks at rows that were read; what is done for each is isolated",
-    "flows.workers.staging:bring_ahead": "the datasets of one plan, of which each refusal is told to it",
 }
 
 

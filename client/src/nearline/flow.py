@@ -58,6 +58,11 @@ class Flow:
         env: Mapping[str, str] | None = None,
         secrets: Sequence[str] = (),
         compute: Sequence[str | Mapping[str, Any]] = (),
+        gpus: float | None = None,
+        cpu: float | None = None,
+        memory: str | int | None = None,
+        resource: str | None = None,
+        pools: Sequence[str] = (),
         retries: int | Mapping[str, int] | None = None,
         timeout: str | float | None = None,
         grace_period: str | float | None = None,
@@ -85,7 +90,9 @@ class Flow:
     ) -> Self:
         """Add a step. `datasets` are references, or mappings with `dataset`, `name` and `cached`.
 
-        `fallback` says how it chooses among the templates in `compute`: `order`, `soonest` or `cheapest`.
+        In place of templates in `compute` it may say its size: `gpus`, `cpu` (cores) and `memory`, and where to look:
+        a `resource`, or `pools`, the best first. `fallback` says how it chooses among its places: `order`, `soonest`
+        or `cheapest`.
         `gpu_memory` or `mig` asks for a part of one GPU in place of the template's, `gpu_limit` for more of it while
         nobody else uses it. `min_replicas` makes it elastic; `topology` has `required` and `preferred`.
         With `completions` it runs as so many parts, at most `parallelism` at once, each with its `$NEARLINE_INDEX`.
@@ -96,7 +103,7 @@ class Flow:
         if name in self._steps:
             raise InvalidRequest(f"The flow '{self.name}' has two steps called '{name}'.")
         lists: dict[str, object] = {"after": after, "outputs": outputs, "secrets": secrets, "node_labels": node_labels}
-        lists |= {"datasets": datasets, "compute": compute, "volumes": volumes}
+        lists |= {"datasets": datasets, "compute": compute, "pools": pools, "volumes": volumes}
         lists |= {f"grid of {key}": values for key, values in (grid or {}).items()}
         for key, values in lists.items():
             if isinstance(values, str):
@@ -112,6 +119,11 @@ class Flow:
             env=dict(env or {}),
             secrets=list(secrets),
             compute=[item if isinstance(item, str) else dict(item) for item in compute],
+            gpus=gpus,
+            cpu=cpu,
+            memory=memory,
+            resource=resource,
+            pools=list(pools),
             retries=dict(retries) if isinstance(retries, Mapping) else retries,
             timeout=timeout,
             grace_period=grace_period,

@@ -261,7 +261,7 @@ def test_jobs_of_flows_are_forecast_in_the_pool_of_their_template(project, small
     template = templates.change_template(actor=site_admin, template=small, changes={"pool": "h100"})
     job = NewJob(project_id=project.pk, project=project.name, command="x", simulated_duration_s=60.0)
 
-    (place,) = places.forecast_places({"step": (job, [template])}).values()
+    (place,) = places.forecast_places({"step": (job, {template.full_name: template})}).values()
 
     assert tuple(place.starts_in_s) == (0.0,)
 

@@ -209,7 +209,7 @@ def test_the_jobs_of_a_step_have_its_volumes_for_as_long_as_they_are_offered(wor
     run = world.start(member, project, VOLUMES.format(places="k8s.small"))
     world.turn()
     runs.cancel_run(actor=member, run=run)
-    world.turn()
+    world.finish_all(run)
 
     Resource.objects.filter(name="k8s").update(config={})
 

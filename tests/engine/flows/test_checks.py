@@ -315,9 +315,29 @@ def test_idle_limits_and_ports_are_checked_as_those_of_a_job():
     ]
 
 
-def test_the_pools_of_a_job_are_the_templates_of_a_step():
-    ((line, path, message),) = problems_of("flow: a\nsteps:\n  - {name: b, command: c, pools: [fast, slow]}\n")
+def test_a_step_names_templates_or_a_size_that_makes_sense():
+    text = """flow: a
+steps:
+  - {name: b, command: c, compute: lab.small, cpu: 2, pools: [fast]}
+  - {name: d, command: c, gpus: 1.5}
+  - {name: e, command: c, gpus: 0.0001}
+  - {name: f, command: c, memory: 0}
+  - {name: g, command: c, pools: [fast, fast]}
+  - {name: h, command: c, resource: lab, pools: [fast, slow]}
+  - {name: i, command: c, cpu: 0}
+  - {name: j, command: c, gpus: 0.5, cpu: 0.5, memory: 2GiB, resource: lab, pools: [fast]}
+"""
 
-    assert (line, path) == (3, "steps[0].pools")
-    assert message.startswith("A step has no key 'pools'")
-    assert "List under `compute` a template of each pool" in message
+    assert [(line, path, words) for line, path, words in problems_of(text)] == [
+        (
+            3,
+            "steps[0].cpu",
+            "A template says the size and the resource already: name either `compute`, or `cpu`, `pools`.",
+        ),
+        (4, "steps[1].gpus", "More than one GPU must be whole ones."),
+        (5, "steps[2].gpus", "A part of a GPU is 0.001 at least."),
+        (6, "steps[3].memory", "A step needs some memory."),
+        (7, "steps[4].pools", "A pool is named twice."),
+        (8, "steps[5].pools", "A step that names its resource is in one pool of that: name one at most."),
+        (9, "steps[6].cpu", "'cpu' must be at least 0.001."),
+    ]

@@ -1,4 +1,5 @@
 from collections import Counter
+from datetime import timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -414,3 +415,44 @@ def test_parts_that_no_template_can_run_all_end():
 
     assert counts(world) == {"failed": 1, "skipped": 2}
     assert world.state is RunState.FAILED
+
+
+def world_with_a_size(**step: object) -> World:
+    """Return a run of one step that says its size, and has two places."""
+    world = world_of({"name": "a", "gpus": 1, **step}, **{name: TemplateNow() for name in ("x.1-gpu", "y.1-gpu")})
+    world.graph = world.graph.with_places({"a": ["x.1-gpu", "y.1-gpu"]})
+    return world
+
+
+def test_a_step_with_a_size_stays_in_line_where_no_forecast_says_better():
+    world = world_with_a_size()
+    world.settle()
+    world.now += timedelta(days=2)
+    world.settle()
+
+    assert [attempt.choice for attempt in world.attempts.values()] == [0]
+
+
+def test_a_job_that_fits_nowhere_is_not_sent_to_and_fro_for_ever():
+    world = world_with_a_size()
+    for number in (1, 2):
+        world.settle()
+        world.jobs[f"a[0]/{number}"].now = JobNow(never_fits="it is too large")
+    world.settle()
+    world.now += timedelta(hours=1)
+    world.settle()
+
+    assert [attempt.choice for attempt in world.attempts.values()] == [0, 1]
+
+
+def test_a_place_that_has_room_is_taken_and_each_is_welcome_after_a_failure():
+    world = world_with_a_size(retries=1)
+    world.templates["x.1-gpu"] = TemplateNow(has_capacity=False)
+    world.settle()
+    world.templates |= {"x.1-gpu": TemplateNow(), "y.1-gpu": TemplateNow(has_capacity=False)}
+    world.end("a[0]/1", FailureKind.USER_ERROR)
+    world.settle()
+    world.now += timedelta(minutes=1)
+    world.settle()
+
+    assert [attempt.choice for attempt in world.attempts.values()] == [1, 0]

@@ -9,6 +9,8 @@ const schema = JSON.parse(
 const names = {
   steps: () => ["prepare", "train"],
   templates: [{ name: "lab.small", detail: "1 CPU" }],
+  resources: [{ name: "lab", detail: "simulated" }],
+  pools: [{ name: "h100", detail: "" }],
   datasets: [{ name: "demo/digits", detail: "" }],
   secrets: ["API_KEY"],
 };
@@ -47,6 +49,8 @@ test("the names of steps, templates, datasets and secrets are offered where they
   assert.deepEqual(labels(`${step}    after:\n      - ^`), ["prepare", "train"]);
   assert.deepEqual(labels(`${step}    compute: ^`), ["lab.small"]);
   assert.deepEqual(labels(`${step}    compute: [{template: ^`), ["lab.small"]);
+  assert.deepEqual(labels(`${step}    resource: ^`), ["lab"]);
+  assert.deepEqual(labels(`${step}    pools: [^`), ["h100"]);
   assert.deepEqual(labels(`${step}    data: [{dataset: ^`), ["demo/digits"]);
   assert.deepEqual(labels(`${step}    data:\n      - dataset: ^`), ["demo/digits"]);
   assert.deepEqual(labels(`${step}    secrets: [^`), ["API_KEY"]);

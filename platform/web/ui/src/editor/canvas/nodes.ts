@@ -4,7 +4,7 @@ import type { Edge } from "@xyflow/react";
 import { formatCount } from "../../format.ts";
 import type { GraphNode, GraphNodeData } from "../../graph/node.tsx";
 import { edge, NODE_HEIGHT, NODE_WIDTH, nodeLabel } from "../../graph/drawing.ts";
-import { datasetsOf, type Flow, type Step, triesOf } from "../model/flow.ts";
+import { datasetsOf, type Flow, type Step, triesOf, whereOf } from "../model/flow.ts";
 import { parentsOf, type Place, placesOf } from "../model/placing.ts";
 import { referenceOf } from "../model/actions.ts";
 import { isDataset } from "../model/rules.ts";
@@ -63,16 +63,12 @@ export function stepOf(problem: Problem, flow: Flow): Step | undefined {
 }
 
 function stepData(step: Step, defaultTemplate: string, problems: number, isConnectable: boolean): GraphNodeData {
-  const templates = step.compute.map(({ template }) => template);
   const tries = triesOf(step);
   return {
     kind: "command",
     title: step.title || step.name,
     subtitle: (step.command.trim().split("\n")[0] ?? "") || "no command yet",
-    note:
-      templates.length > 1
-        ? `${templates[0]}, then ${templates.slice(1).join(", ")}`
-        : (templates[0] ?? defaultTemplate),
+    note: whereOf(step, defaultTemplate),
     badges: [
       ...(Number.isFinite(tries) && tries !== 1 ? [`× ${formatCount(tries)}`] : []),
       ...(step.when ? ["if"] : []),

@@ -5,7 +5,7 @@ import { Icon } from "../../graph/icon.tsx";
 import * as actions from "../model/actions.ts";
 import { UndoButtons } from "./tools.tsx";
 import { useChosen, useEditor } from "../model/editor.ts";
-import { triesOf } from "../model/flow.ts";
+import { triesOf, whereOf } from "../model/flow.ts";
 import { countByStep } from "./nodes.ts";
 import { SmallButton } from "../panel/fields.tsx";
 import { DATASET } from "../model/rules.ts";
@@ -60,9 +60,7 @@ export function StepsList() {
                   </button>
                 ))}
               </td>
-              <td className="sub">
-                {step.compute.map(({ template }) => template).join(", then ") || config.default_template}
-              </td>
+              <td className="sub">{whereOf(step, config.default_template)}</td>
               <td className="num">{Number.isFinite(triesOf(step)) ? formatCount(triesOf(step)) : "–"}</td>
               <td>
                 {(faults.get(step.name) ?? 0) > 0 && (

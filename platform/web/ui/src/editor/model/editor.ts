@@ -27,6 +27,8 @@ export type Config = {
   view: "canvas" | "split";
   may_write: boolean;
   templates: Choice[];
+  resources: Choice[];
+  pools: Choice[];
   default_template: string;
   datasets: Choice[];
   secrets: string[];

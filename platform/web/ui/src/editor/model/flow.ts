@@ -24,6 +24,9 @@ export type Step = Filled<
     index: number;
     data: DataInput[];
     compute: Choice[];
+    gpus: string;
+    cpu: string;
+    memory: string;
     retries: Retries;
     timeout: string;
     grace_period: string;
@@ -85,6 +88,11 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     secrets: list(step["secrets"]).map(text),
     fallback: FALLBACKS.find(([mode]) => mode === step["fallback"])?.[0] ?? "order",
     compute: (Array.isArray(step["compute"]) ? step["compute"] : [step["compute"]]).filter(Boolean).map(readChoice),
+    gpus: text(step["gpus"]),
+    cpu: text(step["cpu"]),
+    memory: text(step["memory"]),
+    resource: text(step["resource"]),
+    pools: list(step["pools"]).map(text).filter(Boolean),
     retries: readRetries(step["retries"]),
     timeout: text(step["timeout"]),
     grace_period: text(step["grace_period"]),
@@ -174,6 +182,18 @@ export function triesOf(step: Step): number {
     (product, axis) => product * (Array.isArray(axis) ? axis.length : axis.steps),
     1,
   );
+}
+
+// What a step says of its size in place of templates; nothing where it names these.
+export function sizeOf(step: Step): string {
+  const amounts = [step.gpus && `${step.gpus} GPU`, step.cpu && `${step.cpu} CPU`, step.memory].filter(Boolean);
+  const where = step.resource ? [`on ${step.resource}`] : [];
+  if (step.pools.length > 0) where.push(`in ${step.pools.join(", then ")}`);
+  return [amounts.join(", "), ...where].filter(Boolean).join(" ");
+}
+
+export function whereOf(step: Step, defaultTemplate: string): string {
+  return step.compute.map(({ template }) => template).join(", then ") || sizeOf(step) || defaultTemplate;
 }
 
 export function datasetsOf(flow: Flow): string[] {

@@ -118,7 +118,29 @@ export interface StepSpec {
           }
       )[];
   /**
-   * How it chooses among its templates: in turn, where it is forecast to be done first, or where it costs least.
+   * A size of its own in place of `compute`: `2` GPUs, or `0.5` for a part of one.
+   */
+  gpus?: number | null;
+  /**
+   * In place of `compute`: how many cores. Without it what belongs to its GPUs.
+   */
+  cpu?: number | null;
+  /**
+   * In place of `compute`: how much memory, as `16GiB`. Without it what belongs to its GPUs.
+   */
+  memory?: (string | number) | null;
+  /**
+   * In place of `compute`: the resource where it runs. Without it a place is found in `pools`.
+   */
+  resource?: string;
+  /**
+   * In place of `compute`: where a place is found, the best first. Without them where its project prefers.
+   *
+   * @maxItems 100
+   */
+  pools?: string[];
+  /**
+   * How it chooses among its places: in turn, where it is forecast to be done first, or where it costs least.
    */
   fallback?: "order" | "soonest" | "cheapest";
   /**

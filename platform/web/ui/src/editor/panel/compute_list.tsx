@@ -1,17 +1,19 @@
 // Where a step may run: its templates, how it chooses among them, and how long to wait at each where their order decides.
+// Or a size of its own, for which places are found.
 
 import { type DragEvent, useState } from "react";
 import { Icon } from "../../graph/icon.tsx";
 import { useEditor } from "../model/editor.ts";
-import { SelectField, SmallButton, TextField } from "./fields.tsx";
-import { type Choice, FALLBACKS, type Step } from "../model/flow.ts";
+import { SelectField, SmallButton, TextField, TextList } from "./fields.tsx";
+import { type Choice, FALLBACKS, sizeOf, type Step } from "../model/flow.ts";
 import type { Set } from "./step.tsx";
-import { durationOf } from "../model/values.ts";
+import { durationOf, valueOf } from "../model/values.ts";
 
 export function ComputeList({ step, set }: { step: Step; set: Set }) {
   const { config } = useEditor();
   const [dragged, setDragged] = useState<number | null>(null);
   const choices = step.compute;
+  const size = sizeOf(step);
   const write = (next: readonly Choice[]) =>
     set(
       ["compute"],
@@ -30,7 +32,9 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
   return (
     <fieldset className="group">
       <legend>Compute</legend>
-      {choices.length === 0 && <p className="sub small">{config.default_template}, because none is chosen</p>}
+      {choices.length === 0 && !size && (
+        <p className="sub small">{config.default_template}, because neither a template nor a size is chosen</p>
+      )}
       <ol className="compute-list">
         {choices.map((choice, index) => (
           <li
@@ -95,24 +99,68 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
           </li>
         ))}
       </ol>
-      <TextField
-        label="Add a template"
-        isLabelHidden
-        isCode
-        isLate
-        value=""
-        placeholder="add a template"
-        suggestions={config.templates}
-        onChange={(text) => text.trim() && write([...choices, { template: text.trim(), wait: "" }])}
-      />
-      {choices.length > 1 && (
+      {!size && (
+        <TextField
+          label="Add a template"
+          isLabelHidden
+          isCode
+          isLate
+          value=""
+          placeholder="add a template"
+          suggestions={config.templates}
+          onChange={(text) => text.trim() && write([...choices, { template: text.trim(), wait: "" }])}
+        />
+      )}
+      {(choices.length === 0 || size) && <Size step={step} set={set} />}
+      {(choices.length > 1 || size) && (
         <SelectField
-          label="Choose a template"
+          label="Choose a place"
           value={step.fallback}
           options={FALLBACKS}
           onChange={(mode) => set(["fallback"], mode === "order" ? undefined : mode)}
         />
       )}
     </fieldset>
+  );
+}
+
+function Size({ step, set }: { step: Step; set: Set }) {
+  const { config } = useEditor();
+  const give = (key: string) => (text: string) => set([key], text.trim() ? valueOf(text) : undefined);
+  return (
+    <>
+      <TextField
+        label="GPUs"
+        value={step.gpus}
+        isCode
+        placeholder="in place of a template"
+        help="A size of its own: 2, or 0.5 for a part of one."
+        onChange={give("gpus")}
+      />
+      <TextField label="Cores" value={step.cpu} isCode placeholder="as many as go with it" onChange={give("cpu")} />
+      <TextField
+        label="Memory"
+        value={step.memory}
+        isCode
+        placeholder="as much as goes with it: 16GiB"
+        onChange={give("memory")}
+      />
+      <TextField
+        label="Resource"
+        value={step.resource}
+        isCode
+        placeholder="found in its pools"
+        suggestions={config.resources}
+        onChange={(text) => set(["resource"], text.trim() || undefined)}
+      />
+      <TextList
+        label="Pools"
+        values={step.pools}
+        suggestions={config.pools}
+        placeholder="as the project prefers"
+        help="Where a place is found, the best first."
+        onChange={(values) => set(["pools"], values)}
+      />
+    </>
   );
 }

@@ -19,7 +19,14 @@ export type Schema = {
   default?: unknown;
 };
 
-export type Names = { steps: () => string[]; templates: Choice[]; datasets: Choice[]; secrets: string[] };
+export type Names = {
+  steps: () => string[];
+  templates: Choice[];
+  resources: Choice[];
+  pools: Choice[];
+  datasets: Choice[];
+  secrets: string[];
+};
 
 // Nobody completes words in a longer line, and to look for one takes the square of its length.
 const LONGEST_LINE = 1000;
@@ -72,6 +79,8 @@ function namesFor(key: string, path: readonly string[], names: Names): Choice[] 
   if (key === "after") return plain(names.steps());
   if (key === "compute" || key === "template") return names.templates;
   if (key === "dataset") return names.datasets;
+  if (key === "resource") return names.resources;
+  if (key === "pools") return names.pools;
   return key === "secrets" && path[0] === "steps" ? plain(names.secrets) : [];
 }
 
@@ -135,7 +144,7 @@ export function spotAt(text: string, position: number): Spot | null {
 
 // A dash under `after:` begins a value, one under `steps:` a key.
 function isListOfValues(path: readonly string[], dashes: number): boolean {
-  return dashes > 0 && ["after", "secrets", "compute", "choices", "outputs"].includes(path.at(-2) ?? "");
+  return dashes > 0 && ["after", "secrets", "compute", "pools", "choices", "outputs"].includes(path.at(-2) ?? "");
 }
 
 function indentOf(line: string): number {

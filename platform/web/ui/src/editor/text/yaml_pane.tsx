@@ -83,6 +83,8 @@ function makeView(editor: Editor, root: ShadowRoot) {
   const names = {
     steps: () => store.state.flow.steps.map(({ name }) => name),
     templates: config.templates,
+    resources: config.resources,
+    pools: config.pools,
     datasets: config.datasets,
     secrets: config.secrets,
   };
