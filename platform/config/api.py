@@ -5,6 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import NinjaAPI
+from ninja.errors import ValidationError, ValidationErrorContext
 from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 from ninja.renderers import JSONRenderer
@@ -32,6 +33,8 @@ from experiments.api import routes as experiment_routes
 from experiments.api import saved_view_routes
 from flows.api import routes as flow_routes
 from scheduler.api import routes as scheduler_routes
+
+_MOST_FAULTS = 1000
 
 
 class BoundedParser(Parser):
@@ -70,6 +73,15 @@ class Api(NinjaAPI):
         if prefix not in self._descriptions:
             self._descriptions[prefix] = api_document.complete(super().get_openapi_schema(path_prefix=prefix))
         return self._descriptions[prefix]
+
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext[Any]]
+    ) -> ValidationError:
+        """Return what is wrong with a request: each fault, or only their number where to name them would take long."""
+        faults = sum(context.pydantic_validation_error.error_count() for context in error_contexts)
+        if faults <= _MOST_FAULTS:
+            return super().validation_error_from_error_contexts(error_contexts)
+        return ValidationError([{"type": "too_many", "loc": ("body",), "msg": f"It has {faults:,} faults."}])
 
 
 api = Api(

@@ -19,13 +19,14 @@ from django.urls import get_resolver  # noqa: E402
 from compute.web.connections_asgi import with_connections  # noqa: E402 (models must be loaded first)
 from compute.web.port_pages_asgi import with_port_pages  # noqa: E402
 from config import keys  # noqa: E402
+from config.body_limits import with_body_limit  # noqa: E402
 from config.liveness import with_liveness  # noqa: E402
 from config.proxies import with_proxies  # noqa: E402
 from config.start_check import with_start_check  # noqa: E402
 from core import garbage  # noqa: E402
 from datasets.web.store_asgi import with_store_door  # noqa: E402
 
-_platform = with_liveness(with_connections(with_store_door(_django)))  # type: ignore[arg-type]  # Django's types are looser than ASGI's
+_platform = with_liveness(with_connections(with_store_door(with_body_limit(_django))))  # type: ignore[arg-type]  # Django's types are looser than ASGI's
 _served = with_proxies(
     with_port_pages(_platform, settings.NEARLINE.port_pages_url, settings.NEARLINE.url),
     settings.NEARLINE.trusted_proxies,

@@ -144,3 +144,12 @@ def test_what_another_key_encrypted_is_told_at_once_as_waiting_does_not_help(mem
 
     assert (answer.status, answer.body["code"]) == (409, "core.credentials_unreadable")
     assert "`manage.py setup`" in answer.body["hint"]
+
+
+def test_of_very_many_faults_only_the_number_is_told(member):
+    body = json.dumps({"name": "x"} | {f"key-{number}": 1 for number in range(100_000)})
+
+    answer = Client().post("/api/v1/tokens", body, content_type="application/json", headers=bearer(member))
+
+    assert_problem(answer, 400, "core.malformed_request")
+    assert answer.json()["title"] == "The request is malformed: body is refused: It has 100,000 faults."
