@@ -58,7 +58,7 @@ def read_header(read: Read) -> PartHeader:
             for item in fields["files"]
         ]
         header = PartHeader(files, int(fields.get("offset", 0)))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise BodyRefused("The description of this part cannot be read.") from error
     _check(header)
     return header

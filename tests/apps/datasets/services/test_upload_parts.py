@@ -199,6 +199,7 @@ def test_a_file_where_a_folder_is_makes_no_commit(member, dataset, upload):
     [
         b"", b"\0\0\0\2{}", b"\0\0\0\4junk", b"\xff\xff\xff\xff", framed({"a": b"whole"}).getvalue()[:-1],
         b'\0\0\0\x0c{"files":[]}', framed({"a": b""}, total=-1).getvalue(),
+        b"\0\1\0\0" + b"[" * 65536, b'\0\0\0\x1b{"files":[],"offset":1e400}',
     ],
 )  # fmt: skip
 def test_a_body_that_is_no_part_is_refused(member, upload, body):
