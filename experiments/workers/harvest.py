@@ -5,6 +5,7 @@ same piece meanwhile (the offset is compared and set). So pages are live, and no
 cannot be read are counted on the experiment; a log that cannot be read at all blocks neither other logs nor its run.
 """
 
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -45,8 +46,6 @@ _PATIENCE = timedelta(minutes=5)
 _MOST_TRIES = 5
 # What is read of a log before it is written: a job may print faster than we read.
 _PIECE_BYTES = 2**20
-# So many pieces of a log that has ended are read before others are looked at.
-_PIECES_AT_ONCE = 10
 # Records that one transaction writes, of one log or of several: while SQLite writes, everybody else waits.
 _MOST_RECORDS = 10_000
 
@@ -99,9 +98,13 @@ class ReadLogs:
 
 
 def read_ended(
-    job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyType({}), *, marks_silent: bool = True
+    job_ids: Sequence[str],
+    known: Mapping[str, "Job"] = MappingProxyType({}),
+    *,
+    marks_silent: bool = True,
+    most_pieces: int = sys.maxsize,
 ) -> ReadLogs:
-    """Read the logs of jobs that have ended to their end; very long ones in several calls.
+    """Read the logs of jobs that have ended to their end, or so many pieces of each.
 
     Rows in `known` are not read again. Without `marks_silent` the caller writes `harvested_at` of what is silent,
     together with what else it changes of it.
@@ -115,7 +118,7 @@ def read_ended(
         done |= {reading.log.job.pk for reading in readings if reading.is_done}
         silent |= {reading.log.job.pk for reading in readings if reading.has_nothing}
         pieces += 1
-        goes_on = pieces < _PIECES_AT_ONCE and any(reading.has_more for reading in readings)
+        goes_on = pieces < most_pieces and any(reading.has_more for reading in readings)
         unread = _logs_of(job_ids, known) if goes_on else []
     if missing := set(job_ids) - done:  # some that failed may have been given up
         given_up = Experiment.objects.filter(job__in=missing, harvested_at__isnull=False)

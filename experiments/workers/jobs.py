@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from compute.models import Job
 
 _SYSTEM = Actor.system("experiments")
+# A log of measurements alone takes a minute to its end, in which no other job would be followed.
+_PIECES_AT_ONCE = 10
 _STATES: Mapping[str, ExperimentState] = {
     "pending": ExperimentState.QUEUED,
     "starting": ExperimentState.QUEUED,
@@ -48,7 +50,7 @@ def follow_jobs() -> None:
     (live,) = find_live()
     states = {job_id: state for job_id, state in live.values_list("job_id", "state") if job_id is not None}
     jobs = list(job_selectors.list_by_id(states).values()) if states else []
-    harvest.read_ended([job.pk for job in jobs if job.has_ended])
+    harvest.read_ended([job.pk for job in jobs if job.has_ended], most_pieces=_PIECES_AT_ONCE)
     read = log_records.find_read(JOB, [job.name for job in jobs if job.has_ended])
 
     def follow(job: "Job") -> None:

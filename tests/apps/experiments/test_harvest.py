@@ -159,15 +159,14 @@ def test_of_a_log_with_very_many_names_those_are_recorded_that_fit(world: World,
     assert Experiment.objects.get().problems.count == 19_000
 
 
-def test_a_very_long_log_is_read_in_several_calls_so_that_others_are_looked_at(world: World, running, monkeypatch):
-    monkeypatch.setattr(harvest, "_PIECES_AT_ONCE", 2)
+def test_a_very_long_log_is_read_in_several_calls_where_others_wait_to_be_looked_at(world: World, running):
     name, job_id = newest_attempt(running, "a").job_name, newest_attempt(running, "a").job_id
     filler = "text\n" * 300_000
     world.driver_of(name).print(name, "".join(f"cnvrg_linechart_x value:{number}\n{filler}" for number in range(2)))
     world.driver_of(name).finish(name)
     observe.observe_all()
 
-    done = [set(harvest.read_ended([job_id]).done) for _ in range(2)]
+    done = [set(harvest.read_ended([job_id], most_pieces=2).done) for _ in range(2)]
 
     assert done == [set(), {job_id}]
     assert points("x") == [(0, 0.0), (1, 1.0)]
