@@ -396,7 +396,7 @@ class SeenGpuOut(Schema):
     memory_bytes: int | None = Field(description="Null: not known.")
 
 
-class GpuSightOut(Schema):
+class VisibleGpusOut(Schema):
     """What the processes of one replica could see of GPUs when they started."""
 
     gpus: list[SeenGpuOut] = Field(description="Those that CUDA shows them.")
@@ -413,7 +413,7 @@ class GpuCheckOut(Schema):
 
     text: str = Field(description="Both in one sentence.")
     differs: bool = Field(description="Whether it sees other GPUs than it was given, or more, or fewer.")
-    replicas: list[GpuSightOut | None] = Field(description="By rank; null: not known.")
+    replicas: list[VisibleGpusOut | None] = Field(description="By rank; null: not known.")
 
 
 class CheckpointOut(Schema):

@@ -10,9 +10,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from compute.engine.gpu_sight import GpuSight
 from compute.engine.job_spec import JobSpec, name_of_run
 from compute.engine.mounts import HostFolder, SourceKind, Tree
+from compute.engine.visible_gpus import VisibleGpus
 from core.taints import Taint
 
 
@@ -243,7 +243,7 @@ class ReplicaReport:
 
     state: ReportState
     reason: str = ""
-    gpus_seen: GpuSight | None = None
+    gpus_seen: VisibleGpus | None = None
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ class JobReport:
     reason: str = ""
     replica: int | None = None
     replicas: tuple[ReplicaReport, ...] = ()
-    gpus_seen: GpuSight | None = None
+    gpus_seen: VisibleGpus | None = None
 
 
 @dataclass(frozen=True)

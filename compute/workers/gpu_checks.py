@@ -6,21 +6,21 @@ from django.db import transaction
 
 from compute.engine import gpu_check
 from compute.engine.gpu_check import GivenGpus
-from compute.engine.gpu_sight import GpuSight, SeenGpu
 from compute.engine.job_spec import job_of_run
 from compute.engine.placing import Placing
 from compute.engine.ports import JobReport
+from compute.engine.visible_gpus import SeenGpu, VisibleGpus
 from compute.models import Job, Resource
 from compute.selectors import failures
 from compute.services import journal
 from core import clock, isolation
 from scheduler.selectors import nodes
 
-_Sights = tuple[GpuSight | None, ...]
+_Visible = tuple[VisibleGpus | None, ...]
 
 _MOST_REMEMBERED = 10_000
 # By token of a run: what this process has noted, so that later reports that say the same cost nothing.
-_noted: dict[str, _Sights] = {}
+_noted: dict[str, _Visible] = {}
 
 
 def note_checks(resource: Resource, reports: Sequence[JobReport]) -> None:
@@ -33,30 +33,30 @@ def note_checks(resource: Resource, reports: Sequence[JobReport]) -> None:
 
 
 def _is_news(report: JobReport) -> bool:
-    sights = _sights_of(report)
-    return any(sights) and _noted.get(report.token) != sights
+    visible = _visible_to(report)
+    return any(visible) and _noted.get(report.token) != visible
 
 
-def _sights_of(report: JobReport) -> _Sights:
+def _visible_to(report: JobReport) -> _Visible:
     return tuple(each.gpus_seen for each in report.replicas) or (report.gpus_seen,)
 
 
 def _note(resource: Resource, report: JobReport) -> None:
-    sights = _sights_of(report)
-    _write(resource, report, sights)
+    visible = _visible_to(report)
+    _write(resource, report, visible)
     while len(_noted) >= _MOST_REMEMBERED:
         _noted.pop(next(iter(tuple(_noted))), None)
-    _noted[report.token] = sights
+    _noted[report.token] = visible
 
 
 @transaction.atomic
-def _write(resource: Resource, report: JobReport, sights: _Sights) -> None:
+def _write(resource: Resource, report: JobReport, visible: _Visible) -> None:
     fields = ("gpu_check", "gpus", "slices", "replicas", "node_name", "spec", *journal.LOCKED_FIELDS)
     runs = Job.objects.filter(name=job_of_run(report.name), resource=resource, token=report.token)
     job = runs.select_for_update(of=("self",)).only(*fields).first()
     if job is None:
         return
-    check = gpu_check.check(sights, _given_to(resource, job))
+    check = gpu_check.check(visible, _given_to(resource, job))
     if check is None or check.to_json() == job.gpu_check:
         return
     Job.objects.filter(pk=job.pk).update(gpu_check=check.to_json())

@@ -17,7 +17,6 @@ import httpcore
 import pytest
 
 from compute.adapters.job_stream import JobStream
-from compute.engine.gpu_sight import SeenGpu
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, NfsExport, RemoteFolder, SourceKind, Tree, Volume
 from compute.engine.ports import (
@@ -33,6 +32,7 @@ from compute.engine.ports import (
     TerminalRequest,
     UsageSample,
 )
+from compute.engine.visible_gpus import SeenGpu
 from compute.errors import ConnectionBroken, JobNotRunning, PortNotOpen, ResourceUnreachable, StartRefused
 
 DEADLINE_S = 180

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import structlog
 
+from compute.adapters.container_gpu_checks import COMMAND, ContainerGpuChecks
 from compute.adapters.docker import containers
 from compute.adapters.docker.containers import (
     GPUS,
@@ -35,9 +36,7 @@ from compute.adapters.docker.containers import (
 from compute.adapters.docker.engine import Engine, Json, Refusal
 from compute.adapters.docker.outputs import ContainerOutput, read_tar
 from compute.adapters.docker.terminals import ContainerTerminal
-from compute.adapters.gpu_looks import COMMAND, GpuLooks
 from compute.adapters.stamped_logs import StampedLogs
-from compute.engine.gpu_sight import GpuSight
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.mounts import HostFolder, SourceKind, Tree
 from compute.engine.ports import (
@@ -54,6 +53,7 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
+from compute.engine.visible_gpus import VisibleGpus
 from compute.errors import CommandRefused, JobNotRunning, ResourceUnreachable, StartRefused
 from core import clock
 from core.errors import PlatformError
@@ -121,7 +121,7 @@ class DockerDriver:
         self._verdicts: dict[str, _Verdict] = {}
         self._looked_at: set[str] = set()  # running containers whose verdict was read since this process has begun
         self._news_since = ""
-        self._gpu_looks = GpuLooks()
+        self._gpu_checks = ContainerGpuChecks()
 
     def close(self) -> None:
         """End the connections."""
@@ -262,7 +262,7 @@ class DockerDriver:
             for gone in known.keys() - ids:
                 known.pop(gone, None)
         self._looked_at &= ids
-        self._gpu_looks.keep(ids)
+        self._gpu_checks.keep(ids)
         reports = (self._report(records[name], runs.get(name)) for name in sorted(records))
         return [report for report in reports if report is not None]
 
@@ -290,7 +290,7 @@ class DockerDriver:
         started_at = _time(facts["StartedAt"])
         if facts["Status"] in _UNENDED:
             self._judge_running(record["Id"], run, started_at)
-            seen = self._look_at_gpus(name, run, started_at) if GPUS in run["Labels"] else None
+            seen = self._check_gpus(name, run, started_at) if GPUS in run["Labels"] else None
             return JobReport(name, token, ReportState.RUNNING, started_at=started_at, gpus_seen=seen)
         exit_code = int(facts["ExitCode"])
         cause, reason = self._explain_end(record["Id"], run["Id"], facts)
@@ -304,11 +304,11 @@ class DockerDriver:
             started_at=min(started_at, finished_at),  # the daemon notes a quick start after its end
             finished_at=finished_at,
             reason=reason,
-            gpus_seen=self._gpu_looks.find(run["Id"]),
+            gpus_seen=self._gpu_checks.find(run["Id"]),
         )
 
-    def _look_at_gpus(self, name: str, run: Json, started_at: datetime) -> GpuSight | None:
-        return self._gpu_looks.look(run["Id"], name, started_at, lambda: self.run_command(name, 0, COMMAND, b""))
+    def _check_gpus(self, name: str, run: Json, started_at: datetime) -> VisibleGpus | None:
+        return self._gpu_checks.check(run["Id"], name, started_at, lambda: self.run_command(name, 0, COMMAND, b""))
 
     def _read_facts(self, run: Json) -> Json | None:
         """Return how a container stands; None where it has gone meanwhile. Ended and running ones are read once."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from compute.adapters.gpu_looks import COMMAND, GpuLooks
+from compute.adapters.container_gpu_checks import COMMAND, ContainerGpuChecks
 from compute.adapters.kubernetes import (
     checks,
     events,
@@ -38,7 +38,6 @@ from compute.adapters.kubernetes.pod_cache import PodCache
 from compute.adapters.kubernetes.states import Verdict
 from compute.adapters.stamped_logs import StampedLogs
 from compute.adapters.stored_outputs import SentOutput, StoredOutputs
-from compute.engine.gpu_sight import GpuSight
 from compute.engine.ports import (
     ClusterFacts,
     CommandOutput,
@@ -54,6 +53,7 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
+from compute.engine.visible_gpus import VisibleGpus
 from compute.errors import (
     CommandRefused,
     CredentialsRefused,
@@ -124,7 +124,7 @@ class KubernetesDriver:
         self._selector = manifests.selector(settings)
         self._cache = PodCache(gateway, self._pods_path, f"{self._selector},!{FORGOTTEN}")
         self._logs = StampedLogs(folder, gateway)
-        self._gpu_looks = GpuLooks()
+        self._gpu_checks = ContainerGpuChecks()
         self._exporters: Mapping[str, str] = {}
         self._unlabelled = ""
         self._lacks: tuple[str, ...] | None = None  # not asked yet
@@ -281,7 +281,7 @@ class KubernetesDriver:
         for each in changes:
             for pod, verdict in () if each.is_settled else states.judge_run(each.pods, now):
                 self._end(pod, verdict, states.grace_period_of(pod))
-        self._gpu_looks.keep({pod["metadata"]["uid"] for each in changes for pod in each.gpu_pods})
+        self._gpu_checks.keep({pod["metadata"]["uid"] for each in changes for pod in each.gpu_pods})
         reports = (
             self._with_gpus(each.report, each.gpu_pods) if each.gpu_pods else each.report
             for each in changes
@@ -291,18 +291,18 @@ class KubernetesDriver:
 
     def _with_gpus(self, report: JobReport, pods: Sequence[Json]) -> JobReport:
         """Return the report of a run with what its pods can see of GPUs, as far as they have told."""
-        seen = {states.rank_of(pod): self._look_at_gpus(pod) for pod in pods}
+        seen = {states.rank_of(pod): self._check_gpus(pod) for pod in pods}
         if not report.replicas:
             return replace(report, gpus_seen=seen.get(0))
         replicas = (replace(each, gpus_seen=seen.get(rank)) for rank, each in enumerate(report.replicas))
         return replace(report, replicas=tuple(replicas))
 
-    def _look_at_gpus(self, pod: Json) -> GpuSight | None:
+    def _check_gpus(self, pod: Json) -> VisibleGpus | None:
         started_at = states.started_at_of(pod) if states.is_running(pod) else None
         if started_at is None:
-            return self._gpu_looks.find(pod["metadata"]["uid"])
+            return self._gpu_checks.find(pod["metadata"]["uid"])
         name, rank = states.name_of(pod), states.rank_of(pod)
-        return self._gpu_looks.look(
+        return self._gpu_checks.check(
             pod["metadata"]["uid"], name, started_at, lambda: self.run_command(name, rank, COMMAND, b"")
         )
 

@@ -34,7 +34,6 @@ from compute.adapters.local.tree_folders import TreeFolders, TreeSource
 from compute.adapters.local.views import Entry, Views
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.environment import JobPaths, job_environment
-from compute.engine.gpu_sight import GpuSight
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree
 from compute.engine.ports import (
@@ -48,6 +47,7 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
+from compute.engine.visible_gpus import VisibleGpus
 from compute.engine.volumes import JobVolume, describe_fault, read_volumes
 from compute.errors import ResourceUnreachable, StartRefused
 from core.errors import NotFound, PlatformError
@@ -477,7 +477,7 @@ def _gpu_packages() -> str:
 
 
 def _running(name: str, facts: dict[str, Any]) -> JobReport:
-    started_at, seen = _time(facts["started_at"]), GpuSight.from_json(facts.get("gpus_seen"))
+    started_at, seen = _time(facts["started_at"]), VisibleGpus.from_json(facts.get("gpus_seen"))
     return JobReport(name, facts["token"], ReportState.RUNNING, started_at=started_at, gpus_seen=seen)
 
 
@@ -498,7 +498,7 @@ def _ended(name: str, end: dict[str, Any]) -> JobReport:
         started_at=_time(end["started_at"]) if end["started_at"] else None,
         finished_at=_time(end["finished_at"]),
         reason=end.get("reason", ""),
-        gpus_seen=GpuSight.from_json(end.get("gpus_seen")),
+        gpus_seen=VisibleGpus.from_json(end.get("gpus_seen")),
     )
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from compute.adapters.local.gpu_look import GpuLook
+from compute.adapters.local.gpu_check import LocalGpuCheck
 
 # As `core.gpus` says; a shim finds no package but this one.
 _ONE_GPU = 1000
@@ -109,7 +109,7 @@ class GpuMeter:
 
 
 def start_meter(
-    packages: str, gpus: Sequence[tuple[int, int]], list_pids: Callable[[], Collection[int]], look: GpuLook
+    packages: str, gpus: Sequence[tuple[int, int]], list_pids: Callable[[], Collection[int]], check: LocalGpuCheck
 ) -> Callable[[], GpuUse]:
     """Begin to measure, once it is known what the job sees, and return what tells the newest.
 
@@ -122,10 +122,10 @@ def start_meter(
 
     def measure() -> None:
         nonlocal reader
-        look.read_files()
+        check.read_files()
         nvml = _load(packages) if packages else None
         if nvml is not None:
-            look.ask(nvml)
+            check.ask(nvml)
             knows_processes = os.readlink("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE  # noqa: PTH115
             reader = GpuReader(nvml, gpus, knows_processes=knows_processes)
             meter.measure_on()

@@ -357,12 +357,12 @@ class Shim:
 
     def _begin_with_gpus(self) -> None:
         # What this loads is held by the shims of jobs with GPUs alone.
-        from compute.adapters.local.gpu_look import GpuLook  # noqa: PLC0415
+        from compute.adapters.local.gpu_check import LocalGpuCheck  # noqa: PLC0415
         from compute.adapters.local.gpu_meter import start_meter  # noqa: PLC0415
 
-        look = GpuLook(self.openable, self.order.env.get(_VISIBLE), self.gpu_files)
-        self.read_gpus = lambda: look.text
-        self.gpu_use = start_meter(self.order.gpu_packages, self.order.gpus, lambda: self.known, look)
+        check = LocalGpuCheck(self.openable, self.order.env.get(_VISIBLE), self.gpu_files)
+        self.read_gpus = lambda: check.text
+        self.gpu_use = start_meter(self.order.gpu_packages, self.order.gpus, lambda: self.known, check)
 
     def _start(self) -> None:
         self.output, write_end = os.pipe()

@@ -9,7 +9,6 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
-from compute.engine.gpu_sight import GpuSight
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
 from compute.engine.ports import (
@@ -25,6 +24,7 @@ from compute.engine.ports import (
     ReplicaReport,
     ReportState,
 )
+from compute.engine.visible_gpus import VisibleGpus
 from core.taints import Taint
 
 Json = dict[str, Any]
@@ -104,10 +104,10 @@ def report_from_json(value: Json) -> JobReport:
     moments = {key: value[key] and datetime.fromisoformat(value[key]) for key in ("started_at", "finished_at")}
     states = {"state": ReportState(value["state"]), "cause": EndCause(value["cause"])}
     replicas = tuple(
-        ReplicaReport(ReportState(each["state"]), each["reason"], GpuSight.from_json(each["gpus_seen"]))
+        ReplicaReport(ReportState(each["state"]), each["reason"], VisibleGpus.from_json(each["gpus_seen"]))
         for each in value["replicas"]
     )
-    seen = GpuSight.from_json(value["gpus_seen"])
+    seen = VisibleGpus.from_json(value["gpus_seen"])
     return JobReport(**{**value, **moments, **states, "replicas": replicas, "gpus_seen": seen})
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from compute.engine.gpu_sight import GpuSight, SeenGpu
 from compute.engine.ports import ReplicaReport, ReportState
+from compute.engine.visible_gpus import SeenGpu, VisibleGpus
 from compute.models import Job, Resource
 from compute.workers import observe, stops
 from core import clock
@@ -14,8 +14,8 @@ from tests.factories.browsers import browser_of
 pytestmark = pytest.mark.django_db
 
 GIB = 2**30
-ONE = GpuSight((SeenGpu("GPU-a", 80 * GIB),))
-ALL = GpuSight(tuple(SeenGpu(f"GPU-{name}", 80 * GIB) for name in "abcd"))
+ONE = VisibleGpus((SeenGpu("GPU-a", 80 * GIB),))
+ALL = VisibleGpus(tuple(SeenGpu(f"GPU-{name}", 80 * GIB) for name in "abcd"))
 DIFFERS = "Sees 4 GPUs, was given 1. Nothing keeps it from using all that it sees."
 
 
@@ -78,7 +78,7 @@ def test_a_gpu_that_has_another_number_than_when_its_node_was_asked_is_told(real
     for index, name in enumerate("ab"):
         Gpu.objects.create(node=node, index=index, uuid=f"GPU-{name}", model="A100", memory_bytes=80 * GIB)
     right, wrong = start("right"), start("wrong", gpus=[(1, 1000)])
-    driver.jobs.change("right", gpus_seen=GpuSight((SeenGpu("GPU-a"),)))
+    driver.jobs.change("right", gpus_seen=VisibleGpus((SeenGpu("GPU-a"),)))
     driver.jobs.change("wrong", gpus_seen=ONE)
 
     texts = [look(real, job).gpu_check["text"] for job in (right, wrong)]

@@ -21,9 +21,9 @@ from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
 from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
-from compute.engine.gpu_sight import GpuSight, SeenGpu
 from compute.engine.mounts import HostFolder, Mount
 from compute.engine.ports import EndCause, GpuShare, ReportState
+from compute.engine.visible_gpus import SeenGpu, VisibleGpus
 from compute.errors import PortNotOpen, StartRefused
 from tests.contracts.compute.test_local import LocalPlace, open_places
 from tests.contracts.compute_driver import DEADLINE_S, ask, make_launch, wait_for_answer
@@ -559,8 +559,8 @@ def test_a_job_in_a_sandbox_has_the_files_of_its_own_gpus_and_numbers_these_from
     place.wait_for_log("two", "nvidia-modeset\nnvidia-uvm\nnvidia0\nnvidia2\nnvidiactl\nvisible: 1,0\n")
     place.wait_for_log("one", "nvidia-modeset\nnvidia-uvm\nnvidia3\nnvidiactl\nvisible: 0\n")
     place.wait_for_log("none", "nvidia-modeset\nnvidia-uvm\nnvidiactl\nvisible: \n")
-    assert place.wait_for_gpus("two").gpus_seen == GpuSight((SeenGpu("GPU-3"), SeenGpu("GPU-1")), 2, "1,0")
-    assert place.wait_for_gpus("one").gpus_seen == GpuSight((SeenGpu("GPU-0"),), 1, "0")
+    assert place.wait_for_gpus("two").gpus_seen == VisibleGpus((SeenGpu("GPU-3"), SeenGpu("GPU-1")), 2, "1,0")
+    assert place.wait_for_gpus("one").gpus_seen == VisibleGpus((SeenGpu("GPU-0"),), 1, "0")
     assert place.wait_for("none", ReportState.RUNNING).gpus_seen is None
 
 
@@ -577,7 +577,7 @@ def test_a_job_has_the_files_of_all_gpus_where_its_own_are_not_known_or_there_is
     running = place.wait_for_gpus("two")
     place.driver.stop("two", 0)
 
-    assert running.gpus_seen == GpuSight((SeenGpu("GPU-1"), SeenGpu("GPU-0")), 3, "1,0")
+    assert running.gpus_seen == VisibleGpus((SeenGpu("GPU-1"), SeenGpu("GPU-0")), 3, "1,0")
     assert place.wait_for_end("two").gpus_seen == running.gpus_seen
 
 

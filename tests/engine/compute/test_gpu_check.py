@@ -3,31 +3,31 @@
 import pytest
 
 from compute.engine.gpu_check import GivenGpus, check
-from compute.engine.gpu_sight import GpuSight, SeenGpu
+from compute.engine.visible_gpus import SeenGpu, VisibleGpus
 
 GIB = 2**30
-ONE = GpuSight((SeenGpu("GPU-a", 80 * GIB),))
+ONE = VisibleGpus((SeenGpu("GPU-a", 80 * GIB),))
 NODE = {index: SeenGpu(f"GPU-{name}", 80 * GIB) for index, name in enumerate("abcd")}
 
 
 def seen(*uuids, **more):
-    return GpuSight(tuple(SeenGpu(uuid, 80 * GIB) for uuid in uuids), **more)
+    return VisibleGpus(tuple(SeenGpu(uuid, 80 * GIB) for uuid in uuids), **more)
 
 
 @pytest.mark.parametrize(
-    ("sight", "given", "text"),
+    ("visible", "given", "text"),
     [
         (ONE, GivenGpus([[0, 1000]]), "Sees 1 of 1 GPU, 80 GiB."),
         (seen("GPU-a", "GPU-b"), GivenGpus([[0, 1000], [1, 1000]]), "Sees 2 of 2 GPUs, 80 GiB each."),
-        (GpuSight((SeenGpu("GPU-a"),)), GivenGpus([[0, 1000]]), "Sees 1 of 1 GPU."),
-        (GpuSight((SeenGpu("GPU-a"),)), GivenGpus([[0, 1000]], devices=NODE), "Sees 1 of 1 GPU, 80 GiB."),
+        (VisibleGpus((SeenGpu("GPU-a"),)), GivenGpus([[0, 1000]]), "Sees 1 of 1 GPU."),
+        (VisibleGpus((SeenGpu("GPU-a"),)), GivenGpus([[0, 1000]], devices=NODE), "Sees 1 of 1 GPU, 80 GiB."),
         (ONE, GivenGpus([[0, 500]]), "Sees 1 of 1 GPU, 80 GiB (has 0.5: nothing caps it)."),
         (
             ONE,
             GivenGpus([[0, 500]], asked_bytes=40 * GIB),
             "Sees 1 of 1 GPU, 80 GiB (asked for 40 GiB: nothing caps it).",
         ),
-        (GpuSight((SeenGpu("MIG-a"),)), GivenGpus([[0, 250]], ["0:1g.10gb@0"]), "Sees 1 of 1 slice."),
+        (VisibleGpus((SeenGpu("MIG-a"),)), GivenGpus([[0, 250]], ["0:1g.10gb@0"]), "Sees 1 of 1 slice."),
         (
             seen("GPU-b", openable=4, variable="1"),
             GivenGpus([[1, 1000]]),
@@ -35,14 +35,14 @@ def seen(*uuids, **more):
         ),
     ],
 )
-def test_a_job_that_sees_what_it_was_given_is_told_what_that_is(sight, given, text):
-    result = check([sight], [given])
+def test_a_job_that_sees_what_it_was_given_is_told_what_that_is(visible, given, text):
+    result = check([visible], [given])
 
     assert (result.text, result.differs) == (text, False)
 
 
 @pytest.mark.parametrize(
-    ("sight", "given", "text"),
+    ("visible", "given", "text"),
     [
         (
             seen("GPU-a", "GPU-b", "GPU-c", "GPU-d"),
@@ -67,8 +67,8 @@ def test_a_job_that_sees_what_it_was_given_is_told_what_that_is(sight, given, te
         ),
     ],
 )
-def test_a_job_that_sees_something_else_is_told_both(sight, given, text):
-    result = check([sight], [given])
+def test_a_job_that_sees_something_else_is_told_both(visible, given, text):
+    result = check([visible], [given])
 
     assert (result.text, result.differs) == (text, True)
 
@@ -77,7 +77,7 @@ def test_what_is_not_known_of_uuids_is_no_difference():
     cluster = {0: SeenGpu("node-uid-0", 80 * GIB)}
 
     assert not check([ONE], [GivenGpus([[0, 1000]], devices=cluster)]).differs
-    assert not check([GpuSight((SeenGpu(""),))], [GivenGpus([[0, 1000]], devices=NODE)]).differs
+    assert not check([VisibleGpus((SeenGpu(""),))], [GivenGpus([[0, 1000]], devices=NODE)]).differs
 
 
 def test_of_a_gang_the_first_replica_that_differs_is_told():

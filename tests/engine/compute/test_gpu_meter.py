@@ -6,7 +6,7 @@ There is no GPU here: a fake library answers in the place of the loaded one, wit
 import pynvml
 import pytest
 
-from compute.adapters.local.gpu_look import GpuLook
+from compute.adapters.local.gpu_check import LocalGpuCheck
 from compute.adapters.local.gpu_meter import NOT_MEASURED, GpuMeter, GpuReader, GpuUse, start_meter
 from tests.factories.nvml import GIB, FakeDevice, FakeNvml
 
@@ -81,4 +81,4 @@ def test_a_meter_tells_what_it_read_last_and_before_that_nothing():
 
 
 def test_without_the_package_nothing_is_measured():
-    assert start_meter("", [(0, 1000)], list, GpuLook([], None, "/nothing"))() == NOT_MEASURED
+    assert start_meter("", [(0, 1000)], list, LocalGpuCheck([], None, "/nothing"))() == NOT_MEASURED

@@ -11,8 +11,8 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from compute.adapters.local.gpu_look import GpuLook
-from compute.engine.gpu_sight import LOOK, GpuSight, InstalledGpu, SeenGpu, read_look, see
+from compute.adapters.local.gpu_check import LocalGpuCheck
+from compute.engine.visible_gpus import SCRIPT, InstalledGpu, SeenGpu, VisibleGpus, find_visible, read_answer
 from tests.factories.nvml import GIB, FakeDevice, FakeNvml
 
 INFORMATION = """Model: \t\t NVIDIA A100-SXM4-80GB
@@ -32,8 +32,8 @@ FILES = "".join(
 HOST = [InstalledGpu(minor, SeenGpu(f"GPU-{minor}")) for minor in (0, 1, 2, 3)]
 
 
-def uuids(sight):
-    return [gpu.uuid for gpu in sight.gpus]
+def uuids(visible):
+    return [gpu.uuid for gpu in visible.gpus]
 
 
 def write_files(folder: Path, *gpus: tuple[str, int, str]) -> str:
@@ -43,8 +43,8 @@ def write_files(folder: Path, *gpus: tuple[str, int, str]) -> str:
     return str(folder)
 
 
-def sight_of(look: GpuLook) -> GpuSight | None:
-    return GpuSight.from_json(json.loads(look.text)) if look.text else None
+def read_check(check: LocalGpuCheck) -> VisibleGpus | None:
+    return VisibleGpus.from_json(json.loads(check.text)) if check.text else None
 
 
 @pytest.mark.parametrize(
@@ -60,61 +60,63 @@ def sight_of(look: GpuLook) -> GpuSight | None:
     ],
 )
 def test_a_value_of_cuda_visible_devices_is_read_as_cuda_reads_it(variable, seen):
-    sight = see(HOST, {0, 1, 2, 3}, variable)
+    visible = find_visible(HOST, {0, 1, 2, 3}, variable)
 
-    assert (uuids(sight), sight.openable, sight.variable) == (seen, 4, variable)
+    assert (uuids(visible), visible.openable, visible.variable) == (seen, 4, variable)
 
 
 def test_a_gpu_whose_file_cannot_be_opened_is_not_seen():
-    assert see(HOST, {0, 2}, "1,2") == GpuSight((SeenGpu("GPU-2"),), 2, "1,2")
+    assert find_visible(HOST, {0, 2}, "1,2") == VisibleGpus((SeenGpu("GPU-2"),), 2, "1,2")
 
 
 def test_the_files_of_the_driver_tell_gpus_in_the_order_of_the_bus(tmp_path):
     files = write_files(tmp_path, ("0000:c1:00.0", 0, "GPU-b"), ("0000:41:00.0", 1, "GPU-a"))
-    look = GpuLook([0, 1], "0", files)
+    check = LocalGpuCheck([0, 1], "0", files)
 
-    look.read_files()
+    check.read_files()
 
-    assert sight_of(look) == GpuSight((SeenGpu("GPU-a"),), 2, "0")
+    assert read_check(check) == VisibleGpus((SeenGpu("GPU-a"),), 2, "0")
 
 
 def test_a_gpu_that_the_driver_has_not_asked_yet_is_seen_without_its_uuid(tmp_path):
-    look = GpuLook([0], None, write_files(tmp_path, ("0000:41:00.0", 0, "GPU-????????-????-????-????-????????????")))
+    check = LocalGpuCheck(
+        [0], None, write_files(tmp_path, ("0000:41:00.0", 0, "GPU-????????-????-????-????-????????????"))
+    )
 
-    look.read_files()
+    check.read_files()
 
-    assert sight_of(look) == GpuSight((SeenGpu(""),), 1, None)
+    assert read_check(check) == VisibleGpus((SeenGpu(""),), 1, None)
 
 
 @pytest.mark.parametrize(("openable", "is_there"), [([0], False), (None, True)])
-def test_without_a_driver_or_a_look_at_devices_nothing_is_known(tmp_path, openable, is_there):
+def test_without_a_driver_or_a_check_of_device_files_nothing_is_known(tmp_path, openable, is_there):
     files = write_files(tmp_path, ("0000:41:00.0", 0, "GPU-a")) if is_there else str(tmp_path / "none")
-    look = GpuLook(openable, "0", files)
+    check = LocalGpuCheck(openable, "0", files)
 
-    look.read_files()
+    check.read_files()
 
-    assert sight_of(look) is None
+    assert read_check(check) is None
 
 
 def test_nvml_tells_memory_too_and_the_first_slice_of_a_gpu_that_is_cut():
     devices = [FakeDevice(minor=1, uuid="GPU-a"), FakeDevice(minor=0, slices=[FakeDevice(uuid="MIG-b")])]
-    look = GpuLook([0, 1], "0,1", "/nothing")
+    check = LocalGpuCheck([0, 1], "0,1", "/nothing")
 
-    look.ask(FakeNvml(*devices))
+    check.ask(FakeNvml(*devices))
 
-    assert sight_of(look) == GpuSight((SeenGpu("GPU-a", 80 * GIB), SeenGpu("MIG-b", 10 * GIB)), 2, "0,1")
+    assert read_check(check) == VisibleGpus((SeenGpu("GPU-a", 80 * GIB), SeenGpu("MIG-b", 10 * GIB)), 2, "0,1")
 
 
 def test_what_nvml_refuses_to_tell_stays_as_the_files_have_told_it(tmp_path):
-    look = GpuLook([0], "0", write_files(tmp_path, ("0000:41:00.0", 0, "GPU-a")))
-    look.read_files()
+    check = LocalGpuCheck([0], "0", write_files(tmp_path, ("0000:41:00.0", 0, "GPU-a")))
+    check.read_files()
 
-    look.ask(FakeNvml(FakeDevice(refusal=pynvml.NVML_ERROR_GPU_IS_LOST)))
+    check.ask(FakeNvml(FakeDevice(refusal=pynvml.NVML_ERROR_GPU_IS_LOST)))
 
-    assert sight_of(look) == GpuSight((SeenGpu("GPU-a"),), 1, "0")
+    assert read_check(check) == VisibleGpus((SeenGpu("GPU-a"),), 1, "0")
 
 
-def test_a_container_is_looked_at_by_the_table_of_nvidia_smi():
+def test_a_container_is_checked_by_the_table_of_nvidia_smi():
     printed = """variable 1
 driver
 openable 0
@@ -125,7 +127,7 @@ table
 end
 """
 
-    assert read_look(printed) == GpuSight((SeenGpu("GPU-b", 81559 * 2**20),), 2, "1")
+    assert read_answer(printed) == VisibleGpus((SeenGpu("GPU-b", 81559 * 2**20),), 2, "1")
 
 
 def test_slices_stand_in_the_place_of_their_gpu():
@@ -141,38 +143,38 @@ GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-a)
 end
 """
 
-    assert read_look(printed) == GpuSight((SeenGpu("MIG-c"), SeenGpu("MIG-d")), 1, None)
+    assert read_answer(printed) == VisibleGpus((SeenGpu("MIG-c"), SeenGpu("MIG-d")), 1, None)
 
 
 @pytest.mark.parametrize(
-    ("printed", "sight"),
+    ("printed", "visible"),
     [
         ("end\n", None),
         ("driver\nslices\nopenable 0\nend\n", None),
         ("driver\nopenable 0\n", None),
-        ("driver\ntable\nNo devices were found\nend\n", GpuSight((), 0, None)),
-        (f"driver\nopenable 4\n{FILES}end\n", GpuSight((SeenGpu("GPU-e"),), 1, None)),
+        ("driver\ntable\nNo devices were found\nend\n", VisibleGpus((), 0, None)),
+        (f"driver\nopenable 4\n{FILES}end\n", VisibleGpus((SeenGpu("GPU-e"),), 1, None)),
     ],
     ids=["no driver", "slices", "broken off", "no device", "no nvidia-smi"],
 )
-def test_without_nvidia_smi_a_container_is_looked_at_by_its_files_and_slices_are_not_known(printed, sight):
-    assert read_look(printed) == sight
+def test_without_nvidia_smi_a_container_is_checked_by_its_files_and_slices_are_not_known(printed, visible):
+    assert read_answer(printed) == visible
 
 
 @pytest.mark.parametrize(
-    ("printed", "sight"),
+    ("printed", "visible"),
     [
-        (f"openable {'9' * 5000}\ntable\n0, GPU-a, {'9' * 5000}, Disabled\nend\n", GpuSight((SeenGpu("GPU-a"),))),
-        (f"variable {'1' * 5000}\ntable\n0, GPU-a, 1, Disabled\nend\n", GpuSight((), variable=f"{'1' * 500}…")),
-        ("variable \0\x1b[2J<b>\ntable\n0, GPU-a, 1, Disabled\nend\n", GpuSight((), variable="��[2J<b>")),
+        (f"openable {'9' * 5000}\ntable\n0, GPU-a, {'9' * 5000}, Disabled\nend\n", VisibleGpus((SeenGpu("GPU-a"),))),
+        (f"variable {'1' * 5000}\ntable\n0, GPU-a, 1, Disabled\nend\n", VisibleGpus((), variable=f"{'1' * 500}…")),
+        ("variable \0\x1b[2J<b>\ntable\n0, GPU-a, 1, Disabled\nend\n", VisibleGpus((), variable="��[2J<b>")),
         ("table\n" + "0, GPU-a, 1, Disabled\n" * 1000 + "end\n", None),
         ("driver\nopenable 0\n" + "information\nDevice Minor: 0\n" * 1000 + "end\n", None),
-        (f"driver\ninformation\nDevice Minor: {'9' * 5000}\nend\n", GpuSight((), 0)),
+        (f"driver\ninformation\nDevice Minor: {'9' * 5000}\nend\n", VisibleGpus((), 0)),
     ],
     ids=["numbers", "long variable", "not printed", "1000 rows", "1000 files", "minor number"],
 )
-def test_what_a_container_prints_to_do_harm_is_bounded(printed, sight):
-    assert read_look(printed) == sight
+def test_what_a_container_prints_to_do_harm_is_bounded(printed, visible):
+    assert read_answer(printed) == visible
 
 
 def test_the_commands_run_in_any_shell(tmp_path):
@@ -181,7 +183,9 @@ def test_the_commands_run_in_any_shell(tmp_path):
     smi.chmod(0o755)
     environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
 
-    done = subprocess.run(["sh", "-c", LOOK], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["sh", "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert read_look(done.stdout) == GpuSight((SeenGpu("GPU-a", 81559 * 2**20),), None, "0")
+    assert read_answer(done.stdout) == VisibleGpus((SeenGpu("GPU-a", 81559 * 2**20),), None, "0")

@@ -9,11 +9,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from compute.engine.gpu_sight import InstalledGpu, SeenGpu, read_information, read_uuid, see
+from compute.engine.visible_gpus import InstalledGpu, SeenGpu, find_visible, read_information, read_uuid
 
 
-class GpuLook:
-    """`text` is what is known so far, as the JSON of a `GpuSight`; empty: nothing.
+class LocalGpuCheck:
+    """`text` is what is known so far, as the JSON of a `VisibleGpus`; empty: nothing.
 
     `openable` are the minor numbers of the GPUs whose files the job can open (None: not known), `variable` its
     CUDA_VISIBLE_DEVICES, and `files` the folder in which the driver describes the GPUs.
@@ -43,7 +43,7 @@ class GpuLook:
 
     def _note(self, installed: list[InstalledGpu]) -> None:
         if self._openable is not None:
-            self.text = json.dumps(see(installed, self._openable, self._variable).to_json())
+            self.text = json.dumps(find_visible(installed, self._openable, self._variable).to_json())
 
 
 def _describe(nvml: Any, handle: Any) -> InstalledGpu:

@@ -6,19 +6,19 @@ from datetime import timedelta
 
 import pytest
 
-from compute.adapters.gpu_looks import GpuLooks
-from compute.engine.gpu_sight import GpuSight, SeenGpu
+from compute.adapters.container_gpu_checks import ContainerGpuChecks
 from compute.engine.ports import CommandOutput
+from compute.engine.visible_gpus import SeenGpu, VisibleGpus
 from core import clock
 
 ANSWER = CommandOutput(b"table\n0, GPU-a, 1, Disabled\nend\n")
-SIGHT = GpuSight((SeenGpu("GPU-a", 2**20),))
+VISIBLE = VisibleGpus((SeenGpu("GPU-a", 2**20),))
 
 
 @pytest.fixture
 def ask():
     """Ask a container, and return what tells its answer once there is one. With a gate it answers when that opens."""
-    looks = GpuLooks()
+    checks = ContainerGpuChecks()
 
     def ask(container, printed, *, job="", started_at=None, gate=None):
         def run():
@@ -28,14 +28,14 @@ def ask():
             return iter(printed)
 
         is_asked = threading.Event()
-        looks.look(container, job or container, started_at or clock.now(), run)
+        checks.check(container, job or container, started_at or clock.now(), run)
         assert gate is None or is_asked.wait(600)
-        threads = [thread for thread in threading.enumerate() if thread.name == f"look {container}"]
+        threads = [thread for thread in threading.enumerate() if thread.name == f"check GPUs of {container}"]
 
         def find():
             for thread in threads:
                 thread.join()
-            return looks.find(container)
+            return checks.find(container)
 
         return find
 
@@ -66,24 +66,24 @@ def test_a_container_whose_turn_comes_late_is_not_asked_any_more(ask):
         move_to(started_at + timedelta(seconds=40))
         gate.set()
 
-        assert [find() for find in (*slow, late)] == [*[SIGHT] * 8, None]
+        assert [find() for find in (*slow, late)] == [*[VISIBLE] * 8, None]
 
 
 def test_no_job_waits_for_a_gang_whose_containers_do_not_answer(ask):
     gate = threading.Event()
     gang = [ask(f"gang {rank}", print_once(gate), job="gang") for rank in range(10)]
 
-    assert ask("other", [ANSWER])() == SIGHT
+    assert ask("other", [ANSWER])() == VISIBLE
 
     gate.set()
-    assert [find() for find in gang] == [SIGHT] * 10
+    assert [find() for find in gang] == [VISIBLE] * 10
 
 
 def test_those_that_are_silent_are_waited_for_beside_the_next_ones(ask):
     gate = threading.Event()
     silent = [ask(f"silent {number}", print_once(gate, CommandOutput())) for number in range(10)]
 
-    assert ask("other", [ANSWER])() == SIGHT
+    assert ask("other", [ANSWER])() == VISIBLE
 
     gate.set()
-    assert [find() for find in silent] == [SIGHT] * 10
+    assert [find() for find in silent] == [VISIBLE] * 10

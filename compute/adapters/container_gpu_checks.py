@@ -12,15 +12,15 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from compute.engine.gpu_sight import LOOK, GpuSight, read_look
 from compute.engine.ports import CommandOutput
+from compute.engine.visible_gpus import SCRIPT, VisibleGpus, read_answer
 from compute.errors import CommandRefused, JobNotRunning
 from core import clock
 from core.errors import PlatformError
 
 log = structlog.get_logger(__name__)
 
-COMMAND = ("sh", "-c", LOOK)
+COMMAND = ("sh", "-c", SCRIPT)
 """What is run in a container."""
 _SOON = timedelta(minutes=1)
 _AT_ONCE, _AT_ONCE_OF_JOB = 8, 4
@@ -30,47 +30,47 @@ _PATIENCE_S = 60.0
 _SLOT_S = 5.0
 
 
-class GpuLooks:
+class ContainerGpuChecks:
     """Remembers what containers have answered, by ids that are never used again. Used from many threads."""
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        self._sights: dict[str, GpuSight | None] = {}
+        self._answers: dict[str, VisibleGpus | None] = {}
         self._slots = _Slots()
 
-    def find(self, container: str) -> GpuSight | None:
+    def find(self, container: str) -> VisibleGpus | None:
         """Return what a container has answered; None: nothing yet, or nothing that tells it."""
-        return self._sights.get(container)
+        return self._answers.get(container)
 
-    def look(
+    def check(
         self, container: str, job: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]
-    ) -> GpuSight | None:
+    ) -> VisibleGpus | None:
         """Return the same of one of a job that runs; `run` runs COMMAND in it, and is called on a thread, if at all."""
-        if container not in self._sights and _is_soon(started_at):
-            self._sights[container] = None
+        if container not in self._answers and _is_soon(started_at):
+            self._answers[container] = None
             threading.Thread(
-                target=self._ask, args=(container, job, started_at, run), name=f"look {container}", daemon=True
+                target=self._ask, args=(container, job, started_at, run), name=f"check GPUs of {container}", daemon=True
             ).start()
-        return self._sights.get(container)
+        return self._answers.get(container)
 
     def keep(self, containers: Collection[str]) -> None:
         """Forget all others."""
-        for gone in self._sights.keys() - containers:
-            self._sights.pop(gone, None)
+        for gone in self._answers.keys() - containers:
+            self._answers.pop(gone, None)
 
     def _ask(self, container: str, job: str, started_at: datetime, run: Callable[[], Iterator[CommandOutput]]) -> None:
         try:
             with self._slots.take(job) as give_back:
                 # Others may have taken long to answer.
-                sight = read_look(_read(run(), give_back)) if _is_soon(started_at) else None
+                answer = read_answer(_read(run(), give_back)) if _is_soon(started_at) else None
         except (JobNotRunning, CommandRefused) as error:  # it has ended, or its image has no shell
-            log.info("gpus.not_looked_at", container=container, error=error.message)
+            log.info("gpus.not_checked", container=container, error=error.message)
         except PlatformError as error:
             log.info("gpus.unanswered", container=container, error=error.message)
-            self._sights.pop(container, None)  # asked again while it is soon
+            self._answers.pop(container, None)  # asked again while it is soon
         else:
-            if container in self._sights:
-                self._sights[container] = sight
+            if container in self._answers:
+                self._answers[container] = answer
 
 
 def _is_soon(started_at: datetime) -> bool:

@@ -31,7 +31,7 @@ class InstalledGpu:
 
 
 @dataclass(frozen=True)
-class GpuSight:
+class VisibleGpus:
     """What the processes of one replica of a job can see.
 
     `gpus` are those that CUDA shows them. `openable` is of how many GPUs they can open the device files, whatever CUDA
@@ -47,7 +47,7 @@ class GpuSight:
         return {**asdict(self), "gpus": [asdict(gpu) for gpu in self.gpus]}
 
     @classmethod
-    def from_json(cls, value: object) -> "GpuSight | None":
+    def from_json(cls, value: object) -> "VisibleGpus | None":
         """Return what `to_json` was called of; None stays None."""
         if not isinstance(value, Mapping):
             return None
@@ -55,14 +55,14 @@ class GpuSight:
         return cls(gpus, value["openable"], value["variable"])
 
 
-def see(installed: Sequence[InstalledGpu], openable: Collection[int], variable: str | None) -> GpuSight:
+def find_visible(installed: Sequence[InstalledGpu], openable: Collection[int], variable: str | None) -> VisibleGpus:
     """Return what processes see of these GPUs that can open the files with these minor numbers.
 
     CUDA numbers those that it can open, and not the others.
     """
     usable = [each for each in installed if each.minor in openable]
     visible = tuple(usable[index].gpu for index in _visible(usable, variable))
-    return GpuSight(visible, len(usable), _shorten(variable))
+    return VisibleGpus(visible, len(usable), _shorten(variable))
 
 
 def _shorten(variable: str | None) -> str | None:
@@ -111,7 +111,7 @@ def _field(line: str) -> tuple[str, str]:
 
 
 # For containers, whose images may hold little: what it needs besides a shell is `cat`, and for memory `nvidia-smi`.
-LOOK = """exec 2>/dev/null
+SCRIPT = """exec 2>/dev/null
 [ -z "${CUDA_VISIBLE_DEVICES+x}" ] || echo "variable $CUDA_VISIBLE_DEVICES"
 [ -d /proc/driver/nvidia ] && echo driver
 for file in /dev/nvidia[0-9]*; do [ -r "$file" ] && [ -w "$file" ] && echo "openable ${file#/dev/nvidia}"; done
@@ -126,8 +126,8 @@ _HEADINGS = frozenset({"driver", "slices", "information", "table", "list", "end"
 _ROW_CELLS = 4
 
 
-def read_look(text: str) -> GpuSight | None:
-    """Return what the commands of LOOK have printed in a container; None: it cannot be told from that."""
+def read_answer(text: str) -> VisibleGpus | None:
+    """Return what the commands of SCRIPT have printed in a container; None: it cannot be told from that."""
     variable, openable, sections = _split(text)
     if "end" not in sections:
         return None
@@ -139,8 +139,8 @@ def read_look(text: str) -> GpuSight | None:
     if len(installed) > _MOST_GPUS:
         return None
     # Only GPUs whose files a process can open are in the table, and nobody asks for their minor numbers.
-    sight = see(installed, {each.minor for each in installed}, variable)
-    return replace(sight, openable=len(openable) or None) if table else sight
+    visible = find_visible(installed, {each.minor for each in installed}, variable)
+    return replace(visible, openable=len(openable) or None) if table else visible
 
 
 def _split(text: str) -> tuple[str | None, set[int], dict[str, list[list[str]]]]:
