@@ -1,6 +1,6 @@
 """Reads about resources. Every signed-in person may see them: they are what jobs can be sent to."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -90,6 +90,11 @@ def find_recently(resource_id: str) -> Resource | None:
 @prepared
 def _with_id(resource_id: str) -> QuerySet[Resource]:
     return Resource.objects.filter(pk=resource_id).defer("config", "facts")
+
+
+def list_changeable(resource: Resource) -> Sequence[str]:
+    """Return the names of the settings of a resource that can be changed."""
+    return drivers.get_kind(resource.kind).changeable(resource.config)
 
 
 def list_kinds() -> Collection[ResourceKind]:

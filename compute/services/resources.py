@@ -17,6 +17,7 @@ from compute.adapters.local.machine import describe_machine
 from compute.engine.ports import DescribesCluster, NodeFacts
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
+from compute.selectors import resources as resource_selectors
 from compute.services import node_reports, templates
 from compute.services.templates import Shape
 from core import clock, hosts
@@ -256,11 +257,6 @@ def replace_credentials(*, actor: Actor, resource: Resource, credentials: Creden
         audit.record(actor, "compute.replace_credentials", resource)
 
 
-def list_changeable(resource: Resource) -> Sequence[str]:
-    """Return the names of the settings of a resource that can be changed."""
-    return drivers.get_kind(resource.kind).changeable(resource.config)
-
-
 def change_settings(*, actor: Actor, resource: Resource, fields: Mapping[str, str]) -> Resource:
     """Change settings by the names of the form's fields, once the resource takes them. What is left out stays.
 
@@ -269,7 +265,7 @@ def change_settings(*, actor: Actor, resource: Resource, fields: Mapping[str, st
     changes.
     """
     require_site_admin(actor, "change the settings of compute resources")
-    names = list_changeable(resource)
+    names = resource_selectors.list_changeable(resource)
     if unknown := sorted(fields.keys() - set(names)):
         there = f"There are: {', '.join(names)}." if names else "None can."
         chart = " They come with the values of Nearline's chart." * bool(resource.config.get("own_account"))

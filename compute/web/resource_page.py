@@ -85,7 +85,7 @@ def resource_page(request: PageRequest, name: str) -> HttpResponse:
         "arrays": site_arrays.list_arrays(resource.sites),
         "events": resource_events.list_events(actor=actor, resource=resource),
         "templates": resource.templates.all(),
-        "has_settings": bool(resources.list_changeable(resource)),
+        "has_settings": bool(selectors.list_changeable(resource)),
         "has_credentials": any(kind.name == resource.kind and kind.form.secrets() for kind in selectors.list_kinds()),
     }
     return render(request, "compute/resource_live.html" if request.htmx else "compute/resource.html", context)

@@ -247,7 +247,7 @@ def settings_page(request: PageRequest, name: str) -> HttpResponse:
     resources.require_attach(actor=request.actor)
     resource = selectors.get_resource(actor=request.actor, name=name)
     [kind] = [kind for kind in selectors.list_kinds() if kind.name == resource.kind]
-    names = resources.list_changeable(resource)
+    names = selectors.list_changeable(resource)
     form = kind.form.of_fields(names)(request.POST if request.method == "POST" else None, initial=resource.config)
     if names and form.is_valid():
         fields = {name: form.data.get(name, "") for name in names}
