@@ -448,7 +448,7 @@ class _Planner:
             self._sent[node.key, template] += 1
             if there_s <= _NOW_S:
                 return number, f"cannot start it now, and {template} can"
-            return number, f"would start it later than {template}, which is forecast to in {format_duration(there_s)}"
+            return number, f"would start it much later than {template}, where that is in {format_duration(there_s)}"
         return None, ""
 
     def _reminder(self, node: Node, step: StepNow, attempt: AttemptNow, since: datetime) -> datetime | None:

@@ -184,10 +184,12 @@ def _config(request: PageRequest, desk: Desk, *, may_write: bool) -> dict[str, A
             {"name": each.full_name, "detail": _size_of(each)} for each in templates.list_templates(actor=actor)
         ],
         "resources": [
-            {"name": each.name, "detail": "simulated" if each.is_simulated else ""}
-            for each in resources.list_resources(actor=actor)
+            {"name": name, "detail": "simulated" if is_simulated else ""}
+            for name, is_simulated in resources.list_resources(actor=actor).values_list("name", "is_simulated")
         ],
-        "pools": [{"name": each.name, "detail": ""} for each in pools.list_pools(actor=actor)],
+        "pools": [
+            {"name": name, "detail": ""} for name in pools.list_pools(actor=actor).values_list("name", flat=True)
+        ],
         "default_template": DEFAULT_TEMPLATE,
         "datasets": _datasets(request, desk.project.name),
         "secrets": list(secrets),

@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given, settings
@@ -6,6 +7,7 @@ from hypothesis import strategies as st
 
 from flows.engine import graph as graphs
 from flows.engine import planner
+from flows.engine.places import PlaceForecast
 from flows.engine.planner import JobNow, StepNow, TemplateNow
 from flows.engine.spec import FlowSpec
 from flows.engine.states import AttemptState, FailureKind, RunState, StepState
@@ -431,6 +433,19 @@ def test_a_step_with_a_size_stays_in_line_where_no_forecast_says_better():
     world.settle()
 
     assert [attempt.choice for attempt in world.attempts.values()] == [0]
+
+
+def test_a_job_with_data_goes_where_it_starts_much_earlier_and_another_one_only_where_it_starts_now():
+    data = {"data": [{"dataset": "p/d"}]}
+    starts = [(data, 600, 100, 2), (data, 600, 400, 1), ({}, 600, 100, 1), ({}, 600, 0, 2), ({}, 0, 0, 1)]
+    for step, here_s, there_s, attempts in starts:
+        world = world_with_a_size(**step)
+        world.settle()
+        forecasts = {"x.1-gpu": PlaceForecast((here_s,), 60), "y.1-gpu": PlaceForecast((there_s,), 60)}
+        world.attempts["a[0]/1"] = replace(world.attempts["a[0]/1"], forecasts=forecasts)
+        world.settle()
+
+        assert len(world.attempts) == attempts, (step, here_s, there_s)
 
 
 def test_a_job_that_fits_nowhere_is_not_sent_to_and_fro_for_ever():
