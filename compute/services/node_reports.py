@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from enum import Enum
+from typing import Any
 
 from django.db import transaction
 
@@ -20,11 +22,20 @@ from scheduler.services.resource_nodes import GpuReport, MigStrategy, NodeReport
 _LONGEST_NAME = 253
 
 
+class Contact(Enum):
+    """What an answer of a resource means: it has answered before, it is back, or it was detached meanwhile."""
+
+    KEPT = "kept"
+    BACK = "back"
+    DETACHED = "detached"
+
+
 @transaction.atomic
-def write(resource: Resource, nodes: Sequence[NodeFacts]) -> None:
+def write(resource: Resource, nodes: Sequence[NodeFacts], known: Sequence[Any] | None = None) -> None:
     """Report the nodes of a resource to the scheduler. One that was detached since it was asked has none.
 
-    One that cannot be what is said of it is left out, and named on the page of the resource.
+    One that cannot be what is said of it is left out, and named on the page of the resource. What is `known` to the
+    scheduler of a resource that has answered all along is not reported again.
     """
     checked = [(node, find_fault(node)) for node in nodes]
     faults = {node.name[:_LONGEST_NAME]: fault for node, fault in checked if fault}
@@ -36,13 +47,15 @@ def write(resource: Resource, nodes: Sequence[NodeFacts]) -> None:
     foreign = {node.name: asdict(node.foreign) for node in sound if node.foreign != ForeignUse()}
     moment = clock.now().isoformat()
     resource.facts = {**resource.facts, "foreign": foreign, "faults": faults, "nodes_at": moment}
-    if write_contact(resource, "unconfined_reason", "facts"):
-        resource_nodes.report_nodes(
-            resource_id=resource.pk,
-            resource_name=resource.name,
-            is_simulated=resource.is_simulated,
-            nodes=[_report_of(node) for node in sound],
-        )
+    contact = write_contact(resource, "unconfined_reason", "facts")
+    if contact is Contact.DETACHED:
+        return
+    reports = [_report_of(node) for node in sound]
+    name, is_simulated = resource.name, resource.is_simulated
+    is_known = known is not None and resource_nodes.says_nothing_new(known, name, reports, is_simulated=is_simulated)
+    if is_known and contact is Contact.KEPT:
+        return
+    resource_nodes.report_nodes(resource_id=resource.pk, resource_name=name, is_simulated=is_simulated, nodes=reports)
 
 
 def write_facts(resource: Resource, facts: ClusterFacts) -> None:
@@ -51,17 +64,17 @@ def write_facts(resource: Resource, facts: ClusterFacts) -> None:
     resource.save(update_fields=["facts", "facts_at"])
 
 
-def write_contact(resource: Resource, *fields: str) -> bool:
-    """Note that a resource has answered now, and the columns of what it has told. Return whether it is attached."""
+def write_contact(resource: Resource, *fields: str) -> Contact:
+    """Note that a resource has answered now, and the columns of what it has told."""
     resource.state, resource.error, resource.last_contact_at = ResourceState.READY, "", clock.now()
     values = {field: getattr(resource, field) for field in ("state", "error", "last_contact_at", *fields)}
     attached = Resource.objects.filter(pk=resource.pk, detached_at=None)
     if attached.exclude(state=ResourceState.UNREACHABLE).update(**values):
-        return True
-    is_back = attached.filter(state=ResourceState.UNREACHABLE).update(**values) == 1
-    if is_back:
-        audit.record(Actor.system("asks compute resources for their nodes"), BACK, resource)
-    return is_back
+        return Contact.KEPT
+    if not attached.filter(state=ResourceState.UNREACHABLE).update(**values):
+        return Contact.DETACHED
+    audit.record(Actor.system("asks compute resources for their nodes"), BACK, resource)
+    return Contact.BACK
 
 
 def _for_templates(node: NodeFacts, templates: Sequence[PodOptions]) -> NodeFacts:

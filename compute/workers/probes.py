@@ -1,7 +1,9 @@
 """Resources are asked for their nodes, now and then and when they come back."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import structlog
 
@@ -29,7 +31,10 @@ def probe_all() -> None:
     """Ask every resource of this host for its nodes, and note which others have a host that is away."""
     attached = list(Resource.objects.filter(detached_at=None).order_by("pk"))
     ours = [resource for resource in attached if hosts.is_here(resource.host)]
-    isolation.for_each(failures.PROBE, ours, lambda resource: probe_resource(resource=resource))
+    known = resource_nodes.list_known([resource.pk for resource in ours])
+    isolation.for_each(
+        failures.PROBE, ours, lambda resource: probe_resource(resource=resource, known=known[resource.pk])
+    )
     if len(ours) == len(attached):
         return
     present = {host.id for host in hosts.list_hosts().values() if not host.is_away}
@@ -48,8 +53,11 @@ def _describe_away(resource: Resource) -> str:
     return f"Its host {name} is away: no controller runs there. How its jobs stand is unknown until one does."
 
 
-def probe_resource(*, resource: Resource) -> None:
-    """Ask a resource for its nodes and tell the scheduler; one that does not answer gets nothing new."""
+def probe_resource(*, resource: Resource, known: Sequence[Any] | None = None) -> None:
+    """Ask a resource for its nodes and tell the scheduler; one that does not answer gets nothing new.
+
+    `known` is what the scheduler knows of them, where that was read a moment ago.
+    """
     try:
         driver = drivers.driver_of(resource)
         nodes = driver.probe()
@@ -60,7 +68,7 @@ def probe_resource(*, resource: Resource) -> None:
     except ResourceUnreachable as error:
         note_unreachable(resource=resource, error=error)
         return
-    node_reports.write(resource, nodes)
+    node_reports.write(resource, nodes, known)
     with suppress(ResourceUnreachable):  # the next tick of `observe` notes it
         gpu_use.note_use(resource)
     if described is not None:

@@ -73,12 +73,21 @@ def void(rows: QuerySet[M]) -> None:
 
 def take_named(name: str, *, holder: str, for_s: float) -> bool:
     """Take or renew the lease `name` for `holder`, which is its token; False when another holds it."""
+    return name in take_all([name], holder=holder, for_s=for_s)
+
+
+def take_all(names: Sequence[str], *, holder: str, for_s: float) -> set[str]:
+    """Take or renew those of several leases that nobody else holds; return the names of those that `holder` has then.
+
+    One statement where it has all of them, two where others hold some.
+    """
     now = clock.now()
     lease = {"lease_token": holder, "lease_expires_at": now + timedelta(seconds=for_s)}
-    if _takeable.update(lease, name, holder, now, latest_end(now)):
-        return True
-    _, is_new = Lease.objects.get_or_create(pk=name, defaults=lease)
-    return is_new
+    held = {name for (name,) in _takeable.update_returning(lease, ["name"], names, holder, now, latest_end(now))}
+    if others := set(names) - held:
+        missing = sorted(others - set(Lease.objects.filter(pk__in=others).values_list("pk", flat=True)))
+        held |= {name for name in missing if Lease.objects.get_or_create(pk=name, defaults=lease)[1]}
+    return held
 
 
 def take_named_since(name: str, token: str | None, *, holder: str, for_s: float) -> bool:
@@ -90,17 +99,12 @@ def take_named_since(name: str, token: str | None, *, holder: str, for_s: float)
 
 def renew_named(name: str, *, holder: str, for_s: float) -> bool:
     """Lengthen the lease `name`, as `renew` does."""
-    return renew_all([name], holder=holder, for_s=for_s)
-
-
-def renew_all(names: Sequence[str], *, holder: str, for_s: float) -> bool:
-    """Lengthen several leases in one statement, as `renew` does; whether `holder` had all of them."""
-    return _held.update({"lease_expires_at": clock.now() + timedelta(seconds=for_s)}, names, holder) == len(names)
+    return _held.update({"lease_expires_at": clock.now() + timedelta(seconds=for_s)}, name, holder) == 1
 
 
 def release_named(name: str, *, holder: str) -> None:
     """End the lease `name` early, as `release` does."""
-    _held.update({"lease_expires_at": clock.now()}, [name], holder)
+    _held.update({"lease_expires_at": clock.now()}, name, holder)
 
 
 def end_named(name: str, *, holder: str) -> None:
@@ -116,8 +120,8 @@ def find_held(prefix: str) -> set[str]:
 
 
 @prepared
-def _takeable(name: str, holder: str, now: datetime, latest: datetime) -> QuerySet[Lease]:
-    return Lease.objects.filter(Q(lease_token=holder) | is_free(now, latest), pk=name)
+def _takeable(names: Sequence[str], holder: str, now: datetime, latest: datetime) -> QuerySet[Lease]:
+    return Lease.objects.filter(Q(lease_token=holder) | is_free(now, latest), pk__in=names)
 
 
 @prepared
@@ -126,5 +130,5 @@ def _unchanged(name: str, token: str, now: datetime) -> QuerySet[Lease]:
 
 
 @prepared
-def _held(names: Sequence[str], holder: str) -> QuerySet[Lease]:
-    return Lease.objects.filter(pk__in=names, lease_token=holder)
+def _held(name: str, holder: str) -> QuerySet[Lease]:
+    return Lease.objects.filter(pk=name, lease_token=holder)

@@ -24,7 +24,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 from django.db.backends.sqlite3.operations import DatabaseOperations as SQLiteOperations
-from django.db.models import AutoField, F, Field, Model, QuerySet, sql
+from django.db.models import AutoField, F, Field, Model, QuerySet, Value, sql
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import Col
 from django.db.models.query import (
@@ -182,16 +182,41 @@ class Repeated(Generic[R]):
     def __init__(self, make: Callable[[], "QuerySet[Any, R]"]) -> None:
         with clock.stood_in_for_by(_MOMENT):
             self._read = _Read(make(), {})
-        parameters = [each for _, each in self._read.statement.parameters]
-        self._parameters = [(_offset_of(each), each) for each in parameters]
+        self._parameters = _PresentParameters(self._read.statement)
 
     def __call__(self) -> list[R]:
         """Return the rows of the query."""
-        now, database = clock.now(), _database()
-        return self._read.fetch(
-            database,
-            [each if offset is None else _for_database(now + offset, database) for offset, each in self._parameters],
-        )
+        database = _database()
+        return self._read.fetch(database, self._parameters.bind(database))
+
+
+class RepeatedUpdate:
+    """As `Repeated`, for an update that sets a column to a moment so many seconds from now.
+
+    It returns what the query would of the rows that it has changed: annotations, by `values_list`.
+    """
+
+    def __init__(self, make: Callable[[], "QuerySet[Any, Any]"], column: str, seconds: float) -> None:
+        self._after = timedelta(seconds=seconds)
+        with clock.stood_in_for_by(_MOMENT):
+            queryset = make()
+            self._update = _Update(queryset, {}, {column: _MOMENT}, list(queryset.query.annotation_select))
+        self._parameters = _PresentParameters(self._update.statement)
+
+    def __call__(self) -> list[tuple[Any, ...]]:
+        """Change the rows of the query, and return the annotations of each."""
+        return self._update.fetch([clock.now() + self._after], self._parameters.bind)
+
+
+class _PresentParameters:
+    """The parameters of a statement, of which some are moments told from the present one."""
+
+    def __init__(self, statement: "_Statement") -> None:
+        self._parameters = [(_offset_of(each), each) for _, each in statement.parameters]
+
+    def bind(self, database: BaseDatabaseWrapper) -> list[Any]:
+        now = clock.now()
+        return [each if offset is None else _for_database(now + offset, database) for offset, each in self._parameters]
 
 
 def _offset_of(parameter: object) -> timedelta | None:
@@ -326,27 +351,42 @@ class _Update:
         if columns:
             annotations = queryset.query.annotations
             returned = [annotations.get(name) or _column_of(queryset.model, name) for name in columns]
-            compiled = [compiler.compile(expression) for expression in returned]
+            compiled = [_compiled(compiler, expression) for expression in returned]
             text += f" RETURNING {', '.join(sql for sql, _ in compiled)}"
             parameters = (*parameters, *(each for _, some in compiled for each in some))
             self._converters = _flat(compiler.get_converters(returned))
-        self._statement = _Statement.of(text, parameters, places)
+        self.statement = _Statement.of(text, parameters, places)
 
     def run(self, new: Iterable[Any], values: Values) -> int:
         database = _database()
-        return int(_change(database, self._statement.sql, self._bind(new, values, database)).rowcount)
+        parameters = self._adapt(new, database) + self.statement.bind(values)
+        return int(_change(database, self.statement.sql, parameters).rowcount)
 
     def run_returning(self, new: Iterable[Any], values: Values) -> list[tuple[Any, ...]]:
+        return self.fetch(new, lambda _: self.statement.bind(values))
+
+    def fetch(self, new: Iterable[Any], bind: Callable[[BaseDatabaseWrapper], list[Any]]) -> list[tuple[Any, ...]]:
         database = _database()
-        rows = _change(database, self._statement.sql, self._bind(new, values, database)).fetchall()
+        rows = _change(database, self.statement.sql, self._adapt(new, database) + bind(database)).fetchall()
         return [tuple(row) for row in _converted(rows, self._converters, database)]
 
-    def _bind(self, new: Iterable[Any], values: Values, database: BaseDatabaseWrapper) -> list[Any]:
-        adapted = [
+    def _adapt(self, new: Iterable[Any], database: BaseDatabaseWrapper) -> list[Any]:
+        return [
             value if type(value) in column.unchanged else column.adapt(value, database)
             for column, value in zip(self._columns, new, strict=True)
         ]
-        return adapted + self._statement.bind(values)
+
+
+def _compiled(compiler: Any, expression: Any) -> tuple[str, Sequence[object]]:
+    """Return the SQL of an expression; of one that is about no row whatever the database says, as Django has it."""
+    made: tuple[str, Sequence[object]]
+    try:
+        made = compiler.compile(expression)
+    except EmptyResultSet:
+        if expression.empty_result_set_value is NotImplemented:
+            raise
+        made = compiler.compile(Value(expression.empty_result_set_value))
+    return made
 
 
 class _Delete:

@@ -1,12 +1,12 @@
 """What drivers report of the nodes of compute resources."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 from django.db import transaction
-from django.db.models import Exists, F
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from core import tasks
 from core.taints import Taint
@@ -54,28 +54,12 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     """
     known = {node.name: node for node in _lock_nodes(resource_id)}
     pool_id = _pool_of(resource_id, resource_name, nodes, known)
+    facts = {report.name: _facts_of(report, resource_name, is_simulated=is_simulated) for report in nodes}
     reported = {
-        report.name: Node(
-            pool_id=pool_id,
-            resource_id=resource_id,
-            resource_name=resource_name,
-            name=report.name,
-            cpu_millicores=report.cpu_millicores,
-            memory_bytes=report.memory_bytes,
-            is_ready=report.is_ready,
-            is_simulated=is_simulated,
-            labels=dict(report.labels),
-            taints=[list(taint) for taint in report.taints],
-            max_pods=report.max_pods,
-            mig_strategy=report.mig_strategy,
-            mig=dict(report.mig),
-        )
-        for report in nodes
+        name: Node(pool_id=pool_id, resource_id=resource_id, name=name, **values) for name, values in facts.items()
     }
-    devices = {
-        report.name: [(gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes) for gpu in report.gpus] for report in nodes
-    }
-    changed = _update_nodes(known, reported, devices)
+    devices = {report.name: _devices_of(report) for report in nodes}
+    changed = _update_nodes(known, facts, devices)
     new = [reported[name] for name in sorted(reported.keys() - known.keys())]
     Node.objects.bulk_create(new)
     _create_gpus((node, devices[node.name]) for node in new)
@@ -85,6 +69,30 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     if changed or new or gone:
         log.info("scheduler.nodes_changed", resource=resource_name, new=len(new), changed=changed, gone=gone)
         tasks.enqueue_on_commit("scheduler.cycle")
+
+
+def list_known(resource_ids: Collection[str]) -> Mapping[str, Sequence[Any]]:
+    """Return the nodes of each of these resources as they were reported last, all by two statements."""
+    known: dict[str, list[Any]] = {resource_id: [] for resource_id in resource_ids}
+    for node in _read_nodes(Node.objects.filter(resource_id__in=resource_ids)):
+        known[node.resource_id].append(node)
+    return known
+
+
+def says_nothing_new(
+    known: Sequence[Any], resource_name: str, nodes: Sequence[NodeReport], *, is_simulated: bool
+) -> bool:
+    """Whether a report of these nodes would change nothing of those that are known.
+
+    Nodes that labels divide among pools may have to change pools without any news of them.
+    """
+    reported = {report.name: report for report in nodes}
+    return reported.keys() == {node.name for node in known} and not any(
+        node.is_divided
+        or _find_changed(node, _facts_of(reported[node.name], resource_name, is_simulated=is_simulated))
+        or not _has_devices(node, _devices_of(reported[node.name]))
+        for node in known
+    )
 
 
 @transaction.atomic
@@ -97,20 +105,29 @@ def mark_unreachable(*, resource_id: str) -> None:
         tasks.enqueue_on_commit("scheduler.cycle")
 
 
-_FACTS = (
-    "resource_name",
-    "cpu_millicores",
-    "memory_bytes",
-    "is_ready",
-    "is_simulated",
-    "labels",
-    "taints",
-    "max_pods",
-    "mig_strategy",
-    "mig",
-)
+Facts = Mapping[str, Any]
+"""What a report says of a node, by column."""
 
 Device = tuple[int, str, str, int]
+
+
+def _facts_of(report: NodeReport, resource_name: str, *, is_simulated: bool) -> Facts:
+    return {
+        "resource_name": resource_name,
+        "cpu_millicores": report.cpu_millicores,
+        "memory_bytes": report.memory_bytes,
+        "is_ready": report.is_ready,
+        "is_simulated": is_simulated,
+        "labels": dict(report.labels),
+        "taints": [list(taint) for taint in report.taints],
+        "max_pods": report.max_pods,
+        "mig_strategy": report.mig_strategy,
+        "mig": dict(report.mig),
+    }
+
+
+def _devices_of(report: NodeReport) -> list[Device]:
+    return [(gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes) for gpu in report.gpus]
 
 
 def _pool_of(resource_id: str, name: str, nodes: Sequence[NodeReport], known: Mapping[str, Node]) -> str:
@@ -129,24 +146,34 @@ def _pool_of(resource_id: str, name: str, nodes: Sequence[NodeReport], known: Ma
 
 
 def _lock_nodes(resource_id: str) -> list[Any]:
-    """Lock the nodes of a resource; `is_divided`: labels divide them among pools."""
-    labels = PoolResource.objects.filter(resource_id=resource_id).exclude(label="")
-    nodes = Node.objects.select_for_update().filter(resource_id=resource_id).annotate(is_divided=Exists(labels))
-    return list(nodes.order_by("pk").prefetch_related("gpus"))
+    return _read_nodes(Node.objects.select_for_update().filter(resource_id=resource_id))
 
 
-def _update_nodes(known: Mapping[str, Node], reported: Mapping[str, Node], devices: Mapping[str, list[Device]]) -> int:
+def _read_nodes(nodes: QuerySet[Node]) -> list[Any]:
+    """Return nodes with their GPUs; `is_divided`: labels divide those of the resource among pools."""
+    labels = PoolResource.objects.filter(resource_id=OuterRef("resource_id")).exclude(label="")
+    return list(nodes.annotate(is_divided=Exists(labels)).order_by("pk").prefetch_related("gpus"))
+
+
+def _find_changed(node: Node, facts: Facts) -> Facts:
+    return {name: value for name, value in facts.items() if getattr(node, name) != value}
+
+
+def _has_devices(node: Node, devices: list[Device]) -> bool:
+    return sorted((gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes) for gpu in node.gpus.all()) == sorted(devices)
+
+
+def _update_nodes(known: Mapping[str, Node], facts: Mapping[str, Facts], devices: Mapping[str, list[Device]]) -> int:
     changed = []
     changed_facts: set[str] = set()
-    for name in sorted(known.keys() & reported.keys()):
-        node, now = known[name], reported[name]
-        new_facts = [fact for fact in _FACTS if getattr(node, fact) != getattr(now, fact)]
-        has_same_gpus = sorted(_device(gpu) for gpu in node.gpus.all()) == sorted(devices[name])
+    for name in sorted(known.keys() & facts.keys()):
+        node, new_facts = known[name], _find_changed(known[name], facts[name])
+        has_same_gpus = _has_devices(node, devices[name])
         if has_same_gpus and not new_facts:
             continue
         changed_facts.update(new_facts)
-        for fact in new_facts:
-            setattr(node, fact, getattr(now, fact))
+        for fact, value in new_facts.items():
+            setattr(node, fact, value)
         node.revision += 1
         changed.append(node)
         if not has_same_gpus:
@@ -156,10 +183,6 @@ def _update_nodes(known: Mapping[str, Node], reported: Mapping[str, Node], devic
         # It makes an expression for each node and column, and most often one column has changed, of all nodes.
         Node.objects.bulk_update(changed, [*sorted(changed_facts), "revision"])
     return len(changed)
-
-
-def _device(gpu: Gpu) -> Device:
-    return gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes
 
 
 def _create_gpus(devices_of: Iterable[tuple[Node, list[Device]]]) -> None:

@@ -116,6 +116,34 @@ def test_nodes_that_a_resource_tells_while_it_is_detached_are_not_kept(resource,
     assert not Node.objects.exists()
 
 
+def test_resources_that_say_nothing_new_take_one_statement_each_however_many_nodes_they_have(
+    first, site_admin, django_assert_num_queries
+):
+    nodes = [NODE, {**NODE, "name": "n-2"}]
+    resources.attach_resource(actor=site_admin, name="farm", kind="simulated", config={"nodes": nodes})
+    before = list(Node.objects.order_by("pk").values_list("pk", "revision"))
+
+    # The resources, their nodes and GPUs, and what failed before; of each its contact, between savepoint and release.
+    with django_assert_num_queries(4 + 3 * Resource.objects.count()):
+        probes.probe_all()
+
+    assert list(Node.objects.order_by("pk").values_list("pk", "revision")) == before
+
+
+def test_nodes_are_ready_again_also_where_their_resource_was_away_while_it_was_asked(resource, driver, monkeypatch):
+    probes.probe_all()
+
+    def probe():
+        probes.note_unreachable(resource=Resource.objects.get(pk=resource.pk), error=ResourceUnreachable("It is away."))
+        assert not Node.objects.get().is_ready
+        return ScriptedDriver.probe(driver)
+
+    monkeypatch.setattr(driver, "probe", probe)
+    probes.probe_all()
+
+    assert Node.objects.get().is_ready
+
+
 def test_two_who_find_at_once_that_a_resource_is_lost_or_back_tell_it_once(resource):
     lost = ResourceUnreachable("It is away.")
     for row in [Resource.objects.get(pk=resource.pk) for _ in range(2)]:

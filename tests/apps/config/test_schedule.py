@@ -1,24 +1,33 @@
 """The leader runs periodic tasks that have work, and asks about all of them in one statement."""
 
 from collections import Counter
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from config.leader import Schedule
-from core import leases, tasks
-from tests.factories.scheduler import enqueue
+from config.leader import HeldLeases, Schedule
+from core import clock, leases, tasks
+from core.models import Lease
+from tests.factories.scheduler import NOON, enqueue
 
 ASKED = {name for name, task in tasks.registered().items() if task.find_work is not None}
 
 
 @pytest.fixture
-def schedule(db) -> Schedule:
+def held(db) -> HeldLeases:
+    """The leases of a leader, taken at second 0."""
+    taken = HeldLeases("test")
+    taken.take(0.0)
+    return taken
+
+
+@pytest.fixture
+def schedule(held) -> Schedule:
     """A schedule that has run everything once, at second 0."""
-    leases.take_named("leader", holder="test", for_s=60)
-    made = Schedule()
+    made = Schedule(held)
     made.take_due(0.0)
     return made
 
@@ -27,10 +36,10 @@ def names(due) -> set[str]:
     return {task.name for task in due}
 
 
-def test_at_first_every_periodic_task_is_run(db):
+def test_at_first_every_periodic_task_is_run(held):
     every = {name for name, task in tasks.registered().items() if task.every_s}
 
-    assert names(Schedule().take_due(0.0)) == every
+    assert names(Schedule(held).take_due(0.0)) == every
     assert {"flows.advance", "scheduler.cycle", "compute.observe"} <= ASKED
 
 
@@ -87,9 +96,50 @@ def test_while_the_database_is_away_nothing_is_run_and_nothing_is_forgotten(sche
     assert (away, "scheduler.cycle" in names(schedule.take_due(1.25))) == ([], True)
 
 
+def test_the_question_renews_the_leases_too_and_knows_all_the_same_what_has_work(held, schedule, project):
+    with clock.frozen_at(NOON) as move, CaptureQueriesContext(connection) as asked:
+        for second in range(1, 31):
+            move(NOON + timedelta(seconds=second))
+            held.take(float(second))
+            schedule.take_due(float(second))
+            assert all(row.is_leased_at(clock.now() + timedelta(seconds=4)) for row in Lease.objects.all())
+        enqueue(project, "waits")
+        due = [schedule.take_due(30.0 + second) for second in range(1, 6)]
+
+    renewals = [query for query in asked if query["sql"].startswith("UPDATE")]
+    assert len(renewals) == 8
+    assert all("scheduler.cycle" in names(tasks_due) for tasks_due in due)
+
+
+def test_who_has_lost_a_lease_is_told_what_has_work_and_leads_no_more(held, schedule, project):
+    enqueue(project, "waits")
+    Lease.objects.filter(pk="leader").update(lease_token="another")
+
+    due = schedule.take_due(4.5)
+    held.take(4.75)
+
+    assert "scheduler.cycle" in names(due)
+    assert (held.is_leader, held.has_host) == (False, True)
+
+
+def test_a_standby_asks_twice_each_few_seconds(held):
+    standby = HeldLeases("standby")
+
+    with CaptureQueriesContext(connection) as asked:
+        for step in range(1, 40):
+            standby.take(0.25 * step)
+
+    assert (standby.is_leader, standby.has_host) == (False, False)
+    assert len(asked) == 6
+
+
 def test_who_does_not_lead_runs_only_what_belongs_to_a_host(db):
     on_each_host = {name for name, task in tasks.registered().items() if task.on_each_host}
+    leases.take_named("leader", holder="another", for_s=60)
+    held = HeldLeases("test")
+    held.take(0.0)
 
-    assert names(Schedule().take_due(0.0, is_leader=False)) == on_each_host
+    assert (held.is_leader, held.has_host) == (False, True)
+    assert names(Schedule(held).take_due(0.0)) == on_each_host
     assert {"compute.launch", "compute.observe", "datasets.reap", "flows.advance"} <= on_each_host
     assert on_each_host.isdisjoint({"scheduler.cycle", "datasets.collect_packs", "datasets.evict_idle"})

@@ -20,17 +20,19 @@ def test_one_of_two_gets_the_lease_and_keeps_it_by_renewing(db):
         assert not leases.take_named("leader", holder="b", for_s=10)
 
 
-def test_several_leases_are_lengthened_together_and_lost_if_one_of_them_is(db):
+def test_several_leases_are_taken_and_renewed_together_and_those_of_others_left(db, django_assert_num_queries):
     with clock.frozen_at(NOON) as move_to:
-        leases.take_named("leader", holder="a", for_s=10)
-        leases.take_named("host", holder="a", for_s=10)
+        assert leases.take_all(["leader", "host"], holder="a", for_s=10) == {"leader", "host"}
         move_to(NOON + timedelta(seconds=9))
-        assert leases.renew_all(["leader", "host"], holder="a", for_s=10)
+        with django_assert_num_queries(1):
+            assert leases.take_all(["leader", "host"], holder="a", for_s=10) == {"leader", "host"}
         move_to(NOON + timedelta(seconds=18))
-        assert not leases.take_named("leader", holder="b", for_s=10)
+        with django_assert_num_queries(2):
+            assert leases.take_all(["leader", "host"], holder="b", for_s=10) == set()
+        assert leases.take_all(["leader", "another"], holder="b", for_s=10) == {"another"}
         move_to(NOON + timedelta(seconds=19))
         assert leases.take_named("leader", holder="b", for_s=10)
-        assert not leases.renew_all(["leader", "host"], holder="a", for_s=10)
+        assert leases.take_all(["leader", "host"], holder="a", for_s=10) == {"host"}
 
 
 def test_an_expired_lease_goes_to_whoever_asks(db):
