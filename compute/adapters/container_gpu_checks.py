@@ -25,7 +25,7 @@ COMMAND = ("sh", "-c", SCRIPT)
 _SOON = timedelta(minutes=1)
 _AT_ONCE, _AT_ONCE_OF_JOB = 8, 4
 _MOST_BYTES = 1 << 18
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 # One that has not answered by then is waited for beside those that are asked next.
 _SLOT_S = 5.0
 
@@ -103,7 +103,7 @@ class _Slots:
 def _read(pieces: Iterator[CommandOutput], give_slot_back: Callable[[], None]) -> str:
     """Return what a command printed; what is too long, its errors included, or takes too long, is cut."""
     slow_at = clock.monotonic() + _SLOT_S
-    give_up_at = clock.monotonic() + _PATIENCE_S
+    give_up_at = clock.monotonic() + _TIMEOUT_S
     text, size_bytes = b"", 0
     for piece in pieces:
         if piece == CommandOutput() or clock.monotonic() > slow_at:  # silence for some seconds is an empty piece

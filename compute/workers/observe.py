@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 # A lease is renewed when a third of it is gone, not at each poll.
 _RENEW_BELOW = LEASE * 2 / 3
-_BOOKED = (
+_RECORD_FIELDS = (
     *("pk", "name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s"),
     *("checkpoint_id", "started_at", "reason_code", "unplaced", "ran_before"),
 )
@@ -136,12 +136,12 @@ def _forget(resource: Resource, driver: ComputeDriver, names: Sequence[str]) -> 
 
 @prepared
 def _started_on(resource_id: str) -> QuerySet[Job, tuple[Any, ...]]:
-    return _started(resource_id).values_list(*_BOOKED)
+    return _started(resource_id).values_list(*_RECORD_FIELDS)
 
 
 @prepared
 def _unsettled_on(resource_id: str, renew_before: datetime) -> QuerySet[Job, tuple[Any, ...]]:
-    return _started(resource_id).exclude(_is_settled(renew_before)).values_list(*_BOOKED)
+    return _started(resource_id).exclude(_is_settled(renew_before)).values_list(*_RECORD_FIELDS)
 
 
 @prepared
@@ -181,7 +181,7 @@ def _read_records(
         ]
     missing = [job_of_run(report.name) for report in reports if report.name not in known]
     for names in orm.in_batches(missing):
-        rows = Job.objects.filter(name__in=names).values_list(*_BOOKED)
+        rows = Job.objects.filter(name__in=names).values_list(*_RECORD_FIELDS)
         known.update((record.name, record) for record in map(_record_of, rows))
     return list(known.values()), reports
 

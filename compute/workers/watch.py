@@ -21,7 +21,7 @@ from core.outages import log_failure
 
 log = structlog.get_logger(__name__)
 
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 _PAUSE_S = 1.0
 _STEP_S = 1.0
 # That a job has begun can wait a moment: it may have ended by then.
@@ -64,7 +64,7 @@ def watch_forever(stop: threading.Event) -> None:
         stop.wait(_STEP_S)
     connections.close_all()
     for thread in list(_watchers.values()):
-        thread.join(_PATIENCE_S * 2)
+        thread.join(_TIMEOUT_S * 2)
 
 
 def _find_attached() -> QuerySet[Resource]:
@@ -116,7 +116,7 @@ def _watch_on(resource_id: str, stop: threading.Event) -> None:
 
 def _wait_for_news(driver: ComputeDriver) -> bool:
     """Wait until a job has ended, or one has begun a moment ago; say whether that may be so."""
-    if not driver.wait_for_news(_PATIENCE_S):
+    if not driver.wait_for_news(_TIMEOUT_S):
         return False
     until = clock.monotonic() + _BEGUN_AFTER_S
     reports = driver.list_jobs()

@@ -69,7 +69,7 @@ def hydrate(
         raise TargetUnwritable(f"{error.filename or target} cannot be written: {error.strerror}.") from error
 
 
-def make_patience(should_stop: Callable[[], bool], on_wait: Callable[[Waiting], None]) -> RetryPolicy:
+def make_retry_policy(should_stop: Callable[[], bool], on_wait: Callable[[Waiting], None]) -> RetryPolicy:
     """Return how a fill waits for a store that is away also while it reads what the files are.
 
     Its waits raise HydrationStopped once `should_stop` says yes.

@@ -60,7 +60,7 @@ def sign_downloads(request: EarlyRequest, body: schemas.DownloadsIn) -> schemas.
 
 
 @router.post("/copy/early/wanted", response={204: None}, operation_id="cache_want_packs")
-def want_packs(request: EarlyRequest, body: NextPacksIn) -> Status[None]:
+def request_packs(request: EarlyRequest, body: NextPacksIn) -> Status[None]:
     """Say which packs the calling job needs next: they are fetched before the others."""
-    early_reading.want_packs(copy=request.copy, packs=body.packs)
+    early_reading.request_packs(copy=request.copy, packs=body.packs)
     return Status(204, None)

@@ -36,13 +36,13 @@ _readers = ThreadPoolExecutor(_READ_AHEAD, thread_name_prefix="ranges")
 class TreeReader:
     """Loads what manifests say. Everything is checked against the hash that it was asked for by.
 
-    A store that is away is waited for as `patience` says. Raises ContentCorrupt, BlobMissing and StoreUnreachable.
+    A store that is away is waited for as `policy` says. Raises ContentCorrupt, BlobMissing and StoreUnreachable.
     """
 
-    def __init__(self, dataset: Dataset, *, patience: RetryPolicy | None = None) -> None:
+    def __init__(self, dataset: Dataset, *, policy: RetryPolicy | None = None) -> None:
         self._dataset_id = dataset.id
         self._store = open_manifests(dataset)
-        self._patience = patience
+        self._policy = policy
         self._latest: tuple[str, RangeEntries] | None = None
         self._order: Sequence[str] = ()
         self._ahead: dict[str, Future[RangeEntries]] = {}
@@ -103,9 +103,9 @@ class TreeReader:
             yield from _ranges.get((self._dataset_id, row.range_id)) or self._read_range(row.range_id)
 
     def _get(self, key: str) -> bytes:
-        if self._patience is None:
+        if self._policy is None:
             return self._store.get(key)
-        return self._patience.repeat(lambda: self._store.get(key))
+        return self._policy.repeat(lambda: self._store.get(key))
 
     def _read_once(self, range_id: str, keep: KeepEntries = forget_entries) -> RangeEntries:
         """Read a range; the one that was read last is at hand, for what is found by its names is asked for next."""

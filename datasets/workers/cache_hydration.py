@@ -19,7 +19,7 @@ from core import clock, hosts, isolation, leases
 from core.errors import PlatformError
 from core.tasks import enqueue, enqueue_on_commit, enqueue_reliably
 from core.units import format_bytes
-from datasets.adapters.hydration import hydrate, make_patience
+from datasets.adapters.hydration import hydrate, make_retry_policy
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import get_kind, open_site
 from datasets.engine.cache_ports import (
@@ -244,7 +244,7 @@ class _Hydration:
     def __init__(self, row: CachedCommit, heartbeat: Heartbeat) -> None:
         self._row = row
         self._heartbeat = heartbeat
-        self._reader = TreeReader(row.dataset, patience=make_patience(lambda: self.is_lost, self._note_waiting))
+        self._reader = TreeReader(row.dataset, policy=make_retry_policy(lambda: self.is_lost, self._note_waiting))
         self._progress: Columns = {}
         self._works_alone = get_kind(row.site.kind).works_alone
         # A site that works alone counts from the beginning, whoever asks.

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.removals import remove_folder
-from datasets.adapters.hydration import hydrate, make_patience
+from datasets.adapters.hydration import hydrate, make_retry_policy
 from datasets.adapters.opening import open_dataset_store
 from datasets.errors import ReferenceNotFound, TargetNotEmpty, TargetUnwritable
 from datasets.models import Commit
@@ -44,7 +44,7 @@ def write_tree(
     try:
         done = hydrate(
             open_dataset_store(commit.dataset),
-            TreeReader(commit.dataset, patience=make_patience(lambda: False, on_wait)).list_entries(commit.root),
+            TreeReader(commit.dataset, policy=make_retry_policy(lambda: False, on_wait)).list_entries(commit.root),
             growing,
             read_only=False,
             on_progress=on_progress,

@@ -34,6 +34,6 @@ def sign_downloads(*, copy: CachedCommit, objects: Sequence[Wanted]) -> list[Dow
     return downloads.sign_below(actor=_SYSTEM, dataset=copy.dataset, objects=objects)
 
 
-def want_packs(*, copy: CachedCommit, packs: Sequence[str]) -> None:
+def request_packs(*, copy: CachedCommit, packs: Sequence[str]) -> None:
     """Have these packs fetched before others. Who says so last is heard."""
     CachedCommit.objects.filter(pk=copy.pk).update(next_packs=list(packs))

@@ -41,7 +41,7 @@ _SYSTEM = Actor.system("experiments")
 _PURPOSE = "experiment"
 _RUNNING_JOBS = ("running", "leaving", "suspending", "stopping")
 # How long after its job ended a log that cannot be read still holds its run up.
-_PATIENCE = timedelta(minutes=5)
+_LONGEST_WAIT = timedelta(minutes=5)
 # The same for one whose reading or writing fails: so many times, which take half a minute.
 _MOST_TRIES = 5
 # What is read of a log before it is written: a job may print faster than we read.
@@ -230,7 +230,7 @@ def _read(each: _Log) -> _Reading | None:
             offset += part.consumed
             has_more = bool(chunk.data) and not is_done
     except ResourceUnreachable as error:
-        has_waited = job.finished_at is not None and clock.now() - job.finished_at > _PATIENCE
+        has_waited = job.finished_at is not None and clock.now() - job.finished_at > _LONGEST_WAIT
         log.warning("harvest.unreachable", job=job.name, error=error.message)
         log_polls.note(job, _PURPOSE, None)
         is_done, has_more = has_waited, False

@@ -85,7 +85,7 @@ class BringNext:
 
 
 @dataclass(frozen=True)
-class LetGo:
+class ReleaseData:
     """Note that datasets which were brought ahead for a step are not needed there after all."""
 
     step_id: str
@@ -157,7 +157,7 @@ Transition = (
     | Requeue
     | Bring
     | BringNext
-    | LetGo
+    | ReleaseData
     | Supersede
     | End
     | Settle

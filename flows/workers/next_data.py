@@ -24,7 +24,7 @@ from flows.engine import names, planner
 from flows.engine.graph import Node
 from flows.engine.planner import Snapshot
 from flows.engine.states import STEP_ENDS, StepState
-from flows.engine.transitions import BringNext, LetGo, Settle, Start, Transition
+from flows.engine.transitions import BringNext, ReleaseData, Settle, Start, Transition
 from flows.models import AttemptInput, InputState, Run, Step
 from flows.selectors import failures
 from flows.selectors.inputs import NEXT
@@ -140,7 +140,7 @@ def _ask(loaded: Loaded, snapshot: Snapshot, step: Step, now: datetime) -> tuple
     return BringNext(step.pk, start.template, words), True
 
 
-def find_unneeded(loaded: Loaded, transitions: Iterable[Transition]) -> list[LetGo]:
+def find_unneeded(loaded: Loaded, transitions: Iterable[Transition]) -> list[ReleaseData]:
     """Return what a plan makes needless of what is still being brought ahead, with the reason."""
     graph = loaded.snapshot.graph
     ends: dict[str, Settle | Start] = {}
@@ -151,7 +151,7 @@ def find_unneeded(loaded: Loaded, transitions: Iterable[Transition]) -> list[Let
                 ends[step.pk] = each
     held = cache_selectors.list_held([NEXT + step_id for step_id in ends]) if ends else {}
     return [
-        LetGo(step_id, f"Its data is not brought to {site} any more: {why}")
+        ReleaseData(step_id, f"Its data is not brought to {site} any more: {why}")
         for step_id, end in ends.items()
         for site, why in _needless_at(loaded, end, held.get(NEXT + step_id, ())).items()
     ]

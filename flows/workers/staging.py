@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 _SYSTEM = Actor.system("flow runs")
 _LEASE_S = 60.0
 # Nothing is given up sooner: for so long a fill waits for a store that is away.
-_MOST_TRIES, _PATIENCE = 5, timedelta(minutes=10)
+_MOST_TRIES, _LONGEST_WAIT = 5, timedelta(minutes=10)
 _ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
 _UNDER_WAY = Q(is_live=True, state=InputState.PENDING, attempt__state="preparing")
 
@@ -215,7 +215,7 @@ def _release(ended: tuple[str, str]) -> None:
 
 def _give_up(row: AttemptInput, failure: Failure) -> None:
     """Let a step fail whose dataset could not be brought again and again."""
-    if failure.attempts >= _MOST_TRIES and clock.now() - row.created_at >= _PATIENCE:
+    if failure.attempts >= _MOST_TRIES and clock.now() - row.created_at >= _LONGEST_WAIT:
         _settle(row, InputState.FAILED, error=f"{failure.attempts} tries ended with {failure.error.rstrip('.')}.")
         isolation.forget(failure.kind, [row.pk])
 

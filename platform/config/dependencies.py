@@ -13,7 +13,7 @@ from core import clock
 from datasets.selectors import store_health
 
 _ASK_EVERY_S = 10.0
-_PATIENCE_S = 3
+_TIMEOUT_S = 3
 
 
 class _Watch:
@@ -61,7 +61,7 @@ def find_faults(*, wait_s: float = 0.0) -> dict[str, str | None]:
 def _ask_broker() -> str:
     try:
         with redis.Redis.from_url(
-            settings.NEARLINE.broker_url, socket_connect_timeout=_PATIENCE_S, socket_timeout=_PATIENCE_S
+            settings.NEARLINE.broker_url, socket_connect_timeout=_TIMEOUT_S, socket_timeout=_TIMEOUT_S
         ) as broker:
             broker.ping()
     except redis.RedisError as error:

@@ -19,7 +19,7 @@ from core.outages import has_pending_migrations
 from web.problems import problem_of
 
 _LEADER_LATE = timedelta(seconds=30)
-_PATIENCE_S = 3.0
+_TIMEOUT_S = 3.0
 _BROKER, _STORE = "broker", "store "
 
 
@@ -54,7 +54,7 @@ def readyz(_request: HttpRequest) -> HttpResponse:
 def health_page(request: PageRequest) -> HttpResponse:
     """Show site admins what the installation depends on, and what is wrong with it."""
     require_site_admin(request.actor, "look at the health of the installation")
-    faults = dependencies.find_faults(wait_s=_PATIENCE_S)
+    faults = dependencies.find_faults(wait_s=_TIMEOUT_S)
     stores = {name.removeprefix(_STORE): fault for name, fault in faults.items() if name.startswith(_STORE)}
     context = {
         "has_leader": _has_leader(),

@@ -18,7 +18,7 @@ from core.host_calls import HostAway
 
 log = structlog.get_logger(__name__)
 
-_PATIENCE_S = 3
+_TIMEOUT_S = 3
 _KEPT_S = 10
 _LISTEN_S = 1
 
@@ -27,18 +27,18 @@ class RedisHostCalls:
     """Asks by way of the message broker."""
 
     def __init__(self, broker_url: str) -> None:
-        self._redis = redis.Redis.from_url(broker_url, socket_connect_timeout=_PATIENCE_S, socket_timeout=2 * _KEPT_S)
+        self._redis = redis.Redis.from_url(broker_url, socket_connect_timeout=_TIMEOUT_S, socket_timeout=2 * _KEPT_S)
 
     def ask(self, host: str, name: str, facts: dict[str, Any]) -> dict[str, Any]:
         """Put the question into the host's list, and wait for the answer."""
         reply_to = f"nearline:answer:{secrets.token_hex(16)}"
         try:
             self._put(_list_of(host), {"name": name, "facts": facts, "reply_to": reply_to})
-            reply: Any = self._redis.blpop([reply_to], timeout=_PATIENCE_S)
+            reply: Any = self._redis.blpop([reply_to], timeout=_TIMEOUT_S)
         except redis.RedisError as error:
             raise HostAway(f"The message broker does not answer: {error}.") from error
         if reply is None:
-            raise HostAway(f"The host {hosts.name_of(host)} did not answer within {_PATIENCE_S} s.")
+            raise HostAway(f"The host {hosts.name_of(host)} did not answer within {_TIMEOUT_S} s.")
         answer: dict[str, Any] = json.loads(reply[1])
         return answer
 

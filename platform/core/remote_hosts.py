@@ -29,7 +29,7 @@ class HostUnreachable(PlatformError):
 class AskHost(Protocol):
     """Asks the program of ours on a host. Every question may be asked again without harm."""
 
-    def __call__(self, method: str, *, patience_s: float = 10.0, **arguments: Any) -> Any:
+    def __call__(self, method: str, *, reply_timeout_s: float = 10.0, **arguments: Any) -> Any:
         """Return the answer. Raises HostUnreachable, also for a question that the host could not answer."""
 
 

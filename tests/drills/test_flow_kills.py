@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).with_name("flow_process.py")
 STEPS = 100
 KILLS = 6
 LAST = 9
-PATIENCE_S = 1800
+LIMIT_S = 1800
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def flow_file(tmp_path) -> Path:
 
 def test_a_platform_killed_again_and_again_runs_every_step_exactly_once(home, environment, flow_file, tmp_path):
     run_id = call(environment, "start", str(flow_file)).strip()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
 
     for kill in range(1, KILLS + 1):
         serve_until(home, environment, run_id, deadline, succeeded=kill * STEPS // (KILLS + 1))

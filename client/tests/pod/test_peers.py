@@ -15,7 +15,7 @@ from client.tests.pod.conftest import FILES, contents, counts
 from nearline.pod import peers
 from nearline.pod.peers import Peer, PeerGone
 
-_PATIENCE_S = 120
+_TIMEOUT_S = 120
 _LARGE = 64 * 2**20
 
 
@@ -40,7 +40,7 @@ def host(tmp_path):
         )
         process.start()
         started.append(process)
-        give_up_at = time.monotonic() + _PATIENCE_S
+        give_up_at = time.monotonic() + _TIMEOUT_S
         while not (work / "peer").exists():
             assert time.monotonic() < give_up_at
             time.sleep(0.02)
@@ -116,7 +116,7 @@ def test_a_file_that_does_not_come_is_waited_for_only_so_long_and_others_are_not
     files, start = host
     (tmp_path / "READY").unlink()
     write(files, {"a": b"1"})
-    _, peer = start(patience_s=0.2)
+    _, peer = start(timeout_s=0.2)
 
     assert read_all(peer, b"late", b"a", b"later") == [None, b"1", None]
 

@@ -32,9 +32,9 @@ from compute.engine.ports import EndCause, JobReport, ReportState
 Json = Mapping[str, Any]
 Pod = dict[str, Any]
 
-START_PATIENCE = timedelta(minutes=2)
+START_TIMEOUT = timedelta(minutes=2)
 """So long may a cluster fail to place a pod, or to bring its image, until it is given up."""
-END_PATIENCE = timedelta(seconds=10)
+END_TIMEOUT = timedelta(seconds=10)
 """So long may the other replicas of a gang go on once replica 0 has ended."""
 _NEVER = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 _IMAGE = _NEVER | {"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"}
@@ -199,10 +199,10 @@ def _judge_gang(pods: Collection[Json], now: datetime) -> Verdict | None:
     if _is_partly_made(pods):
         made_at = max(filter(None, (_time(pod["metadata"]["creationTimestamp"]) for pod in pods)))
         reason = "Not all pods of the gang could be made."
-        return Verdict(EndCause.NOT_STARTED, reason) if now - made_at >= START_PATIENCE else None
+        return Verdict(EndCause.NOT_STARTED, reason) if now - made_at >= START_TIMEOUT else None
     reports = _reports_by_rank(pods)
     if has_succeeded(reports):
-        is_over = now - (reports[0].finished_at or now) >= END_PATIENCE
+        is_over = now - (reports[0].finished_at or now) >= END_TIMEOUT
         return Verdict(EndCause.STOPPED, "Replica 0 has ended.") if is_over else None
     # Those of an elastic gang that are behind its last one begin or end while the others go on.
     ending = [rank_of(pod) for pod in pods if "deletionTimestamp" in pod["metadata"] and rank_of(pod) < len(reports)]
@@ -256,7 +256,7 @@ def judge(pod: Json, now: datetime) -> Verdict | None:
         return Verdict(EndCause.TIMEOUT)
     condition = _condition(pod, "PodScheduled")
     since = _time(condition.get("lastTransitionTime")) or now
-    is_overdue = now - since >= START_PATIENCE
+    is_overdue = now - since >= START_TIMEOUT
     if condition.get("status") == "False" and condition.get("reason") == "Unschedulable" and is_overdue:
         return Verdict(EndCause.UNSCHEDULABLE, f"The cluster does not place its pod: {_sentence(condition)}")
     for container, waiting in _waiting(pod):

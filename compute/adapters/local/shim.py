@@ -461,7 +461,7 @@ class Shim:
             if descriptor >= 0:
                 poller.register(descriptor, select.POLLIN)
         while True:
-            for descriptor, _ in poller.poll(self._patience_s() * 1000):
+            for descriptor, _ in poller.poll(self._poll_timeout_s() * 1000):
                 if descriptor == self.output:
                     if not self._read_output():
                         poller.unregister(self.output)
@@ -471,7 +471,7 @@ class Shim:
                 return
             self._keep_limits(time.monotonic())
 
-    def _patience_s(self) -> float:
+    def _poll_timeout_s(self) -> float:
         return _LOOK_EVERY_S if self.ended >= 0 else 0.02
 
     def _read_output(self) -> bool:

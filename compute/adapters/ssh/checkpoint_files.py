@@ -11,7 +11,7 @@ from compute.engine.mounts import HostFolder
 from compute.engine.ports import OutputFile
 
 _PIECE_BYTES = 1 << 20
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class HostFolderReader:
             path=path,
             offset=offset,
             limit=_PIECE_BYTES,
-            patience_s=_PATIENCE_S,
+            reply_timeout_s=_TIMEOUT_S,
         )
         if piece is None:
             raise FileNotFoundError(path)

@@ -96,7 +96,7 @@ class HostConnection:
         """The name or IP address of the host."""
         return self._host.name
 
-    def call(self, method: str, *, patience_s: float = _ANSWER_S, **arguments: Any) -> Any:
+    def call(self, method: str, *, reply_timeout_s: float = _ANSWER_S, **arguments: Any) -> Any:
         """Ask, on a new connection where the last one has ended. Every question may be asked again without harm.
 
         Raises ResourceUnreachable, and StartRefused when that is the answer.
@@ -106,7 +106,7 @@ class HostConnection:
         if self._is_attended and self._breaker.is_open:
             self._attend(program)
         self._breaker.enter(may_try=not self._is_attended)
-        answer = _run(self._noting(self._ask(program, method, arguments, patience_s)))
+        answer = _run(self._noting(self._ask(program, method, arguments, reply_timeout_s)))
         if "error" not in answer:
             return answer["result"]
         if answer["code"] == StartRefused.code:
@@ -145,15 +145,15 @@ class HostConnection:
         if session is not None:
             _run(session.close())
 
-    async def _ask(self, program: Program, method: str, arguments: wire.Json, patience_s: float) -> wire.Json:
+    async def _ask(self, program: Program, method: str, arguments: wire.Json, reply_timeout_s: float) -> wire.Json:
         before = self._session
         try:
-            return await (await self._open(program)).ask(method, arguments, patience_s)
+            return await (await self._open(program)).ask(method, arguments, reply_timeout_s)
         except _Broken:
             if self._session is not before:
                 raise
         # The connection was open for a while, and nobody had noticed its end.
-        return await (await self._open(program)).ask(method, arguments, patience_s)
+        return await (await self._open(program)).ask(method, arguments, reply_timeout_s)
 
     async def _open(self, program: Program) -> "_Session":
         async with self._opening:
@@ -177,7 +177,7 @@ class _Session:
         """Whether answers can come."""
         return not self._readers[0].done()
 
-    async def ask(self, method: str, arguments: wire.Json, patience_s: float) -> wire.Json:
+    async def ask(self, method: str, arguments: wire.Json, reply_timeout_s: float) -> wire.Json:
         """Return the answer to a question. Raises _Broken."""
         if not self.is_open:
             raise _Broken
@@ -185,7 +185,7 @@ class _Session:
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             self._process.stdin.write(wire.frame({"id": number, "method": method, "arguments": arguments}))
-            return await asyncio.wait_for(answer, patience_s)
+            return await asyncio.wait_for(answer, reply_timeout_s)
         except BrokenPipeError as error:
             raise _Broken from error
         except TimeoutError:

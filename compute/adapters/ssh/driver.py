@@ -28,7 +28,7 @@ _WITH_PLATFORM = {"ensure_copy", "verify_copy", "remove_copy", "serve_copy"}
 _WITH_PACKAGES = {"check_copies", *_WITH_PLATFORM}
 _NEWS_S = 10.0
 # A folder may hold very many files.
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 class SshDriver:
@@ -73,7 +73,7 @@ class SshDriver:
 
     def probe(self) -> Sequence[NodeFacts]:
         """Return the host."""
-        return wire.nodes_from_json(self._connection.call("probe", patience_s=20.0))
+        return wire.nodes_from_json(self._connection.call("probe", reply_timeout_s=20.0))
 
     def start(self, launch: Launch) -> None:
         """Hand the job to the host. It is brought what it reads, then it starts."""
@@ -135,7 +135,7 @@ class SshDriver:
 
     def open_checkpoint(self, name: str) -> OutputReader | None:
         """Read a folder on the host, piece by piece."""
-        files = self._connection.call("list_checkpoint_files", name=name, patience_s=_PATIENCE_S)
+        files = self._connection.call("list_checkpoint_files", name=name, reply_timeout_s=_TIMEOUT_S)
         return None if files is None else HostFolderReader(self._connection, name, wire.files_from_json(files))
 
     def list_checkpoints(self) -> Sequence[str]:
@@ -144,13 +144,13 @@ class SshDriver:
 
     def delete_checkpoint(self, name: str) -> None:
         """Have a folder removed."""
-        self._connection.call("delete_checkpoint", name=name, patience_s=_PATIENCE_S)
+        self._connection.call("delete_checkpoint", name=name, reply_timeout_s=_TIMEOUT_S)
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait for the host to have news."""
-        return bool(self._connection.call("wait_for_news", patience_s=timeout_s + _NEWS_S, timeout_s=timeout_s))
+        return bool(self._connection.call("wait_for_news", reply_timeout_s=timeout_s + _NEWS_S, timeout_s=timeout_s))
 
-    def ask_about_copies(self, method: str, *, patience_s: float = 10.0, **arguments: Any) -> Any:
+    def ask_about_copies(self, method: str, *, reply_timeout_s: float = 10.0, **arguments: Any) -> Any:
         """Ask about cached commits on the host, to which the packages are sent that their processes need.
 
         Raises HostUnreachable.
@@ -161,10 +161,12 @@ class SshDriver:
                 arguments["packages"] = packages.digest
                 if not self._connection.call("have_packages", digest=packages.digest):
                     data = base64.b64encode(packages.data).decode()
-                    self._connection.call("bring_packages", digest=packages.digest, data=data, patience_s=_PATIENCE_S)
+                    self._connection.call(
+                        "bring_packages", digest=packages.digest, data=data, reply_timeout_s=_TIMEOUT_S
+                    )
             if method in _WITH_PLATFORM:
                 arguments["url"] = self._platform_url
-            return self._connection.call(method, patience_s=patience_s, **arguments)
+            return self._connection.call(method, reply_timeout_s=reply_timeout_s, **arguments)
         except (ResourceUnreachable, StartRefused) as error:
             raise HostUnreachable(error.message) from error
 

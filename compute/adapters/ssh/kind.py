@@ -115,7 +115,7 @@ def check(config: Config, credentials: Credentials) -> None:
     url = _platform_url(config)
     connection = HostConnection(host)
     try:
-        facts = connection.call("check", url=url, patience_s=20.0)
+        facts = connection.call("check", url=url, reply_timeout_s=20.0)
     finally:
         connection.close()
     if facts["platform_fault"]:

@@ -28,7 +28,7 @@ _MOST_REQUEST_BYTES = 64 * 2**20
 _CONNECT_S, _SILENCE_S = 5.0, 60.0
 _LONGEST_S = 86_400.0
 _POLL_S, _WAIT_S = 0.5, 0.05
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 """So long may a file of a copy that is being filled take to appear; then only what is there is given."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -124,7 +124,7 @@ class PeerFile:
             self.read(_CHUNK_BYTES)
 
 
-def serve(files: Path, ready: Path, secret: Path, *, patience_s: float = _PATIENCE_S) -> None:
+def serve(files: Path, ready: Path, secret: Path, *, timeout_s: float = _TIMEOUT_S) -> None:
     """Serve the files of a copy until nobody has asked for them, or touched `peer`, for a while.
 
     They are all there once `ready` exists; before, each is there whole or not at all. `secret` is a file with the token
@@ -135,7 +135,7 @@ def serve(files: Path, ready: Path, secret: Path, *, patience_s: float = _PATIEN
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(secret)
     secret.unlink()
-    with _Server(files, ready, token, context, patience_s) as server:
+    with _Server(files, ready, token, context, timeout_s) as server:
         certificate = pem[pem.index("-----BEGIN CERTIFICATE-----") :]
         address = {"port": server.server_port, "token": token, "certificate": certificate}
         unfinished = secret.with_name("peer.new")
@@ -155,7 +155,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, files: Path, ready: Path, token: str, context: ssl.SSLContext, patience_s: float) -> None:
+    def __init__(self, files: Path, ready: Path, token: str, context: ssl.SSLContext, timeout_s: float) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
         self.socket.close()
         is_dual = socket.has_dualstack_ipv6()
@@ -166,18 +166,18 @@ class _Server(ThreadingHTTPServer):
         self.token = token
         self.used_at = time.time()
         self._files, self._ready = files, ready
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     def find(self, name: bytes) -> int | None:
         """Open a file, once it is there; None: there is none, or none yet."""
-        give_up_at = time.monotonic() + self._patience_s
+        give_up_at = time.monotonic() + self._timeout_s
         while True:
             is_complete = self._ready.exists()
             opened = _open_below(self._files, name)
-            if opened is not None or is_complete or not self._patience_s:
+            if opened is not None or is_complete or not self._timeout_s:
                 return opened
             if time.monotonic() > give_up_at:
-                self._patience_s = 0.0  # what else is late is not waited for
+                self._timeout_s = 0.0  # what else is late is not waited for
             time.sleep(_WAIT_S)
 
     def handle_error(self, *_: Any) -> None:

@@ -40,7 +40,7 @@ class EarlyRoutes(StorageRoutes):
             raise Failed(f"The cached copy is not complete: {error}", code="client.copy_failed", hint=hint)
         return bool(copy["is_complete"])
 
-    def want(self, packs: Sequence[str]) -> None:
+    def request(self, packs: Sequence[str]) -> None:
         """Have these packs fetched before others."""
         self._http.post("/copy/early/wanted", {"packs": list(packs)}, may_repeat=True)
 
@@ -90,4 +90,4 @@ class EarlyFiles(CommitFiles):
 
     def _near(self, storage: Storage, blobs: BlobReader) -> Reader:
         assert isinstance(storage, EarlyRoutes)  # noqa: S101 (what EarlyData opens)
-        return CopyReader(self._folder, blobs, storage.want)
+        return CopyReader(self._folder, blobs, storage.request)

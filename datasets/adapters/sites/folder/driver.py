@@ -22,7 +22,7 @@ from datasets.errors import StagingLost
 from nearline.content.manifest import Entry
 
 _REPORT_EVERY = 256
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 """So long may a file of a copy that is being filled elsewhere take to appear; then the store gives the rest."""
 _LOOK_EVERY_S = 0.2
 
@@ -146,7 +146,7 @@ class _Filling:
     def _wait_for(self, file: Path) -> None:
         """Return once a file of the donor is there, or cannot be expected any more. Raises StagingLost."""
         assert self._copy.donor is not None  # noqa: S101 (who calls has looked)
-        until = clock.monotonic() + _PATIENCE_S
+        until = clock.monotonic() + _TIMEOUT_S
         while self._is_patient and not os.path.lexists(file) and self._copy.donor.is_coming():
             self._require_lease()
             if clock.monotonic() > until:

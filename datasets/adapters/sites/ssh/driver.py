@@ -30,7 +30,7 @@ from datasets.engine.volumes import FILES
 from datasets.errors import CacheSiteUnavailable, RemovalHeldUp
 from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _DONOR_BEGINS_WITHIN = timedelta(minutes=10)
 """So long is waited for a host to serve a copy; then the store is read."""
 _UNEXPLAINED = "The process that does it ended without saying why."
@@ -135,7 +135,7 @@ class SshSite:
     def list(self) -> Mapping[str, str]:
         """Return what the host says."""
         try:
-            copies: Mapping[str, str] = self._ask("list_copies", patience_s=_PATIENCE_S)
+            copies: Mapping[str, str] = self._ask("list_copies", reply_timeout_s=_TIMEOUT_S)
         except HostUnreachable as error:
             raise CacheSiteUnavailable(error.message) from error
         return copies
@@ -186,8 +186,10 @@ class SshSite:
             return copy_work.ready(result["made"])
         return copy_work.read_progress(self._copies, copy.id, "")
 
-    def _ask(self, method: str, *, patience_s: float = 10.0, **arguments: Any) -> Any:
-        return self._host.ask(method, patience_s=patience_s, root=self._site.root, site=self._site.pk, **arguments)
+    def _ask(self, method: str, *, reply_timeout_s: float = 10.0, **arguments: Any) -> Any:
+        return self._host.ask(
+            method, reply_timeout_s=reply_timeout_s, root=self._site.root, site=self._site.pk, **arguments
+        )
 
     def _failure(self, result: Mapping[str, Any]) -> Exception:
         answer = {**result, "error": f"{self._host.name}: {result['error']}"}

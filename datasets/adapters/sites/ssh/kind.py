@@ -51,7 +51,7 @@ def check(site: CacheSite) -> None:
 
 def _try_out(host: RemoteHost, folder: str, site_id: str) -> dict[str, bool]:
     try:
-        answer = host.ask("check_copies", root=folder, site=site_id, patience_s=_TRY_S)
+        answer = host.ask("check_copies", root=folder, site=site_id, reply_timeout_s=_TRY_S)
     except HostUnreachable as error:
         raise CacheSiteUnavailable(error.message) from error
     if answer["fault"]:

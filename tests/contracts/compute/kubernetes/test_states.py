@@ -441,5 +441,5 @@ def test_of_a_pod_only_what_is_read_is_kept_and_equal_texts_once():
         (make_pod(main=RUNS, meta={"annotations": {"nearline.dev/replicas": "2"}}), False),
     ],
 )
-def test_a_run_is_settled_where_no_time_limit_and_no_patience_can_end(pod, is_settled):
+def test_a_run_is_settled_where_no_time_limit_and_no_timeout_can_end(pod, is_settled):
     assert states.is_settled([pod]) is is_settled
