@@ -18,8 +18,8 @@ notes that they are gone. A receiver returns True when it needs them still, and 
 
 output_due = Signal()
 """May the stored outputs of these deleted jobs go? (`job_ids: Collection[str]`), asked inside the transaction that lets
-them go. A receiver returns the ids of those whose files it shows still; it calls `outputs.release_outputs` once it does
-not."""
+them go. A receiver returns the ids of those whose files it shows still; once it does not, it calls
+`deletions.release_outputs`."""
 
 output_awaited = Signal()
 """Is the output of this job, which has succeeded, still to be stored? (`job_id: str`). A receiver returns True when it

@@ -1,14 +1,17 @@
-"""The jobs of a run that was deleted are shown no more at once. What they left goes in the background."""
+"""Deleted jobs are shown no more at once. What they left goes in the background, outputs once nobody shows them."""
 
 from collections.abc import Collection
+from typing import Any
 
 from django.db import transaction
 
 from accounts.actor import Actor
 from accounts.permissions import require
-from compute import permissions
+from compute import permissions, signals
 from compute.models import Job
+from compute.selectors.outputs import holder_of
 from core import clock, orm, tasks
+from datasets.services import trees
 
 
 @transaction.atomic
@@ -18,3 +21,13 @@ def delete_jobs_of_run(*, actor: Actor, project_id: str, job_ids: Collection[str
     for batch in orm.in_batches(sorted(job_ids)):
         Job.objects.filter(pk__in=batch, project=project_id, deleted_at=None).update(deleted_at=clock.now())
     tasks.enqueue_on_commit("compute.purge_deleted_jobs")
+
+
+def release_outputs(*, actor: Actor, job_ids: Collection[str]) -> None:
+    """Give up the stored outputs of those of some jobs that are deleted and whose files nobody shows."""
+    deleted = set(Job.objects.filter(pk__in=job_ids, deleted_at__isnull=False).values_list("pk", flat=True))
+    if not deleted:
+        return
+    answers: Any = signals.output_due.send(sender=None, job_ids=deleted)
+    unshown = deleted.difference(*(ids for _, ids in answers))
+    trees.release_trees(actor=actor, holders=list(map(holder_of, unshown)))

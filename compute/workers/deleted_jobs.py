@@ -16,7 +16,7 @@ from accounts.actor import Actor
 from compute import signals
 from compute.models import Job, StoredLogChunk
 from compute.selectors import failures
-from compute.services import outputs
+from compute.services import deletions
 from compute.services.submissions import CODE_HOLDER
 from compute.workers.logs import LOG_HOLDER
 from core import clock, isolation, orm, tasks
@@ -56,7 +56,7 @@ def _purge(job_ids: Sequence[str]) -> int:
     ids = sorted(set(ids).difference(*(read for _, read in answers)))
     _release_logs(ids)
     trees.release_trees(actor=_SYSTEM, holders=[CODE_HOLDER + job_id for job_id in ids])
-    outputs.release_outputs(actor=_SYSTEM, job_ids=ids)
+    deletions.release_outputs(actor=_SYSTEM, job_ids=ids)
     now = clock.now()
     Job.objects.filter(pk__in=ids).update(purged_at=now, log_stored_at=Coalesce("log_stored_at", now))
     return len(ids)

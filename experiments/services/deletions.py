@@ -11,7 +11,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
-from compute.services import outputs
+from compute.services import deletions as job_deletions
 from core import clock, orm, tasks
 from core.errors import PlatformError
 from experiments import permissions
@@ -48,7 +48,7 @@ def delete_experiment(*, actor: Actor, experiment: Experiment) -> None:
     audit.record(actor, "experiments.delete", row)
     Experiment.objects.filter(pk=row.pk).update(deleted_at=clock.now())
     if row.job_id is not None:
-        outputs.release_outputs(actor=actor, job_ids=[row.job_id])
+        job_deletions.release_outputs(actor=actor, job_ids=[row.job_id])
     tasks.enqueue_on_commit("experiments.remove_deleted")
 
 

@@ -1,6 +1,6 @@
 """What a run should do now: a pure function from what is to what changes.
 
-`services.advance` loads a `Snapshot`, asks `plan`, and writes the transitions in one transaction. Nothing is remembered
+`workers.advance` loads a `Snapshot`, asks `plan`, and writes the transitions in one transaction. Nothing is remembered
 between two calls, so a crash anywhere between them loses nothing: the next call plans the same again.
 """
 

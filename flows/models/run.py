@@ -1,4 +1,4 @@
-"""Runs, their steps, each try of a step, and what happened. Written by `services.advance` (see there)."""
+"""Runs, their steps, each try of a step, and what happened. Written by `workers.advance` (see there)."""
 
 from enum import StrEnum
 

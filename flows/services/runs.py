@@ -1,4 +1,4 @@
-"""Runs are started, cancelled and retried. All three only write down a wish; `services.advance` does the work."""
+"""Runs are started, cancelled and retried. All three only write down a wish; `workers.advance` does the work."""
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress

@@ -18,13 +18,13 @@ from scheduler.engine.claims import (
     WhyNot,
 )
 from scheduler.engine.decisions import StopCode
-from scheduler.engine.forecast import Forecast
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import ACTIVE, HOLDING, NodeLedger
 from scheduler.engine.placing import place, place_as_asked
 from scheduler.engine.rules import limits, pools
 from scheduler.engine.rules.order import JobQueue
 from scheduler.engine.session import Session
+from scheduler.engine.upper_bound import UpperBound
 from scheduler.engine.victims import Unit, VictimQueue
 from scheduler.engine.waiting import line_up
 
@@ -138,7 +138,7 @@ def _scenarios(  # noqa: PLR0917 (two of them are filled)
     compared = _COMPARED if is_for_moves else 1
     known = {pod for unit in recorded for pod in unit}
     may_help = _filter_of(session, pods)
-    capacity = Forecast(session, pods, recorded)
+    capacity = UpperBound(session, pods, recorded)
     if (recorded or (session.policy.honors_reservations and capacity.is_known)) and capacity.is_enough():
         yield recorded
     pool: list[Unit] = []

@@ -13,7 +13,7 @@ from scheduler.engine.victims import Unit
 _Freed = list[int]
 
 
-class Forecast:
+class UpperBound:
     """Counts, node by node, how many pods of one kind fit after others terminate.
 
     Claims in one go are counted as if each were as large as the largest: there a "no" only means to try fewer of them.
