@@ -74,7 +74,7 @@ def test_in_ten_minutes_each_task_is_run_whether_it_has_work_or_not_and_few_of_t
         most = max(most, len(at_rest))
         runs.update(at_rest)
 
-    assert (runs, most) == (Counter(ASKED - {"compute.observe"}), 5)
+    assert (runs, most) == (Counter(ASKED - {"compute.observe"}), 6)
 
 
 def test_resources_are_observed_once_a_minute_also_where_no_job_is_known(schedule):
