@@ -44,6 +44,7 @@ class FolderStore:
 
     def open_put(self, key: str, body: Announcement) -> GrowingFile:
         """Return what takes a body piece by piece. The caller finishes it, and discards it in any case."""
+        self._require_root()
         return GrowingFile(self._root / _UNFINISHED, self.path_of(key), body)
 
     def sweep(self, *, before: datetime) -> int:
@@ -63,7 +64,7 @@ class FolderStore:
         try:
             return self.path_of(key).read_bytes()
         except OSError as error:
-            raise _failure(key, error) from error
+            raise self._failure(key, error) from error
 
     def get_range(self, key: str, offset: int, size: int) -> bytes:
         """Return a part of an object."""
@@ -74,7 +75,7 @@ class FolderStore:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _failure(key, error) from error
+            raise self._failure(key, error) from error
         if len(data) != size:
             raise ContentCorrupt(f"The object {key} is shorter than it should be.", key=key)
         return data
@@ -84,22 +85,25 @@ class FolderStore:
         try:
             return BlobStat(key, self.path_of(key).stat().st_size)
         except (FileNotFoundError, NotADirectoryError):
+            self._require_root()
             return None
         except OSError as error:
-            raise _failure(key, error) from error
+            raise self._failure(key, error) from error
 
     def list_blobs(self, prefix: str) -> Iterator[BlobStat]:
         """Yield what lies under a prefix."""
         check_prefix(prefix)
+        self._require_root()
         yield from _walk(self._root / prefix, prefix)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects."""
+        self._require_root()
         for key in keys:
             try:
                 self.path_of(key).unlink(missing_ok=True)
             except OSError as error:
-                raise _failure(key, error) from error
+                raise self._failure(key, error) from error
 
     def sign_put(self, key: str, body: Announcement, *, now: datetime, lifetime_s: int) -> SignedRequest:
         """Return a request to the web process."""
@@ -122,6 +126,17 @@ class FolderStore:
         check_key(key)
         return self._root / key
 
+    def _require_root(self) -> None:
+        """Raise StoreUnreachable where the folder is not there: made anew, it would hide what comes back later."""
+        if not self._root.is_dir():
+            raise StoreUnreachable(f"The store's folder {self._root} is not there. Is its disk mounted?")
+
+    def _failure(self, key: str, error: OSError) -> BlobMissing | StoreUnreachable:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            self._require_root()
+            return BlobMissing(f"The store has no object {key}.", key=key)
+        return StoreUnreachable(f"The store's folder cannot be read: {error.strerror}.")
+
 
 def _walk(folder: Path, prefix: str) -> Iterator[BlobStat]:
     # A folder sorts as its name with a slash, so that everything comes in the order of its key.
@@ -135,9 +150,3 @@ def _walk(folder: Path, prefix: str) -> Iterator[BlobStat]:
             yield from _walk(folder / entry.name, prefix + name)
         else:
             yield BlobStat(prefix + name, entry.stat().st_size)
-
-
-def _failure(key: str, error: OSError) -> BlobMissing | StoreUnreachable:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return BlobMissing(f"The store has no object {key}.", key=key)
-    return StoreUnreachable(f"The store's folder cannot be read: {error.strerror}.")

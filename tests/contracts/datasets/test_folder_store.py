@@ -9,7 +9,7 @@ from core import clock
 from core.errors import PlatformError
 from datasets.adapters.opening import open_store
 from datasets.engine.ports import Announcement
-from datasets.errors import BodyRefused
+from datasets.errors import BodyRefused, StoreUnreachable
 from datasets.services import stores
 from datasets.web import store_views
 from tests.contracts.blob_store import BODY, LIFETIME_S, BlobStoreContract, announce
@@ -48,6 +48,25 @@ class TestFolderStore(BlobStoreContract):
         signed = url.rsplit("/", 1)[1]
         # The key lies inside the sealed text: any change of it breaks the seal.
         return url.replace(signed, ("A" if signed[0] != "A" else "B") + signed[1:])
+
+    def test_a_folder_that_is_away_is_no_lost_object_and_is_not_made_anew(self, store, tmp_path):
+        store.put("packs/a", BODY)
+        (tmp_path / "store").rename(tmp_path / "away")
+
+        for ask in (
+            lambda: store.put("packs/b", BODY),
+            lambda: store.get("packs/a"),
+            lambda: store.get_range("packs/a", 0, 1),
+            lambda: store.stat("packs/a"),
+            lambda: list(store.list_blobs("packs/")),
+            lambda: store.delete(["packs/a"]),
+        ):
+            with pytest.raises(StoreUnreachable, match="Is its disk mounted"):
+                ask()
+
+        assert not (tmp_path / "store").exists()
+        (tmp_path / "away").rename(tmp_path / "store")
+        assert store.get("packs/a") == BODY
 
     def test_nothing_unfinished_stays_behind_a_refused_body(self, store, tmp_path):
         wrong = Announcement(len(BODY), "0" * 64)

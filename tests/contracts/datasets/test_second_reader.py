@@ -49,6 +49,7 @@ def trees(draw):
 
 def store_tree(copy: Path, tree: PackedTree) -> ScopedStore:
     """Store a tree as the one commit of the branch main of team-a/xrays."""
+    copy.mkdir(exist_ok=True)
     store = ScopedStore(FolderStore(copy, store_id="store", base_url=""), dataset_prefix(DATASET))
     tree.put_into(store)
     commit = CommitRecord(DATASET, tree.root_id, None, "someone", "first", "cli", 1_700_000_000_000)
@@ -88,6 +89,7 @@ def listing_of(folder: Path) -> dict[str, tuple]:
 def read_both(reader, folder: Path, files, **options) -> tuple[dict, dict]:
     """Return a tree as the second reader and as the product write it."""
     tree = PackedTree(files, **options)
+    (folder / "copy").mkdir()
     if "on" in options:
         options["on"].put_into(
             ScopedStore(FolderStore(folder / "copy", store_id="store", base_url=""), dataset_prefix(DATASET))
