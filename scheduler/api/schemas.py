@@ -253,12 +253,15 @@ class BelowShareOut(Schema):
 
 
 class SmallQuotaOut(Schema):
-    """A project whose quota does not cover its largest job, or any template of the pool."""
+    """A project whose quota does not cover its largest job, or any template of the pool.
 
-    project: str
+    For site admins also a department whose quota does not cover those of its projects.
+    """
+
+    project: str = Field(description="The project, or the department.")
     gpu_quota_milli: int
     gpu_needed_milli: int = Field(description="What the job, or the template, takes: thousandths of GPUs.")
-    needed_by: str = Field(description="Which job or template, in words.")
+    needed_by: str = Field(description="Which job or template, in words; of a department what is below it.")
     text: str
 
 

@@ -63,17 +63,23 @@ class BelowShare:
 
 @dataclass(frozen=True)
 class SmallQuota:
-    """A project whose quota does not cover what a job takes. `needed_by` says which."""
+    """A project whose quota does not cover a job, or a department's what is below it. `needed_by` says what."""
 
     project: str
     gpu_quota_milli: int
     gpu_needed_milli: int
     needed_by: str
+    is_department: bool = False
 
     @property
     def text(self) -> str:
         """What follows from it, as a sentence."""
         quota, needed = format_gpus(self.gpu_quota_milli), write(Resource.GPU, self.gpu_needed_milli)
+        if self.is_department:
+            return (
+                f"{self.project}: its quota of {quota} does not cover {self.needed_by} with {needed} together; "
+                "of what is beyond it nothing is guaranteed to them, and others can claim it back"
+            )
         return (
             f"{self.project}: its quota of {quota} does not cover {self.needed_by} with {needed}; "
             "such a job runs only on what others leave idle, and they can claim it back"
@@ -131,8 +137,23 @@ def read_standing(*, actor: Actor, pool: str, fair: Mapping[str, int] | None = N
             )
             for queue_id, since in _waiting_since(list(below)).items()
         ],
-        _small_quotas([queue for queue in rows if queue.pk in visible]),
+        [
+            *(_small_departments(rows, queues.list_departments(actor=actor, pool=pool)) if actor.is_site_admin else ()),
+            *_small_quotas([queue for queue in rows if queue.pk in visible]),
+        ],
     )
+
+
+def _small_departments(rows: Sequence[Queue], departments: Sequence[Queue]) -> list[SmallQuota]:
+    """Return which departments have a smaller quota than what is directly below them."""
+    needed: dict[str | None, int] = {}
+    for queue in (*rows, *departments):
+        needed[queue.parent_id] = needed.get(queue.parent_id, 0) + queue.gpu_quota_milli
+    return [
+        SmallQuota(each.label, each.gpu_quota_milli, needed[each.pk], "the quotas below it", is_department=True)
+        for each in departments
+        if each.gpu_quota_milli < needed.get(each.pk, 0)
+    ]
 
 
 def _small_quotas(rows: Sequence[Queue]) -> list[SmallQuota]:

@@ -17,7 +17,7 @@ from scheduler.engine.sharing import STEADY
 from scheduler.models import Pool, Queue
 from scheduler.selectors.snapshots import view_rules
 from scheduler.services import pool_members, queues
-from scheduler.workers import cycle
+from scheduler.workers import cycle, standing
 from tests.factories.browsers import browser_of
 from tests.factories.scheduler import enqueue, report, report_nodes
 from tests.markup import flat
@@ -391,6 +391,23 @@ def test_a_quota_that_does_not_cover_a_job_is_warned_of(browser, two_projects):
     assert [(each.project, each.gpu_needed_milli, each.needed_by) for each in context["small_quotas"]] == [
         ("team-d", 2000, "its largest job")
     ]
+
+
+def test_a_department_with_less_than_its_projects_is_warned_of_and_only_site_admins_are_told(
+    browser, two_projects, member
+):
+    pool = Pool.objects.get(name="default")
+    department = queues.create_department(actor=_root(), pool=pool, name="research", gpu_quota_milli=1000)
+    Queue.objects.filter(project__name__in=["team-b", "team-c"]).update(parent=department, gpu_quota_milli=2000)
+
+    text = flat(browser.get("/quotas/").content.decode())
+    of_a_member = standing.read_standing(actor=member, pool="default").small_quotas
+
+    assert "research: its quota of 1 does not cover the quotas below it with 4 GPUs together" in text
+    assert not [each for each in of_a_member if each.is_department]
+    department.gpu_quota_milli = 4000
+    department.save()
+    assert "research: its quota" not in browser.get("/quotas/").content.decode()
 
 
 def test_a_quota_that_covers_no_template_of_its_pool_is_warned_of(browser, two_projects, site_admin):
