@@ -266,6 +266,8 @@ def change_settings(*, actor: Actor, resource: Resource, fields: Mapping[str, st
     """
     require_site_admin(actor, "change the settings of compute resources")
     names = resource_selectors.list_changeable(resource)
+    if not (names or fields):
+        raise InvalidResource(f"No setting of {resource.name} can be changed.")
     if unknown := sorted(fields.keys() - set(names)):
         there = f"There are: {', '.join(names)}." if names else "None can."
         chart = " They come with the values of Nearline's chart." * bool(resource.config.get("own_account"))

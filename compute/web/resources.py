@@ -249,11 +249,13 @@ def settings_page(request: PageRequest, name: str) -> HttpResponse:
     [kind] = [kind for kind in selectors.list_kinds() if kind.name == resource.kind]
     names = selectors.list_changeable(resource)
     form = kind.form.of_fields(names)(request.POST if request.method == "POST" else None, initial=resource.config)
-    if names and form.is_valid():
+    if form.is_valid():
         fields = {name: form.data.get(name, "") for name in names}
         try:
             resources.change_settings(actor=request.actor, resource=resource, fields=fields)
         except (InvalidResource, ResourceUnreachable) as error:
+            if not names:
+                raise
             form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
         else:
             messages.success(request, f"{name} is changed. Pods that run keep what they were started with.")

@@ -367,7 +367,7 @@ POST   /compute/{name}/give-up/                             login      403    40
 GET    /compute/{name}/credentials/                         login      403    403    403   403  200
 POST   /compute/{name}/credentials/                         login      403    403    403   403  302
 GET    /compute/{name}/settings/                            login      403    403    403   403  200
-POST   /compute/{name}/settings/                            login      403    403    403   403  200
+POST   /compute/{name}/settings/                            login      403    403    403   403  400
 POST   /compute/{name}/sites/                               login      403    403    403   403  302
 POST   /compute/{name}/templates/                           login      403    403    403   403  302
 POST   /compute/{name}/templates/{template}/delete/         login      403    403    403   403  302
