@@ -1,17 +1,20 @@
 """What the bodies of requests share."""
 
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
 
 from ninja import Schema
 from pydantic import ConfigDict, GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-_NUMBERS = frozenset({"int", "float"})
+_NUMBERS: Mapping[str, Literal["int_type", "float_type"]] = {"int": "int_type", "float": "float_type"}
+"""What is said of a value that is none of these numbers, in pydantic's names."""
 
 
-def _require_number(value: object) -> object:
+def _require_number(value: object, *, error: Literal["int_type", "float_type"]) -> object:
     if isinstance(value, bool | str):
-        raise ValueError("It is not a number.")  # noqa: TRY004 (pydantic reads a ValueError)
+        raise PydanticKnownError(error)
     return value
 
 
@@ -22,9 +25,10 @@ def _with_strict_numbers(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     strict = {key: value if key == "metadata" else _with_strict_numbers(value) for key, value in part.items()}
-    if part.get("type") not in _NUMBERS:
+    error = _NUMBERS.get(str(part.get("type")))
+    if error is None:
         return strict
-    return core_schema.no_info_before_validator_function(_require_number, strict)
+    return core_schema.no_info_before_validator_function(partial(_require_number, error=error), strict)
 
 
 class BodySchema(Schema):
