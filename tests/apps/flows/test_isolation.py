@@ -271,7 +271,7 @@ def test_outputs_wait_for_a_store_that_is_away_and_so_does_their_run(world: Worl
             move(clock.now() + timedelta(minutes=10))
             world.turn()
         (failure,) = failures.list_failures(actor=member, run=run)
-        assert (state_of(run), "cannot be written" in failure.message) == ("running", True)
+        assert (state_of(run), "Is its disk mounted?" in failure.message) == ("running", True)
 
         folder.unlink()
         away.rename(folder)
