@@ -108,7 +108,8 @@ def _place_alone(start: Start, view: ClusterView) -> Applied:
 
 @prepared
 def _placeable(workload_id: str, queue_id: str, node_id: str, revision: int) -> QuerySet[Workload]:
-    is_unchanged = Exists(Node.objects.filter(pk=node_id, revision=revision))
+    # Locked, so that nobody takes it into another pool without this workload.
+    is_unchanged = Exists(Node.objects.select_for_update().filter(pk=node_id, revision=revision))
     return Workload.objects.filter(is_unchanged, pk=workload_id, queue=queue_id, state=WorkloadState.PENDING)
 
 

@@ -1,9 +1,10 @@
 """Pools by node label: parts of one resource have quotas and fair shares of their own."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 
 from accounts.errors import PermissionDenied
 from accounts.services import projects
@@ -15,7 +16,7 @@ from scheduler.selectors.resource_pools import ResourcePools
 from scheduler.selectors.snapshots import SnapshotReader
 from scheduler.selectors.workloads import list_terminating
 from scheduler.services import pool_members, pools, queues, resource_nodes, workloads
-from scheduler.workers import cycle, strays
+from scheduler.workers import apply, cycle, strays
 from tests.factories.scheduler import enqueue, report, report_nodes, request
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
@@ -189,6 +190,29 @@ def test_work_that_waits_in_another_pool_now_is_not_placed_where_it_was(teams, m
     cycle.run_once()
 
     assert (queue_of(job), job.state) == ("h100", "pending")
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("divided")
+def test_a_job_is_not_placed_on_a_node_that_is_changing_pools(teams):
+    (job,) = enqueue(teams[0], "job", gpus=2, pool="a100")
+    place = Node.objects.get(name="a1")
+
+    def place_it() -> int:
+        try:
+            with transaction.atomic():
+                connection.cursor().execute("SET LOCAL lock_timeout = '1ms'")
+                return apply._placeable.update({"state": "placed"}, job.pk, job.queue_id, place.pk, place.revision)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            Node.objects.select_for_update().get(pk=place.pk)
+            with pytest.raises(OperationalError, match="lock timeout"):
+                pool.submit(place_it).result()
+        assert pool.submit(place_it).result() == 1
 
 
 @pytest.mark.usefixtures("divided")
