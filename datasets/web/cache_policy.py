@@ -1,6 +1,7 @@
 """How much each cache site may hold and when idle commits leave: read by everybody, changed by site admins."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -20,6 +21,7 @@ from datasets.selectors import site_arrays as array_reads
 from datasets.services import cache_sites, site_arrays
 from web.form_errors import explain_errors
 from web.host_choice import host_field
+from web.templatetags.nearline import number
 
 
 class PolicyForm(forms.Form):
@@ -110,7 +112,28 @@ def _settings_form(site: CacheSite, data: QueryDict | None = None) -> forms.Form
         elif (value := site.config.get(name)) is not None:
             field.initial = units.format_exactly(value) if isinstance(field, SizeField) else value
         field.widget.attrs["class"] = "form-control short"
+        field.show_hidden_initial = data is None or form.add_initial_prefix(name) in data
     return form
+
+
+def _policy_form(site: CacheSite, data: QueryDict) -> PolicyForm:
+    form = PolicyForm(data)
+    form.fields["idle_days"].initial = number(site.idle_days)
+    form.fields["idle_days"].show_hidden_initial = form.add_initial_prefix("idle_days") in data
+    return form
+
+
+def _changes_of(form: forms.Form) -> dict[str, Any]:
+    """Return what a person changed of what the page showed. Raises InvalidCacheSite where another has changed it since.
+
+    All else stays, so that two who change different things at once do not undo each other's.
+    """
+    for name in form.changed_data:
+        field, seen = form[name], form.data.get(form.add_initial_prefix(name))
+        if field.field.show_hidden_initial and field.field.has_changed(field.initial, seen):
+            now = field.initial if field.initial not in (None, "") else "empty"
+            raise InvalidCacheSite(f"Somebody else has changed '{field.label}' meanwhile: it is {now} now.")
+    return {name: form.cleaned_data[name] for name in form.changed_data}
 
 
 def policy_page(request: PageRequest) -> HttpResponse:
@@ -149,16 +172,16 @@ def change_site(request: PageRequest, name: str) -> HttpResponse:
     """Change what a site may hold, and when idle commits leave it."""
     cache_sites.require_manage(actor=request.actor)
     site = caches.get_site(actor=request.actor, name=name)
-    form, settings = PolicyForm(request.POST), _settings_form(site, request.POST)
+    form, settings = _policy_form(site, request.POST), _settings_form(site, request.POST)
     if form.is_valid() and settings.is_valid():
-        fields = form.cleaned_data
         try:
+            fields = _changes_of(form)
             cache_sites.update_site(
                 actor=request.actor,
                 site=site,
-                capacity_bytes=fields["capacity"],
-                idle_days=fields["idle_days"],
-                config=settings.cleaned_data,
+                capacity_bytes=fields.get("capacity"),
+                idle_days=fields.get("idle_days"),
+                config=_changes_of(settings),
             )
         except InvalidCacheSite as error:
             messages.error(request, f"The policy of {name} stays. {error.message}")

@@ -1,5 +1,7 @@
 """A site that makes a volume for each commit has at most so many: what leaves for a further one, and what is told."""
 
+import re
+
 import pytest
 
 from datasets.engine.cache_states import CacheState
@@ -233,6 +235,27 @@ def test_the_pages_show_the_number_change_it_and_plan_with_it(site_admin, member
     browser.post("/settings/cache/near/", changes | {"max_volumes": "", "bytes_per_pod": ""})
     site.refresh_from_db()
     assert (site.max_volumes, "bytes_per_pod" in site.config) == (None, False)
+
+
+def test_the_page_changes_only_what_the_person_changed_and_nothing_that_another_has_changed_meanwhile(site_admin, site):
+    browser = browser_of(site_admin)
+    page = browser.get("/settings/cache/").content.decode()
+    shown = dict(re.findall(r'name="(initial-[a-z_]+)" value="([^"]*)"', page))
+    seen = {name.removeprefix("initial-"): value for name, value in shown.items()}
+    assert {"idle_days": "1", "max_volumes": "2"}.items() <= seen.items()
+    cache_sites.update_site(actor=site_admin, site=site, idle_days=9, config={"max_volumes": 7, "bytes_per_pod": 2**30})
+
+    browser.post("/settings/cache/near/", shown | seen | {"capacity": "", "fill_pods": "5"})
+    site.refresh_from_db()
+    assert (site.idle_days, site.max_volumes, site.config["bytes_per_pod"]) == (9, 7, 2**30)
+    assert site.config["fill_pods"] == 5
+
+    answer = browser.post(
+        "/settings/cache/near/", shown | seen | {"capacity": "", "max_volumes": "4", "idle_days": "3"}, follow=True
+    )
+    site.refresh_from_db()
+    assert (site.idle_days, site.max_volumes) == (9, 7)
+    assert "Somebody else has changed &#x27;Idle days&#x27; meanwhile: it is 9 now." in answer.content.decode()
 
 
 def test_an_attachment_anew_keeps_what_was_changed(site_admin, site):
