@@ -10,6 +10,12 @@ def harvest_logs() -> None:
     harvest.read_running()
 
 
+@task("experiments.read_late_logs", queue=Queue.NOTIFY, every_s=60.0, find_work=harvest.find_late, on_each_host=True)
+def read_late_logs() -> None:
+    """Read what is left of the logs that could not be read to their end when their jobs ended."""
+    harvest.read_late()
+
+
 @task("experiments.follow_jobs", queue=Queue.NOTIFY, every_s=2.0, find_work=jobs.find_live, on_each_host=True)
 def follow_jobs() -> None:
     """Copy the states of submitted jobs to their experiments."""

@@ -74,6 +74,11 @@ class Problems:
         first = cast("Sequence[Mapping[str, str]]", facts.get("first", ()))
         return cls(cast("int", facts.get("count", 0)), tuple(Problem(**item) for item in first))
 
+    def of_lines(self) -> "Problems":
+        """Return those of lines alone, without what was told of the log as a whole."""
+        lines = tuple(problem for problem in self.first if problem.line)
+        return Problems(self.count - len(self.first) + len(lines), lines)
+
     def __add__(self, later: "Problems") -> "Problems":
         return Problems(self.count + later.count, (self.first + later.first)[:_MOST_TOLD])
 

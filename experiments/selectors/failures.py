@@ -10,6 +10,7 @@ from experiments import permissions
 from experiments.models import Experiment
 
 READ_LOG, RECORD_LOG = "experiments.read_log", "experiments.record_log"
+READ_LATE_LOG = "experiments.read_late_log"
 STORE_OUTPUTS, MOVE_ARTIFACTS = "experiments.store_outputs", "experiments.move_artifacts"
 REMOVE = "experiments.remove_deleted"
 FOLLOW_JOB = "experiments.follow_job"
@@ -18,6 +19,7 @@ FOLLOW_JOB = "experiments.follow_job"
 WORK: Mapping[str, str] = {
     READ_LOG: "read the log of",
     RECORD_LOG: "record what is in the log of",
+    READ_LATE_LOG: "read the end of the log of",
     STORE_OUTPUTS: "keep the outputs of",
     MOVE_ARTIFACTS: "move the outputs of",
 }

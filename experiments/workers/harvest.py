@@ -2,7 +2,8 @@
 
 Logs are read outside of any transaction; what they recorded is written in one, and only if no other worker read the
 same piece meanwhile (the offset is compared and set). So pages are live, and nothing is counted twice. Lines that
-cannot be read are counted on the experiment; a log that cannot be read at all blocks neither other logs nor its run.
+cannot be read are counted on the experiment; a log that cannot be read at all blocks neither other logs nor its run,
+and is read later.
 """
 
 import sys
@@ -44,6 +45,8 @@ _RUNNING_JOBS = ("running", "leaving", "suspending", "stopping")
 _LONGEST_WAIT = timedelta(minutes=5)
 # The same for one whose reading or writing fails: so many times, which take half a minute.
 _MOST_TRIES = 5
+# So often, ten minutes apart, for what was not read then.
+_MOST_LATE_TRIES = 1000
 # What is read of a log before it is written: a job may print faster than we read.
 _PIECE_BYTES = 2**20
 # Records that one transaction writes, of one log or of several: while SQLite writes, everybody else waits.
@@ -70,6 +73,8 @@ class _Reading:
     offset: int
     is_done: bool
     has_more: bool = False
+    is_cut: bool = False
+    is_late: bool = False
 
     @property
     def experiment(self) -> Experiment:
@@ -177,6 +182,7 @@ def _harvest(logs: Sequence[_Log], *, marks_silent: bool = True) -> list[_Readin
             on_failure=lambda reading, failure: _give_up(reading.log, failure),
         )
         written += [reading for batch in batches for reading in batch]
+    _read_late([reading.log for reading in written if reading.is_cut])
     return [*unmarked, *written]
 
 
@@ -199,7 +205,7 @@ def _key_of(each: _Log) -> str:
 
 
 def _give_up(each: _Log, failure: Failure) -> None:
-    """Let a run go on whose job has ended and whose log failed again and again."""
+    """Let a run go on whose job has ended and whose log failed again and again; what is left of it is read later."""
     if not each.job.has_ended or failure.attempts < _MOST_TRIES:
         return
     problem = Problem(f"the log was given up after {failure.attempts} tries: {failure.error}, log id {failure.pk}", "")
@@ -208,16 +214,55 @@ def _give_up(each: _Log, failure: Failure) -> None:
         harvested_at=clock.now(), log_problems=asdict(problems)
     )
     isolation.forget(failure.kind, [each.experiment.pk])
+    _read_late([each])
 
 
-def _read(each: _Log) -> _Reading | None:
-    """Read on in one log; None when there is nothing new, or when it is too early to ask."""
+def find_late() -> list[QuerySet[Failure]]:
+    """Return what is noted of logs of which something is left to be read, though their runs have gone on."""
+    return [Failure.objects.filter(kind=failures.READ_LATE_LOG)]
+
+
+def read_late() -> None:
+    """Read what is left of the logs that could not be read to their end when their jobs ended."""
+    late = [failure.item_id for failure in isolation.find([failures.READ_LATE_LOG])]
+    rows = {row.pk: row for row in Experiment.objects.filter(pk__in=late, job__isnull=False, deleted_at=None)}
+    isolation.forget(failures.READ_LATE_LOG, sorted(set(late) - rows.keys()))
+    jobs = job_selectors.list_by_id([str(row.job_id) for row in rows.values()])
+    logs = [_Log(row, job) for _, row in sorted(rows.items()) if (job := jobs.get(str(row.job_id))) is not None]
+    _read_late([each for each in logs if job_selectors.is_readable(each.job)])
+
+
+def _read_late(logs: Sequence[_Log]) -> None:
+    """Read logs to their end whose runs do not wait for it. What fails is tried again, for about a week."""
+
+    def read(each: _Log) -> None:
+        has_more = True
+        while has_more:
+            row = Experiment.objects.get(pk=each.experiment.pk)
+            reading = _read(replace(each, experiment=row), is_late=True)
+            if reading is None:
+                raise ResourceUnreachable("What the job printed last is not there.")
+            _write_records([reading], clock.now())
+            has_more = not reading.is_done
+
+    def forget(each: _Log, failure: Failure) -> None:
+        if failure.attempts >= _MOST_LATE_TRIES:
+            isolation.forget(failure.kind, [each.key])
+
+    isolation.for_each(failures.READ_LATE_LOG, logs, read, key=_key_of, on_failure=forget)
+
+
+def _read(each: _Log, *, is_late: bool = False) -> _Reading | None:
+    """Read on in one log; None when there is nothing new, or when it is too early to ask.
+
+    What `is_late` is asked for all the same; nobody waits for it. Raises ResourceUnreachable for that alone.
+    """
     experiment, job = each.experiment, each.job
-    if not log_polls.is_due(job, _PURPOSE):
+    if not (is_late or log_polls.is_due(job, _PURPOSE)):
         return None
     offset, rest, is_done, has_more = experiment.log_offset, b"", False, True
     records: list[Record] = []
-    problems = Problems()
+    problems, is_cut = Problems(), False
     try:
         while has_more and offset - experiment.log_offset < _PIECE_BYTES:
             chunk = job_selectors.read_log(actor=_SYSTEM, job=job, offset=offset + len(rest))
@@ -230,13 +275,18 @@ def _read(each: _Log) -> _Reading | None:
             offset += part.consumed
             has_more = bool(chunk.data) and not is_done
     except ResourceUnreachable as error:
-        has_waited = job.finished_at is not None and clock.now() - job.finished_at > _LONGEST_WAIT
+        if is_late:
+            raise
+        is_cut = job.finished_at is not None and clock.now() - job.finished_at > _LONGEST_WAIT
         log.warning("harvest.unreachable", job=job.name, error=error.message)
         log_polls.note(job, _PURPOSE, None)
-        is_done, has_more = has_waited, False
+        is_done, has_more = is_cut, False
+        if is_cut:
+            problem = Problem(f"the end of the log could not be read for 5 minutes: {error.message.rstrip('.')}", "")
+            problems += Problems(1, (problem,))
     if offset == experiment.log_offset and not is_done:
         return None
-    return _Reading(each, tuple(records), problems, offset, is_done, has_more)
+    return _Reading(each, tuple(records), problems, offset, is_done, has_more, is_cut, is_late)
 
 
 def _write(readings: Sequence[_Reading], now: datetime) -> list[_Reading]:
@@ -330,7 +380,11 @@ def _claim(reading: _Reading, records: Mapping[str, Experiment], now: datetime) 
             changes[name] = {**getattr(records[experiment.pk], name), **values}
     if reading.problems.count:
         changes["log_problems"] = asdict(records[experiment.pk].problems + reading.problems)
-    unread = Experiment.objects.filter(pk=experiment.pk, log_offset=experiment.log_offset, harvested_at__isnull=True)
+    unread = Experiment.objects.filter(pk=experiment.pk, log_offset=experiment.log_offset)
+    if not reading.is_late:
+        unread = unread.filter(harvested_at__isnull=True)
+    elif reading.is_done:
+        changes["log_problems"] = asdict(experiment.problems.of_lines() + reading.problems)
     return bool(unread.update(**changes))
 
 

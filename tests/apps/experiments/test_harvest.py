@@ -19,7 +19,7 @@ from datasets.services import trees
 from experiments.engine.log_tags import Problem
 from experiments.models import Experiment, Fact, MetricLast, MetricPoint, MetricStretch
 from experiments.selectors import artifacts as stored
-from experiments.selectors import curves, experiments, lists
+from experiments.selectors import curves, experiments, failures, lists
 from experiments.services import annotations
 from experiments.workers import artifacts, harvest
 from flows.workers import advance
@@ -96,6 +96,37 @@ def test_the_end_of_a_log_on_a_cluster_is_asked_for_at_once_and_less_often_while
 
     assert [second for second in asked if second < 20] == [0, 1, 2, 3, 4, 5, 7, 9, 12, 15, 19]
     assert [second for second in asked if second >= 20] == [20, 21, 22, 23, 24, 25, 27, 29, 32, 35, 39]
+
+
+def test_what_a_resource_that_is_away_for_long_does_not_tell_is_read_later(world: World, running, member):
+    name = newest_attempt(running, "a").job_name
+    driver, job = world.driver_of(name), newest_attempt(running, "a").job
+    driver.print(name, "cnvrg_linechart_loss value: 1\n")
+    harvest.read_running()
+    driver.print(name, "cnvrg_linechart_loss value: 0.5\n")
+    ended_at = clock.now() - timedelta(minutes=6)
+    Job.objects.filter(pk=job.pk).update(state="succeeded", finished_at=ended_at)
+    driver.is_away = True
+
+    read = harvest.read_ended([job.pk])
+
+    experiment = Experiment.objects.get(job=job.pk)
+    assert (list(read.done), points("loss")) == ([job.pk], [(0, 1.0)])
+    (problem,) = experiment.problems.first
+    assert problem.reason.startswith("the end of the log could not be read for 5 minutes: ")
+    (failure,) = failures.list_failures(actor=member, experiment=experiment)
+    assert failure.message.startswith("The platform could not read the end of the log of f #1 · a: ")
+
+    driver.is_away = False
+    with clock.frozen_at(clock.now() + timedelta(minutes=10)):
+        driver.finish(name)
+        harvest.read_late()
+        harvest.read_late()
+
+    experiment.refresh_from_db()
+    assert points("loss") == [(0, 1.0), (1, 0.5)]
+    assert experiment.problems.count == 0
+    assert failures.list_failures(actor=member, experiment=experiment) == []
 
 
 def test_two_harvesters_at_once_count_each_point_once(world: World, running):

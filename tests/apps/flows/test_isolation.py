@@ -127,7 +127,7 @@ def test_a_log_that_cannot_be_read_holds_up_no_other_log_and_its_run_not_for_eve
     assert state_of(bad) == "succeeded"
     (problem,) = Experiment.objects.get(run_id=bad.pk).problems.first
     assert problem.reason.startswith("the log was given up after 5 tries: an internal error (TypeError), log id fail_")
-    assert not Failure.objects.exists()
+    assert Failure.objects.get().kind == "experiments.read_late_log"
 
 
 def test_a_record_that_cannot_be_written_leaves_those_of_others_written(world: World, member, project):
