@@ -42,7 +42,7 @@ GROUPS = {
     "experiment": {"list", "show", "compare", "delete"},
     "cache": {"add", "list", "plan", "set", "array", "pin", "scrub", "events"},
     "compute": {
-        *("attach", "rotate", "drain", "detach", "give-up", "list", "show", "events", "nodes", "sites"),
+        *("attach", "rotate", "set", "drain", "detach", "give-up", "list", "show", "events", "nodes", "sites"),
         *("add-template", "set-template", "delete-template"),
     },
     "pool": {"list", "show", "create", "move", "take-out", "set", "delete"},
