@@ -53,6 +53,7 @@ _BOUNDS = {
     "greater_than_equal": "must be at least {ge}.",
     "greater_than": "must be more than {gt}.",
     "less_than_equal": "must be at most {le}.",
+    "too_long": "must have at most {max_length} entries.",
 }
 _LEAST_GPU = 0.001
 # More are of no use to anyone, and each costs time: what has so many was not written by hand.

@@ -315,6 +315,12 @@ def test_idle_limits_and_ports_are_checked_as_those_of_a_job():
     ]
 
 
+def test_a_list_that_is_too_long_is_refused_in_words():
+    text = f"flow: a\nsteps:\n  - {{name: b, command: c, pools: [{', '.join(f'p{n}' for n in range(101))}]}}\n"
+
+    assert problems_of(text) == [(3, "steps[0].pools", "'pools' must have at most 100 entries.")]
+
+
 def test_a_step_names_templates_or_a_size_that_makes_sense():
     text = """flow: a
 steps:
