@@ -231,7 +231,7 @@ class Gateway:
     def connect(self, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]) -> Any:
         """Open a WebSocket of the API and return it. A node that does not answer says nothing of the cluster's health.
 
-        Raises Refusal.
+        No redirect is followed, as by no other call: it could lead into our own network. Raises Refusal.
         """
         from websocket import WebSocketBadStatusException, WebSocketException, create_connection  # noqa: PLC0415
 
@@ -249,6 +249,7 @@ class Gateway:
                 sslopt={key: value for key, value in options.items() if value},
                 header=[f"Authorization: Bearer {token}"] if token else [],
                 subprotocols=protocols,
+                redirect_limit=0,
             )
         except WebSocketBadStatusException as error:
             raise Refusal(error.status_code, "", _message_of(error.resp_body or b"") or str(error)) from error
@@ -260,15 +261,16 @@ class Gateway:
     ) -> "ClientConnection":
         """Open a WebSocket of the API for an event loop. A node that does not answer says nothing of the cluster.
 
-        Raises Refusal.
+        No redirect is followed. Raises Refusal.
         """
-        from websockets.asyncio.client import connect  # noqa: PLC0415 (like the official client)
-        from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415
+        from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415 (like the official client)
         from websockets.typing import Subprotocol  # noqa: PLC0415
+
+        from core.kubernetes.direct_websocket import ConnectDirectly  # noqa: PLC0415
 
         context, token = await asyncio.to_thread(self._prepare_stream)
         try:
-            return await connect(
+            return await ConnectDirectly(
                 f"{self._config.server}{path}?{urlencode(query)}".replace("http", "ws", 1),
                 ssl=context,
                 server_hostname=self._configuration.tls_server_name or None,

@@ -16,6 +16,7 @@ class Server:
     def __init__(self) -> None:
         self.answers: list[tuple[int, object]] = []
         self.asked: list[tuple[str, str, dict, object]] = []
+        self.location = ""
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -27,6 +28,8 @@ class Server:
                 text = value if isinstance(value, bytes) else json.dumps(value).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
+                if server.location:
+                    self.send_header("Location", server.location)
                 self.end_headers()
                 self.wfile.write(text)
 

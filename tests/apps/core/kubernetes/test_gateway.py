@@ -8,11 +8,13 @@ import time
 from contextlib import suppress
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from core.breaker import Breaker
 from core.kubernetes.errors import ClusterUnreachable, KubeconfigRefused
 from core.kubernetes.gateway import Expired, Gateway, Refusal
 from core.kubernetes.kubeconfig import Kubeconfig
+from tests.apps.core.kubernetes.conftest import Server
 from tests.contracts.compute.docker.certificates import write_certificates
 from tests.ports import reserve_port
 
@@ -33,6 +35,23 @@ def test_every_call_carries_the_token(server, gateway):
     assert gateway.get(f"{PODS}/a") == {"kind": "Pod"}
 
     assert server.asked[0][2]["Authorization"] == "Bearer secret"
+
+
+def test_no_call_and_no_connection_is_led_to_another_host(server, gateway):
+    other = Server()
+    server.location, server.answers = f"{other.url}/latest".replace("http", "ws"), [(302, {})] * 3
+    try:
+        for call in (
+            lambda: gateway.get(f"{PODS}/a"),
+            lambda: gateway.connect(f"{PODS}/a/exec", [], []),
+            lambda: async_to_sync(gateway.open_stream)(f"{PODS}/a/exec", [], []),
+        ):
+            with pytest.raises((Refusal, ClusterUnreachable)):
+                call()
+    finally:
+        other.close()
+
+    assert (len(server.asked), other.asked) == (3, [])
 
 
 def test_what_does_not_exist_is_none(server, gateway):
