@@ -1,6 +1,7 @@
 """The list of jobs, one job, and what can be done to it."""
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
@@ -124,12 +125,14 @@ def _port_texts(
 ) -> list[str]:
     """Return what is copied to reach a port of a job: its address for browsers, and the command that forwards it.
 
-    After the command its Jupyter has an address on the machine where the command runs.
+    After the command its Jupyter has an address on the machine where the command runs. A browser that has us at
+    127.0.0.1 would send our cookies there with it, and so to the job.
     """
     if job.resource.is_simulated or job.has_parts:
         return []
     addresses = [request.build_absolute_uri(hosts[port].path)] if port in hosts else []
-    forwarded = [f"http://127.0.0.1:{port}/lab?token={jupyter_token}"] if jupyter_token else []
+    local = "localhost" if urlsplit(request.build_absolute_uri()).hostname == "127.0.0.1" else "127.0.0.1"
+    forwarded = [f"http://{local}:{port}/lab?token={jupyter_token}"] if jupyter_token else []
     return [*addresses, f"nearline job port-forward {job.name} {port}", *forwarded]
 
 

@@ -9,7 +9,7 @@ from asgiref.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 from compute.adapters.job_stream import JobStream
 from compute.errors import ConnectionBroken
 from compute.web.open_connections import OpenConnection
-from compute.web.port_site import Headers, PortSite, target_of
+from compute.web.port_site import Headers, PortSite, status_for_browser, target_of
 
 
 class Exchange:
@@ -48,7 +48,7 @@ class Exchange:
             async with httpcore.AsyncHTTP11Connection(request.url.origin, JobStream(connection)) as http:
                 response = await http.handle_async_request(request)
                 try:
-                    await self.begin(response.status, site.headers_for_browser(response.headers))
+                    await self.begin(status_for_browser(response.status), site.headers_for_browser(response.headers))
                     async for data in response.aiter_stream():
                         await self.go_on(data)
                 finally:

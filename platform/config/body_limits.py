@@ -16,6 +16,7 @@ from asgiref.typing import (
 from compute.adapters.attempt_tokens import read_attempt
 from web.problems import problem
 
+_ARCHIVES = "/api/v1/attempt/output"
 MOST_BYTES = 65 << 20
 """32 MiB of content, as much that describes it, and a rest."""
 _HINT = "Send it in parts."
@@ -55,7 +56,9 @@ def with_body_limit(application: ASGI3Application) -> ASGI3Application:
 
 
 def _is_of_pod(scope: HTTPScope) -> bool:
-    """Whether the sender has a token that we signed for the run of a job; what that may do is checked later."""
+    """Whether this is the output of a job, with a token that we signed for a run; what that may do is checked later."""
+    if scope["path"] != _ARCHIVES:
+        return False
     values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
     scheme, _, secret = "".join(values[:1]).partition(" ")
     return scheme.lower() == "bearer" and read_attempt(secret.strip()) is not None

@@ -263,6 +263,11 @@ class Settings:
         return (self.public_url or f"http://127.0.0.1:{self.port}").rstrip("/")
 
     @property
+    def cookie_prefix(self) -> str:
+        """What names of cookies begin with. With this one a browser takes them from no other host name, over https."""
+        return "__Host-" if self.url.startswith("https://") else ""
+
+    @property
     def port_pages_url(self) -> str:
         """The address below which ports of jobs have their host names; empty: they have none.
 

@@ -140,6 +140,9 @@ LOGIN_REDIRECT_URL = "/"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = NEARLINE.url.startswith("https://")
+# Else a page of a job, which has a host name of its own, could set them for all host names of a domain.
+SESSION_COOKIE_NAME = f"{NEARLINE.cookie_prefix}sessionid"
+CSRF_COOKIE_NAME = f"{NEARLINE.cookie_prefix}csrftoken"
 CSRF_TRUSTED_ORIGINS = [NEARLINE.url]
 
 # --- what browsers may do with our pages

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from nearline.cli.forwarding import Forward, listen, read_forward
+from nearline.cli.forwarding import Forward, host_for_browsers, listen, read_forward
 from nearline.errors import InvalidRequest
 
 
@@ -40,6 +40,11 @@ def test_a_port_of_this_machine_that_is_taken_is_told():
             listen(Forward(port, 8888))
 
     assert refused.value.message == f"Port {port} of this machine cannot be used: Address already in use."
+
+
+def test_a_browser_that_has_the_platform_at_an_address_opens_a_port_at_another_one():
+    assert host_for_browsers("http://127.0.0.1:8000") == "localhost"
+    assert host_for_browsers("http://localhost:8000") == host_for_browsers("https://nearline.lab") == "127.0.0.1"
 
 
 def test_a_port_of_a_job_that_has_ended_is_told_before_anything_listens(cli, server):

@@ -23,6 +23,7 @@ from compute.errors import JobNotFound, PortRefused
 from compute.models import Job, Resource
 from compute.services import connections
 from compute.web.port_pages_asgi import with_port_pages
+from compute.web.port_site import PortSite, status_for_browser
 from tests.factories.api import call
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -185,11 +186,14 @@ def test_a_request_reaches_the_job_as_one_of_its_own_machine(host, cookie):
     }
 
 
-@pytest.mark.parametrize("framing", [(b"content-length", b"5"), (b"transfer-encoding", b"chunked")])
+LENGTH, CHUNKS = (b"content-length", b"5"), (b"transfer-encoding", b"chunked")
+
+
+@pytest.mark.parametrize("framing", [[LENGTH], [CHUNKS], [(b"content-length", b"2"), CHUNKS]])
 def test_a_body_is_passed_on(host, cookie, framing):
     origin = (b"origin", f"http://{host.label}.jobs.test:8000".encode())
 
-    said = see(ask(host, "/api", method="POST", body=b"hello", headers=[(b"cookie", cookie), origin, framing]))
+    said = see(ask(host, "/api", method="POST", body=b"hello", headers=[(b"cookie", cookie), origin, *framing]))
 
     assert (said["method"], said["body"]) == ("POST", "hello")
     assert said["headers"]["origin"] == "http://localhost:8888"
@@ -201,6 +205,17 @@ def test_redirects_stay_at_the_host_name_and_all_cookies_are_set(host, cookie):
 
     assert (status, dict(moved)[b"location"]) == (302, b"/lab?a=1")
     assert [value for name, value in headers if name == b"set-cookie"] == [b"a=1", b"b=2"]
+
+
+def test_no_header_of_an_answer_is_for_other_hosts_or_for_the_connection():
+    site = PortSite("https", "8888-0-x.jobs.test", 8888, "pass")
+    headers = [(b"Clear-Site-Data", b'"cookies"'), (b"Content-Length", b"2"), (b"Transfer-Encoding", b"chunked")]
+
+    assert site.headers_for_browser([*headers, (b"ETag", b"1")]) == [(b"etag", b"1")]
+
+
+def test_a_status_that_servers_do_not_know_becomes_the_general_one_of_its_class():
+    assert [status_for_browser(status) for status in (204, 299, 419, 599, 999)] == [204, 200, 400, 500, 502]
 
 
 def test_an_answer_without_end_ends_when_the_browser_leaves(host, cookie):
@@ -430,12 +445,17 @@ def test_what_reaches_a_port_is_copied_from_the_page_of_its_job(running, member,
     Job.objects.filter(pk=running.pk).update(spec={**running.spec, "ports": [8888]})
     Resource.objects.update(is_simulated=False)
 
-    def copied_by(actor):
+    def copied_by(actor, host="testserver"):
         client.force_login(User.objects.get(pk=actor.user_id))
-        return re.findall(r'data-copies="([^"]*8888[^"]*)"', client.get("/jobs/train/").content.decode())
+        page = client.get("/jobs/train/", headers={"Host": host}).content.decode()
+        return re.findall(r'data-copies="([^"]*8888[^"]*)"', page)
 
     assert copied_by(member) == [f"http://testserver/ports/{host.label}/", "nearline job port-forward train 8888"]
     assert copied_by(viewer) == []
+
+    Job.objects.filter(pk=running.pk).update(spec={**running.spec, "ports": [8888], "jupyter": True})
+    assert copied_by(member)[-1].startswith("http://127.0.0.1:8888/lab?token=")
+    assert copied_by(member, "127.0.0.1:8000")[-1].startswith("http://localhost:8888/lab?token=")
 
 
 def test_where_ports_have_no_address_the_other_way_is_told(running, member, host, settings):

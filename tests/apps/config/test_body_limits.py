@@ -20,7 +20,9 @@ def spooled(monkeypatch) -> list[bytes]:
     return []
 
 
-def send(spooled: list[bytes], pieces: int, headers: list[tuple[bytes, bytes]]) -> tuple[int, dict]:
+def send(
+    spooled: list[bytes], pieces: int, headers: list[tuple[bytes, bytes]], path: str = "/accounts/login/"
+) -> tuple[int, dict]:
     """Send a body to what keeps each as Django does; return the status and the content of the answer."""
 
     async def application(_scope, receive, send):
@@ -32,7 +34,7 @@ def send(spooled: list[bytes], pieces: int, headers: list[tuple[bytes, bytes]]) 
                 return
 
     async def talk() -> tuple[dict, dict]:
-        scope = {"type": "http", "method": "POST", "path": "/accounts/login/", "headers": headers}
+        scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
         server = ApplicationCommunicator(with_body_limit(application), scope)
         for number in range(pieces):
             more = number < pieces - 1
@@ -63,7 +65,8 @@ def test_a_body_that_says_that_it_is_larger_is_not_read(spooled):
 
 
 def test_the_archive_of_a_pod_has_no_limit(spooled):
-    token = sign_attempt(make_launch("train", "true"))
+    headers = [(b"authorization", f"Bearer {sign_attempt(make_launch('train', 'true'))}".encode())]
 
-    assert send(spooled, 10, [(b"authorization", f"Bearer {token}".encode())]) == (200, {})
+    assert send(spooled, 10, headers, "/api/v1/attempt/output") == (200, {})
     assert len(b"".join(spooled)) == 10 * PIECE
+    assert send(spooled, 10, headers)[0] == 413

@@ -69,3 +69,8 @@ def test_addresses_of_a_full_installation_are_taken_as_they_are():
     assert settings.broker_url == "rediss://:p@r:6379/1"
     assert settings.store_url == "s3://datasets/n?endpoint=http://10.0.0.7:9000&region=eu"
     assert settings.allowed_hosts == "nearline.lab, .example.org,[fd00::1],*,"
+
+
+def test_over_https_no_other_host_name_can_set_our_cookies():
+    assert read(NEARLINE_PUBLIC_URL="https://nearline.lab").cookie_prefix == "__Host-"
+    assert read(NEARLINE_PUBLIC_URL="http://nearline.lab").cookie_prefix == ""

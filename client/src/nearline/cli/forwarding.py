@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from nearline.errors import Conflict, Denied, InvalidRequest, NearlineError, NotFound
 from nearline.resources.connections import PIECE_BYTES, Connection, Ticket
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 _LAST_PORT = 65535
 _JOB_ENDED = "compute.job_not_running"
+
+
+def host_for_browsers(url: str) -> str:
+    """Return the name by which a browser opens a port of this machine, where the platform is reached by a URL.
+
+    A browser sends the cookies of a host name to all of its ports, and a job must not get those of the platform.
+    """
+    return "localhost" if urlsplit(url).hostname == HOST else HOST
 
 
 @dataclass(frozen=True)

@@ -647,7 +647,13 @@ def port_forward(
 
 def forward_ports(session: Session, name: str, ports: Sequence[str], *, replica: int = 0) -> None:
     """Carry connections to ports of this machine to ports of a job, until Ctrl-C or the job's end."""
-    from nearline.cli.forwarding import HOST, Forwarder, listen, read_forward  # noqa: PLC0415 (few commands connect)
+    from nearline.cli.forwarding import (  # noqa: PLC0415 (few commands connect)
+        HOST,
+        Forwarder,
+        host_for_browsers,
+        listen,
+        read_forward,
+    )
 
     forwards = [read_forward(text) for text in ports]
 
@@ -665,10 +671,12 @@ def forward_ports(session: Session, name: str, ports: Sequence[str], *, replica:
         session.out.json({"job": name, "forwards": facts})
     for fact in facts:
         session.out.line(f"{HOST}:{fact['port']} leads to port {fact['job_port']} of {printable(name)}.")
-    job = session.client().jobs.get(name)
+    job, browsed = session.client().jobs.get(name), host_for_browsers(session.client().url)
     for fact in facts:
         if job.ports and fact["job_port"] == job.ports[0] and (token := job.raw.get("jupyter_token")):
-            session.out.line(f"http://{HOST}:{fact['port']}/lab?token={token}")
+            session.out.line(f"http://{browsed}:{fact['port']}/lab?token={token}")
+    if browsed != HOST:
+        session.out.note(f"In a browser take {browsed}: to {HOST} it sends the cookies of Nearline, to the job too.")
     session.out.note("End it with Ctrl-C.")
     sys.stdout.flush()
     # What a connection has to tell comes after these lines: until here, connections wait in the listener's backlog.
