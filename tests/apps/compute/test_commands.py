@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from accounts.errors import PermissionDenied
-from accounts.models import AuditEntry, Project, User
+from accounts.errors import NotSignedIn, PermissionDenied, ProjectNotFound
+from accounts.models import AuditEntry, Membership, Project, User
 from accounts.permissions import Role
+from accounts.services import access
 from compute.errors import CommandRefused, JobNotRunning
 from compute.models import Job
 from compute.services import commands, resources
@@ -35,6 +36,21 @@ def test_a_member_runs_a_command_in_a_job_and_it_is_noted(running, member, clien
     ]
     assert said == [{"stdout": b"train 0: ls -l\n"}, {"stderr": b"given"}, {"exit_code": 3}]
     assert noted() == [(member.name, "train", {"command": "ls -l", "replica": 0})]
+
+
+@pytest.mark.parametrize("end", ["removed", "disabled"])
+def test_a_command_is_heard_no_more_by_who_may_not_run_it_any_more(running, member, site_admin, end, monkeypatch):
+    monkeypatch.setattr(commands, "LOOK_EVERY_S", 0)
+    output = commands.run_command(actor=member, job=running, command=["ls"])
+    assert next(output).data
+
+    if end == "removed":
+        Membership.objects.filter(user=member.user_id).delete()
+    else:
+        access.disable_person(actor=site_admin, username=member.name)
+
+    with pytest.raises((ProjectNotFound, NotSignedIn)):
+        next(output)
 
 
 def test_a_viewer_runs_no_command(running, viewer):
