@@ -24,6 +24,11 @@ class ConfigForm(forms.Form):
         """Return the config of a resource of that name, from valid fields."""
         return {}
 
+    @staticmethod
+    def write_fields(config: Config) -> Mapping[str, Any]:
+        """Return a config as people write it into the fields."""
+        return config
+
     def describe_faults(self) -> str:
         """Say what is wrong with which field, and where it is one of several values, which there are."""
         faults = []
@@ -52,7 +57,8 @@ class ConfigForm(forms.Form):
     @classmethod
     def of_fields(cls, names: Iterable[str]) -> "type[ConfigForm]":
         """Return the form that asks for some of the fields, each by itself."""
-        return type("PartForm", (ConfigForm,), {name: cls.base_fields[name] for name in names})
+        left_out = dict.fromkeys(cls.base_fields.keys() - set(names))
+        return type("PartForm", (cls,), {**left_out, "clean": forms.Form.clean})
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class ResourceKind:
     - On one that `runs_pods` a job is a pod, of which templates say more than its size (`PodOptions`).
     - On one that `shares_trees` jobs read trees of the store in folders of the host that all of them share.
     - One that `resizes_gangs` starts and stops single replicas of a job that runs (`ResizesJobs`).
-    - `changeable` returns which fields of the form can be changed later: texts that count for what starts from then on.
+    - `changeable` returns which fields of the form can be changed later: they count for what starts from then on.
     """
 
     name: str

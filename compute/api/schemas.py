@@ -237,8 +237,8 @@ class ResourceChangeIn(BodySchema):
     settings: Annotated[dict[bounds.Name, bounds.FileText], Field(max_length=100)] = Field(
         {},
         description=(
-            "Settings that can be changed, by the names of the form's fields: `agent_image`, `default_image` and "
-            "`pull_policy` of a cluster. They count for pods that start from then on."
+            "Settings that can be changed, by the names of the form's fields, such as `agent_image` of a cluster. "
+            "They count for jobs that start from then on."
         ),
     )
     sites: list[bounds.Name] = Field(

@@ -195,7 +195,9 @@ def attach_page(request: PageRequest) -> HttpResponse:
             form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
         else:
             messages.success(
-                request, f"{resource.name} answers and is attached. Give it a template to send jobs there."
+                request,
+                f"{resource.name} answers and is attached. Jobs that name their size can run there; a template gives a "
+                "size a name.",
             )
             for warning in cluster_facts.list_warnings(resource):
                 messages.warning(request, warning)
@@ -248,7 +250,9 @@ def settings_page(request: PageRequest, name: str) -> HttpResponse:
     resource = selectors.get_resource(actor=request.actor, name=name)
     [kind] = [kind for kind in selectors.list_kinds() if kind.name == resource.kind]
     names = selectors.list_changeable(resource)
-    form = kind.form.of_fields(names)(request.POST if request.method == "POST" else None, initial=resource.config)
+    form = kind.form.of_fields(names)(
+        request.POST if request.method == "POST" else None, initial={**kind.form.write_fields(resource.config)}
+    )
     if form.is_valid():
         fields = {name: form.data.get(name, "") for name in names}
         try:
@@ -258,7 +262,7 @@ def settings_page(request: PageRequest, name: str) -> HttpResponse:
                 raise
             form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
         else:
-            messages.success(request, f"{name} is changed. Pods that run keep what they were started with.")
+            messages.success(request, f"{name} is changed. Jobs that run keep what they were started with.")
             return redirect("compute:resource", name=name)
     return render(request, "compute/settings.html", {"form": form, "resource": resource})
 

@@ -16,6 +16,13 @@ class SizeField(forms.CharField):
         super().__init__(max_length=30, **options)
         self._most, self._fault_at_zero = most, fault_at_zero
 
+    def prepare_value(self, value: object) -> object:
+        """Return a number of bytes as people write it, where that is the same number."""
+        if not isinstance(value, int):
+            return value
+        text = units.format_bytes(value)
+        return text if units.parse_bytes(text) == value else value
+
     def clean(self, value: object) -> int | None:
         """Return the bytes."""
         text = super().clean(value)

@@ -23,6 +23,11 @@ class Toleration(NamedTuple):
     value: str | None
     effect: str
 
+    def __str__(self) -> str:
+        """Return it as people write it."""
+        value = "" if self.value is None else f"={self.value}"
+        return f"{self.key}{value}" + (f":{self.effect}" if self.effect else "")
+
     def covers(self, taint: Taint) -> bool:
         """Whether it tolerates a taint."""
         if self.effect not in {"", taint.effect} or self.key not in {"", taint.key}:

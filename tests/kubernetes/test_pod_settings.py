@@ -63,10 +63,13 @@ def test_pods_have_a_priority_and_come_to_tainted_nodes_that_are_selected(contro
         assert pod["spec"]["nodeSelector"] == {"pool": "train", "zone": "a"}
         assert (pod["spec"]["tolerations"][0]["key"], pod["spec"]["tolerations"][1]["key"]) == ("gpu", "spot")
 
-        resources.change_settings(actor=site_admin, resource=resource, fields={"agent_image": "nearline:2"})
+        changed = {"agent_image": "nearline:2", "priority_class": "urgent", "image_pull_secrets": "mirror, registry"}
+        resources.change_settings(actor=site_admin, resource=resource, fields=changed)
         later = run_to_its_end(project, Template.objects.get(pk=template.pk), "later")
         pod = pod_of(api, resource, later)
         assert [each["image"] for each in pod["spec"]["initContainers"]] == ["nearline:2"]
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "mirror"}, {"name": "registry"}]
+        assert pod["spec"]["priority"] == 2000
 
         api.patch(f"/api/v1/nodes/{second}", {"metadata": {"labels": {"zone": None}}})
         probes.probe_resource(resource=resource)

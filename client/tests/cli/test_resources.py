@@ -171,10 +171,12 @@ def test_a_cluster_is_shown_with_its_storage_its_quotas_and_what_it_keeps_jobs_f
         "quotas": [{"quota": "team", "resource": "requests.nvidia.com/gpu", "used": "2", "hard": "4"}],
     }
     server.on("GET", "/compute/resources", page(RESOURCE | {"cluster": cluster, "warnings": ["No labels."]}))
+    server.on("GET", "/scheduler/nodes", page(NODE, NODE | {"id": "node_2", "is_ready": False}))
 
     shown, missing = cli("compute", "show", "dgx"), cli("compute", "show", "nope")
 
     lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    assert "Nodes: 2, 1 of them ready: nearline compute nodes dgx" in lines
     assert "Trident: 26.06.0" in lines
     assert "Class fast: csi.trident.netapp.io, the default, mounted by many nodes, snapshots: no, clones: yes" in lines
     assert "Backend svm1: ontap-nas, offline SVM is not reachable" in lines

@@ -198,5 +198,6 @@ KIND = ResourceKind(
     may_be_elsewhere=True,
     is_remote=True,
     shares_gpus=lambda _: False,
+    changeable=lambda _: ("docker_image", "docker_network"),
     keep_ended=timedelta(days=1),
 )

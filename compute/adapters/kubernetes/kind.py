@@ -23,7 +23,7 @@ from core.form_fields import SizeField
 from core.kubernetes.errors import InvalidKubeconfig
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import MAX_BYTES, Kubeconfig, own_account, read_kubeconfig
-from core.taints import parse_toleration
+from core.taints import parse_toleration, read_toleration
 
 T = TypeVar("T")
 
@@ -31,6 +31,21 @@ _NAME = r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?"
 _LABEL = re.compile(r"([A-Za-z0-9._/-]{1,317})=([A-Za-z0-9._-]{0,63})")
 _DEFAULT_CACHE_BYTES = 10**12
 _MOST_GRACE_MINUTES = 24 * 60
+# The others say which cluster it is, whose its files are, what its cache site is, and what its jobs hold of GPUs.
+_CHANGEABLE = (
+    "agent_image",
+    "default_image",
+    "pull_policy",
+    "image_pull_secrets",
+    "platform_url",
+    "output_minutes",
+    "priority_class",
+    "runtime_class",
+    "node_selector",
+    "tolerations",
+    "checkpoint_bytes",
+    "job_claims",
+)
 
 
 def _name(label: str, **options: Any) -> forms.RegexField:
@@ -143,6 +158,10 @@ class KubernetesForm(ConfigForm):
             for toleration in self._read_items("tolerations", parse_toleration, "gpu=only:NoSchedule")
         ]
 
+    def clean_image_pull_secrets(self) -> list[str]:
+        """Return the names of Secrets."""
+        return _items(self.cleaned_data["image_pull_secrets"])
+
     def clean_job_claims(self) -> list[str]:
         """Return names of claims, each with `:ro` where jobs only read it. Those of Nearline itself are not offered."""
         claims = self._read_items("job_claims", re.compile(rf"{_NAME}(:ro)?").fullmatch, "scans:ro, scratch")
@@ -152,9 +171,15 @@ class KubernetesForm(ConfigForm):
 
     def read_config(self, name: str) -> Config:  # noqa: ARG002
         """Return what is given, without what is secret."""
-        config = {key: value for key, value in self.cleaned_data.items() if key != "kubeconfig" and value}
-        config["image_pull_secrets"] = _items(self.cleaned_data.get("image_pull_secrets", ""))
-        return config
+        return {key: value for key, value in self.cleaned_data.items() if key != "kubeconfig" and value}
+
+    @staticmethod
+    def write_fields(config: Config) -> Mapping[str, Any]:
+        """Return a config with its lists and labels as text."""
+        written = {name: ", ".join(config.get(name, ())) for name in ("image_pull_secrets", "job_claims")}
+        written["node_selector"] = ", ".join(f"{key}={value}" for key, value in config.get("node_selector", {}).items())
+        written["tolerations"] = ", ".join(str(read_toleration(each)) for each in config.get("tolerations", ()))
+        return {**config, **written}
 
     def _read_items(self, field: str, read: Callable[[str], T | None], example: str) -> list[T]:
         items = []
@@ -204,8 +229,8 @@ def open_driver(resource: Resource, home: Path, credentials: Credentials) -> Kub
 
 
 def _list_changeable(config: Config) -> Sequence[str]:
-    """Return the settings of images; none where Nearline's chart says them, anew at each start."""
-    return () if config.get("own_account") else ("agent_image", "default_image", "pull_policy")
+    """Return what is in pods; nothing where Nearline's chart says it, anew at each start."""
+    return () if config.get("own_account") else _CHANGEABLE
 
 
 def _kubeconfig_of(config: Config, credentials: Credentials) -> Kubeconfig:

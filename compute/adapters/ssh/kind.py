@@ -235,5 +235,6 @@ KIND = ResourceKind(
     keeps_checkpoints=True,
     volumes_of=list_volumes,
     volumes_help="the folders for jobs in the settings of the host",
+    changeable=lambda _: ("host_python", "host_readable", "host_volumes", "host_platform_url"),
     keep_ended=timedelta(hours=1),
 )

@@ -271,7 +271,7 @@ def test_the_page_of_settings_shows_them_and_says_what_is_wrong_at_its_field(bro
     answer = browser.post(address, {"region": "south"}, follow=True)
 
     assert errors_of(refused) == {"region": ["There is no region nowhere."]}
-    assert "vault-1 is changed. Pods that run keep what they were started with." in answer.content.decode()
+    assert "vault-1 is changed. Jobs that run keep what they were started with." in answer.content.decode()
     assert Resource.objects.get(name="vault-1").config == {"region": "south"}
 
 

@@ -159,7 +159,10 @@ def _attach(context: typer.Context, name: str, kind: str, settings: Mapping[str,
         session.out.done(f"{probe['storage_class']} works: a claim of 1 GiB was {steps}.")
         for refusal in refusals:
             session.out.warn(f"Its claims cannot be cloned: {refusal}")
-    session.out.done(f"{resource.name} answers and is attached. Give it a template to send jobs there.")
+    session.out.done(
+        f"{resource.name} answers and is attached. Jobs that name their size can run there; a template gives a size a "
+        "name."
+    )
     for warning in resource.warnings:
         session.out.warn(warning)
 
@@ -171,9 +174,13 @@ def show_resource(context: typer.Context, resource: Attached) -> None:
     What keeps jobs from some of what it has is said as warnings.
     """
     session = session_of(context)
-    record = session.client().compute.get(resource)
+    client = session.client()
+    record = client.compute.get(resource)
+    nodes = list(client.compute.list_nodes(resource=resource))
     cluster = record.cluster or {}
+    ready = sum(node.is_ready for node in nodes)
     fields = [("Resource", record.name), ("Kind", record.kind), ("State", record.state)]
+    fields.append(("Nodes", f"{len(nodes)}, {ready} of them ready: nearline compute nodes {record.name}"))
     if record.cluster is not None:
         fields += [("Kubernetes", cluster["version"]), ("Trident", cluster["trident_version"] or "none, or not known")]
     if record.sites:
@@ -283,12 +290,12 @@ def change_settings(
     agent_image: Annotated[str, typer.Option("--agent-image", help="Image of Nearline, for the agents in pods.")] = "",
     image: Annotated[str, typer.Option("--image", help="Image of jobs that name none.")] = "",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting: pull_policy=Always.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting: job_claims=scratch.")
     ] = None,
 ) -> None:
-    """Change the images of a cluster, once it takes them.
+    """Change settings of a cluster or host, once it takes them.
 
-    Pods that start from then on have them; those that run keep theirs. For site admins.
+    They count for jobs that start from then on; those that run keep theirs. For site admins.
     """
     session = session_of(context)
     named = {"agent_image": agent_image, "default_image": image}
@@ -297,7 +304,7 @@ def change_settings(
         raise InvalidRequest("Nothing is to be changed.", hint="Give --agent-image IMAGE, --image IMAGE or --set.")
     changed = session.client().compute.change_settings(resource, given)
     session.out.record(changed, [("Resource", changed.name), ("State", changed.state)])
-    session.out.done(f"{resource} is changed. Pods that run keep what they were started with.")
+    session.out.done(f"{resource} is changed. Jobs that run keep what they were started with.")
 
 
 @app.command("rotate")
