@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from core import globs
@@ -168,7 +169,7 @@ def _sentence(error: ErrorDetails, path: Path) -> tuple[str, str]:
     if kind == "missing":
         return "missing_key", f"The key '{path[-1]}' is missing."
     if kind == "extra_forbidden":
-        hint = suggest(str(path[-1]), _known_keys(path))
+        hint = suggest(str(path[-1]), list(_keys_around(path)))
         return "unknown_key", f"There is no key '{path[-1]}' here.{hint}"
     if kind == "value_error":
         return "wrong_value", str(error["ctx"]["error"])
@@ -176,21 +177,27 @@ def _sentence(error: ErrorDetails, path: Path) -> tuple[str, str]:
         return "wrong_value", f"{_subject(path)} must be {error['ctx']['expected']}."
     if kind in _BOUNDS:
         return "wrong_value", f"{_subject(path)} {_BOUNDS[kind].format(**error['ctx'])}"
-    return "wrong_type", f"{_subject(path)} {_SENTENCES.get(kind, error['msg'])}"
+    return "wrong_type", f"{_subject(path)} {_must_be(error, path)}"
+
+
+def _must_be(error: ErrorDetails, path: Path) -> str:
+    if error["type"] == "model_type":
+        for name, key in _keys_around((*path, "")).items():
+            if key.is_required():
+                return f"must be a mapping such as {{{name}: ...}}."
+    return _SENTENCES.get(error["type"], error["msg"])
 
 
 def _subject(path: Path) -> str:
     return f"'{path[-1]}'" if path and isinstance(path[-1], str) else "This entry"
 
 
-def _known_keys(path: Path) -> list[str]:
+def _keys_around(path: Path) -> Mapping[str, FieldInfo]:
+    """Return the keys of the mapping in which a path lies."""
     names = [part for part in path[:-1] if isinstance(part, str)]
     if not names:
-        return list(FlowSpec.model_fields)
-    if names == ["steps"]:
-        return list(StepSpec.model_fields)
-    model = next((_MODELS[name] for name in reversed(names) if name in _MODELS), StepSpec)
-    return list(model.model_fields)
+        return FlowSpec.model_fields
+    return next((_MODELS[name] for name in reversed(names) if name in _MODELS), StepSpec).model_fields
 
 
 def _document_path(error: ErrorDetails, data: object) -> Path:

@@ -183,7 +183,8 @@ def test_a_problem_inside_a_long_list_points_at_its_own_column():
         ("[{name: a, command: c, grid: {C: []}}]", "'C' must not be empty."),
         ("[{name: a, command: c, grid: {C: [[1]]}}]", "This entry must be a number, a text, true or false."),
         ("[{name: a, command: c, grid: {C: {min: 2, max: 1, steps: 3}}}]", "'C': min must be less than max."),
-        ("[{name: a, command: c, data: [digits]}]", "This entry must be a mapping of keys to values."),
+        ("[{name: a, command: c, data: [digits]}]", "This entry must be a mapping such as {dataset: ...}."),
+        ("[{name: a, command: c, retries: twice}]", "'retries' must be a mapping of keys to values."),
         (
             "[{name: a, command: c, data: [{dataset: digits}]}]",
             "'digits' is not a dataset; write project/dataset or project/dataset@branch.",
