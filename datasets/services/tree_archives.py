@@ -23,6 +23,7 @@ from nearline.content.manifest import EntryKind
 from nearline.content.paths import check_path
 
 _MOST_FILES = 1_000_000
+_MOST_HEADER_BYTES = 1 << 20
 
 
 def read_archive(*, actor: Actor, tree: trees.FileTree) -> Iterator[bytes]:
@@ -64,21 +65,52 @@ def _chain(first: SourceFile, rest: Iterator[SourceFile]) -> Iterator[SourceFile
 
 class _Reader:
     def __init__(self, stream: Any) -> None:
-        self._stream = stream
+        self._stream = _Bounded(stream)
         self.left_out = 0
 
     def list_files(self) -> Iterator[SourceFile]:
-        with tarfile.open(fileobj=self._stream, mode="r|", errors="surrogateescape") as archive:
+        try:
+            yield from self._list_files()
+        except (ValueError, OverflowError) as error:  # what numbers of a header say
+            raise ArchiveUnreadable(f"The archive cannot be read: {error}.") from error
+
+    def _list_files(self) -> Iterator[SourceFile]:
+        self._stream.expect(0)
+        stream: Any = self._stream
+        with tarfile.open(fileobj=stream, mode="r|", errors="surrogateescape") as archive:
             for count, member in enumerate(archive):
                 if count >= _MOST_FILES:
                     raise ArchiveUnreadable(f"The archive holds more than {_MOST_FILES:,} files.")
                 path = os.fsencode(member.name)
+                if member.issparse():  # few bytes that stand for any number of them
+                    raise ArchiveUnreadable(f"The archive holds {member.name!r} as a sparse file.")
+                self._stream.expect(member.size)
                 if not member.isreg() or not _is_good(path):
                     self.left_out += 1
                     continue
                 mtime_ns = int(member.pax_headers.get("NEARLINE.mtime_ns", int(member.mtime) * 10**9))
                 mode = 0o755 if member.mode & 0o100 else 0o644
                 yield SourceFile(path, mode, member.size, mtime_ns, partial(_open, archive, member))
+
+
+class _Bounded:
+    """Reads on in a stream, for headers of a bounded size: they are read into memory whole."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._left = 0
+
+    def expect(self, size_bytes: int) -> None:
+        """Say how much content comes before the next header."""
+        self._left = size_bytes + _MOST_HEADER_BYTES
+
+    def read(self, size: int) -> bytes:
+        """Return at most so many bytes. Raises ArchiveUnreadable beyond what is expected."""
+        data: bytes = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise ArchiveUnreadable(f"A header of the archive has more than {_MOST_HEADER_BYTES:,} bytes.")
+        return data
 
 
 def _open(archive: tarfile.TarFile, member: tarfile.TarInfo) -> AbstractContextManager[BinaryIO]:

@@ -160,6 +160,37 @@ def test_an_output_that_breaks_off_is_refused_and_nothing_is_noted(running, tmp_
     assert (job.output_state, job.output_root) == ("", "")
 
 
+def archive_of(headers: dict[str, str]) -> bytes:
+    """Return an archive of a small file whose header says this of it."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        member = tarfile.TarInfo("a.txt")
+        member.size, member.pax_headers = 3, headers
+        archive.addfile(member, io.BytesIO(b"abc"))
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"mtime": "inf"},
+        {"NEARLINE.mtime_ns": "soon"},
+        {"GNU.sparse.map": f"0,3,{2**40},0", "GNU.sparse.size": str(2**40)},
+        {"GNU.sparse.map": "x", "GNU.sparse.size": "1"},
+        {"comment": "x" * (3 << 20)},
+    ],
+    ids=["time", "our time", "sparse", "map", "long"],
+)
+def test_an_archive_whose_headers_mean_harm_is_refused(running, headers):
+    job, token = running
+
+    answer = call("POST", "/output", token, archive_of(headers))
+
+    job.refresh_from_db()
+    assert (answer.status_code, answer.json()["code"]) == (400, "datasets.archive_unreadable")
+    assert job.output_state != "stored"
+
+
 def test_links_and_names_that_no_tree_carries_are_left_out_and_told(running):
     job, token = running
     archive = archives.header("a/../b", 0o644, 0, 0) + archives.header("link", 0o777, 0, 0, "/etc/passwd")
