@@ -1,6 +1,6 @@
 """Tickets for connections to jobs: what one is for, signed, so that any web process can read it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from django.core import signing
 
@@ -15,7 +15,10 @@ _PAGE_SALT = "compute.port_page"
 
 @dataclass(frozen=True)
 class Claims:
-    """What a ticket is for: a person, a replica of one run of a job, and either a port of it or a terminal in it."""
+    """What a ticket is for: a person, a replica of one run of a job, and either a port of it or a terminal in it.
+
+    A pass ends with the sessions of its person, of which `session` is the mark.
+    """
 
     user_id: int | None
     job_id: str
@@ -23,6 +26,7 @@ class Claims:
     rank: int
     port: int = 0
     terminal: TerminalRequest | None = None
+    session: str = ""
 
 
 def sign(claims: Claims) -> str:
@@ -31,7 +35,15 @@ def sign(claims: Claims) -> str:
 
 
 def read(ticket: str) -> Claims:
-    """Return what a ticket is for. Raises InvalidTicket for one that was not issued here, or is too old."""
+    """Return what a ticket is for. Raises InvalidTicket for one that was not issued here, or is too old.
+
+    Programs redeem tickets with tokens of theirs, which outlive sessions.
+    """
+    return replace(read_for_pass(ticket), session="")
+
+
+def read_for_pass(ticket: str) -> Claims:
+    """Return what a pass is to be for that a browser gets for a ticket. Raises InvalidTicket."""
     return _read(ticket, _SALT, LIFE_S)
 
 

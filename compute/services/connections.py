@@ -14,6 +14,7 @@ from django.conf import settings
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require, require_site_admin
+from accounts.selectors import mark_of_sessions
 from accounts.services import secrets
 from compute import permissions
 from compute.adapters import connection_tickets, drivers, jupyter_tokens
@@ -52,7 +53,8 @@ def offer_port(*, actor: Actor, job: Job, port: int, replica: int = 0) -> Ticket
     """
     _require_ports(_check(actor, job, replica), job)
     audit.record(actor, "compute.open_port", job, port=port, replica=replica)
-    return Ticket(connection_tickets.sign(Claims(actor.user_id, job.pk, job.run_name, replica, port=port)))
+    claims = Claims(actor.user_id, job.pk, job.run_name, replica, port=port, session=mark_of_sessions(actor.user_id))
+    return Ticket(connection_tickets.sign(claims))
 
 
 def offer_terminal(*, actor: Actor, job: Job, request: TerminalRequest, replica: int = 0) -> Ticket:
@@ -112,8 +114,11 @@ def find_jupyter_token(*, actor: Actor, job: Job) -> str:
 def redeem(*, actor: Actor, claims: Claims) -> Callable[[], Awaitable[Connection]]:
     """Return what opens the connection that a ticket is for, if the actor may still have it.
 
-    Raises InvalidTicket where the job is gone, and what the offers raise; what is returned raises what the driver does.
+    Raises InvalidTicket where the job or the session is gone, and what the offers raise; what is returned raises what
+    the driver does.
     """
+    if claims.session and claims.session != mark_of_sessions(claims.user_id):
+        raise InvalidTicket("You were signed out since this port was opened.")
     job = Job.objects.select_related("resource").filter(pk=claims.job_id).first()
     if job is None:
         raise InvalidTicket("The job of this ticket is not there any more.")

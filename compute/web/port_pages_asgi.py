@@ -128,7 +128,7 @@ class _PortPages:
     def _let_in(self, host: PortHost, scope: HTTPScope) -> _Answer:
         """Exchange a ticket for a pass, and lead on. Raises InvalidTicket."""
         asked = parse_qs(scope["query_string"].decode("latin-1"))
-        claims = connection_tickets.read("".join(asked.get("ticket", [])))
+        claims = connection_tickets.read_for_pass("".join(asked.get("ticket", [])))
         _require_same(claims, host)
         path = "".join(asked.get("path", []))
         is_path = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()

@@ -1,5 +1,6 @@
 """Reads about people and projects, limited to what the actor may see."""
 
+import hashlib
 from collections.abc import Collection
 
 from django.db.models import Count, Q, QuerySet
@@ -40,6 +41,12 @@ def find_actor(user_id: int) -> Actor | None:
     """Return the actor that a person is, with the levels of now; None where there is no active one."""
     user = User.objects.filter(pk=user_id, is_active=True).first()
     return None if user is None else actor_of(user)
+
+
+def mark_of_sessions(user_id: int | None) -> str:
+    """Return what is another text once the sessions of a person ended, by a new password too; empty for no person."""
+    user = User.objects.filter(pk=user_id).first()
+    return "" if user is None else hashlib.sha256(user.get_session_auth_hash().encode()).hexdigest()[:20]
 
 
 def is_site_admin(name: str) -> bool:

@@ -15,6 +15,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.db import OperationalError
 
 from accounts.models import AuditEntry, User
+from accounts.services import access
 from compute.adapters import connection_tickets
 from compute.adapters.connection_tickets import Claims
 from compute.adapters.local.sockets import TcpConnection
@@ -273,6 +274,29 @@ def test_a_ticket_leads_to_no_other_host(host, member, running, path):
     _, headers, _ = ask(host, f"/.nearline/enter?ticket={ticket}&path={quoted}")
 
     assert dict(headers)[b"location"] == b"/"
+
+
+@pytest.mark.parametrize("end", ["signed out", "new password", "disabled for a while"])
+def test_a_pass_ends_with_the_sessions_of_its_person_and_a_ticket_of_a_program_does_not(
+    host, member, site_admin, running, end
+):
+    ticket = connections.offer_port(actor=member, job=running, port=8888).text
+    _, headers, _ = ask(host, f"/.nearline/enter?ticket={ticket}")
+    cookie = [(b"cookie", dict(headers)[b"set-cookie"].partition(b";")[0])]
+    assert ask(host, "/api", headers=cookie)[0] == 200
+
+    if end == "signed out":
+        access.sign_out_everywhere(actor=member, username=member.name)
+    elif end == "new password":
+        user = User.objects.get(pk=member.user_id)
+        user.set_password("a new long password")
+        user.save()
+    else:
+        access.disable_person(actor=site_admin, username=member.name)
+        access.enable_person(actor=site_admin, username=member.name)
+
+    assert ask(host, "/api", headers=cookie)[0] == 401
+    assert connections.redeem(actor=member, claims=connection_tickets.read(ticket))
 
 
 def test_a_pass_is_for_one_port_alone(running, cookie):
