@@ -158,7 +158,7 @@ class _Comparison:
         remove_tree(source / ".nearline")
         # The store is kept in memory where TMPDIR is: the next rounds need the space.
         self.target.remove(OURS)
-        remove_tree(product.home / "store")
+        remove_tree(product.home / "store" / "datasets")
 
     def _run_peer(self, name: str, peer: Peer, source: Path, expected: str) -> None:
         prefix, copy = f"peer-{name}", source.with_name("copy")

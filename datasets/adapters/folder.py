@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from datasets.adapters import store_grants
+from datasets.adapters import folder_marks, store_grants
 from datasets.adapters.growing_file import GrowingFile
 from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.layout import check_key, check_prefix
@@ -15,16 +15,24 @@ from datasets.errors import BlobMissing, ContentCorrupt, StoreUnreachable
 
 # A key cannot start with a dot, so no object can lie here.
 _UNFINISHED = ".unfinished"
+_ADVICE = "Is its disk mounted? Once it is, what waits for the store goes on."
 
 
 class FolderStore:
-    """One file for each object. An object appears by a rename, so it is whole or absent, also after a crash."""
+    """One file for each object. An object appears by a rename, so it is whole or absent, also after a crash.
+
+    The folder is used only while it has the store's mark. `mark` is empty in the row of an earlier version whose folder
+    was not there since: then it must hold objects.
+    """
 
     put_proof = PutProof.PAYLOAD_SHA256
 
-    def __init__(self, root: Path, *, store_id: str, base_url: str) -> None:
+    def __init__(self, root: Path, *, store_id: str, mark: str, base_url: str) -> None:
         self._root = root
         self._store_id = store_id
+        self._mark = mark
+        self._mark_file = root / folder_marks.MARK
+        self._checked_file: tuple[int, ...] = ()
         self._base_url = base_url
 
     def put(self, key: str, data: bytes) -> None:
@@ -44,11 +52,12 @@ class FolderStore:
 
     def open_put(self, key: str, body: Announcement) -> GrowingFile:
         """Return what takes a body piece by piece. The caller finishes it, and discards it in any case."""
-        self._require_root()
-        return GrowingFile(self._root / _UNFINISHED, self.path_of(key), body)
+        self.require_folder()
+        return GrowingFile(self._root / _UNFINISHED, self.path_of(key), body, self.require_folder)
 
     def sweep(self, *, before: datetime) -> int:
         """Remove what killed uploads left that nobody wrote to since `before`; return how many files it was."""
+        self.require_folder()
         removed = 0
         for path in (self._root / _UNFINISHED).glob("*"):
             try:
@@ -61,15 +70,19 @@ class FolderStore:
 
     def get(self, key: str) -> bytes:
         """Return the whole object."""
+        path = self.path_of(key)
+        self.require_folder()
         try:
-            return self.path_of(key).read_bytes()
+            return path.read_bytes()
         except OSError as error:
             raise self._failure(key, error) from error
 
     def get_range(self, key: str, offset: int, size: int) -> bytes:
         """Return a part of an object."""
+        path = self.path_of(key)
+        self.require_folder()
         try:
-            descriptor = os.open(self.path_of(key), os.O_RDONLY)
+            descriptor = os.open(path, os.O_RDONLY)
             try:
                 data = os.pread(descriptor, size, offset)
             finally:
@@ -82,10 +95,12 @@ class FolderStore:
 
     def stat(self, key: str) -> BlobStat | None:
         """Return the size of an object."""
+        path = self.path_of(key)
+        self.require_folder()
         try:
-            return BlobStat(key, self.path_of(key).stat().st_size)
+            return BlobStat(key, path.stat().st_size)
         except (FileNotFoundError, NotADirectoryError):
-            self._require_root()
+            self.require_folder()  # it may have gone away just now
             return None
         except OSError as error:
             raise self._failure(key, error) from error
@@ -93,13 +108,14 @@ class FolderStore:
     def list_blobs(self, prefix: str) -> Iterator[BlobStat]:
         """Yield what lies under a prefix."""
         check_prefix(prefix)
-        self._require_root()
+        self.require_folder()
         yield from _walk(self._root / prefix, prefix)
+        self.require_folder()  # what went away meanwhile was not listed
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects."""
-        self._require_root()
         for key in keys:
+            self.require_folder()
             try:
                 self.path_of(key).unlink(missing_ok=True)
             except OSError as error:
@@ -126,14 +142,37 @@ class FolderStore:
         check_key(key)
         return self._root / key
 
-    def _require_root(self) -> None:
-        """Raise StoreUnreachable where the folder is not there: made anew, it would hide what comes back later."""
-        if not self._root.is_dir():
-            raise StoreUnreachable(f"The store's folder {self._root} is not there. Is its disk mounted?")
+    def require_folder(self) -> None:
+        """Raise StoreUnreachable where the folder is not that of the store: what is written there is hidden later.
+
+        The mark is read once, and again when its file is another one.
+        """
+        if not self._mark:
+            if not folder_marks.holds_objects(self._root):
+                raise self._absence()
+            return
+        try:
+            status = self._mark_file.stat()
+            file = (status.st_dev, status.st_ino, status.st_mtime_ns)
+            if file == self._checked_file:
+                return
+            mark = folder_marks.read_mark(self._root)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise self._absence() from error
+        except OSError as error:
+            raise StoreUnreachable(f"The store's folder cannot be read: {error.strerror}.") from error
+        if mark != self._mark:
+            raise self._absence(f": {folder_marks.MARK} in the folder at its place is of another store")
+        self._checked_file = file
+
+    def _absence(self, why: str = "") -> StoreUnreachable:
+        if not why and self._root.is_dir():
+            why = f": the folder at its place {f'has no {folder_marks.MARK}' if self._mark else 'is empty'}"
+        return StoreUnreachable(f"The store's folder {self._root} is not there{why}. {_ADVICE}")
 
     def _failure(self, key: str, error: OSError) -> BlobMissing | StoreUnreachable:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
-            self._require_root()
+            self.require_folder()
             return BlobMissing(f"The store has no object {key}.", key=key)
         return StoreUnreachable(f"The store's folder cannot be read: {error.strerror}.")
 

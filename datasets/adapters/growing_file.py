@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from datasets.engine.ports import Announcement
@@ -10,15 +11,19 @@ from datasets.errors import BodyRefused, StoreUnreachable
 
 
 class GrowingFile:
-    """Takes a body piece by piece. `finish` publishes it durably; `discard` leaves nothing, also after a failure."""
+    """Takes a body piece by piece. `finish` publishes it durably; `discard` leaves nothing, also after a failure.
 
-    def __init__(self, folder: Path, target: Path, body: Announcement) -> None:
+    `require_store` raises where the store is not there any more, so that nothing is made in its place.
+    """
+
+    def __init__(self, folder: Path, target: Path, body: Announcement, require_store: Callable[[], None]) -> None:
         self._target = target
         self._body = body
+        self._require_store = require_store
         self._hasher = hashlib.sha256()
         self._size = 0
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
             self._descriptor, self._name = tempfile.mkstemp(dir=folder)
         except OSError as error:
             raise _unwritable(error) from error
@@ -44,6 +49,7 @@ class GrowingFile:
             raise BodyRefused("The bytes that were sent do not have the announced SHA-256.")
         try:
             os.fsync(self._descriptor)
+            self._require_store()
             self._target.parent.mkdir(parents=True, exist_ok=True)
             Path(self._name).replace(self._target)
             self._close()

@@ -18,8 +18,10 @@ class StoreKind(StrEnum):
 class Store(BaseModel):
     """An object store. `location` is a folder, or `s3://bucket/prefix?endpoint=…&region=…`.
 
-    `credentials` is encrypted JSON, empty for a folder. `put_proof` is what a probe found out when the store was
-    registered. New datasets go to the default store; the others keep what they hold.
+    `credentials` is encrypted JSON, empty for a folder. `mark` is what a folder must have at its top to be this store
+    (`adapters.folder_marks`); empty for a bucket, and for a folder of an earlier version that was not there since.
+    `put_proof` is what a probe found out when the store was registered. New datasets go to the default store; the
+    others keep what they hold.
     """
 
     id_prefix = "st"
@@ -28,6 +30,7 @@ class Store(BaseModel):
     kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in StoreKind])
     location = models.CharField(max_length=1000)
     credentials = models.BinaryField(default=bytes)
+    mark = models.CharField(max_length=64, default="", blank=True)
     put_proof = models.CharField(max_length=20, choices=[(proof.value, proof.value) for proof in PutProof])
     is_default = models.BooleanField(default=False)
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from core.errors import PlatformError, in_words
-from datasets.adapters.opening import open_store
+from datasets.adapters.opening import open_folder, open_store
 from datasets.models import Store, StoreKind
 
 
@@ -20,8 +19,9 @@ def list_questions() -> dict[str, Callable[[], str]]:
 def _ask(store: Store) -> str:
     try:
         if store.kind == StoreKind.FOLDER:
-            return "" if Path(store.location).is_dir() else f"There is no folder {store.location}."
-        next(open_store(store).list_blobs("datasets/"), None)
+            open_folder(store).require_folder()
+        else:
+            next(open_store(store).list_blobs("datasets/"), None)
     except PlatformError as error:
         return error.message
     except OSError as error:

@@ -1,7 +1,7 @@
 """Rebuilds the rows of datasets from their store: projects, datasets, branches, tags, commits, packs, stored trees.
 
-Nothing in the store is changed. A dataset has the version 0 while it is rebuilt; a run that broke off is taken up
-by the next one, and a dataset that is complete is left alone.
+Nothing in the store is changed, but that a folder without a mark gets one. A dataset has the version 0 while it is
+rebuilt; a run that broke off is taken up by the next one, and a dataset that is complete is left alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,12 +37,13 @@ from datasets.models import (
     Query,
     Store,
     StoredTree,
+    StoreKind,
     Tag,
     TreeHold,
 )
 from datasets.selectors import files
 from datasets.selectors.trees import TreeReader
-from datasets.services import manifests
+from datasets.services import manifests, stores
 from datasets.services.datasets import MAIN
 from datasets.services.manifests import ReadRange
 from datasets.services.trees import INTERNAL_NAME
@@ -75,7 +76,12 @@ class Rebuilt:
 
 
 def rebuild_store(store: Store) -> Iterator[Rebuilt]:
-    """Rebuild every dataset of a store and yield what came of each. Raises StoreUnreachable for the listing."""
+    """Rebuild every dataset of a store and yield what came of each. Raises StoreUnreachable for the listing.
+
+    Whoever asks for it says that the folder of a folder store is the right one, whatever its mark.
+    """
+    if store.kind == StoreKind.FOLDER:
+        stores.adopt_folder(store=store)
     adapter = open_store(store)
     stored_datasets = [StoredDataset(adapter, id_, objects) for id_, objects in sorted(list_objects(adapter).items())]
     internal = [stored for stored in stored_datasets if stored.is_internal]

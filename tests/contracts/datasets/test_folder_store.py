@@ -1,5 +1,8 @@
 """The folder store, its signed addresses being served by the web process's view."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from django.http import StreamingHttpResponse
 from django.test import RequestFactory
@@ -7,6 +10,7 @@ from django.test import RequestFactory
 from accounts.actor import Actor
 from core import clock
 from core.errors import PlatformError
+from datasets.adapters import folder_marks
 from datasets.adapters.opening import open_store
 from datasets.engine.ports import Announcement
 from datasets.errors import BodyRefused, StoreUnreachable
@@ -43,15 +47,27 @@ def send(row):
     return answer
 
 
+def names_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
 class TestFolderStore(BlobStoreContract):
     def other_key(self, url):
         signed = url.rsplit("/", 1)[1]
         # The key lies inside the sealed text: any change of it breaks the seal.
         return url.replace(signed, ("A" if signed[0] != "A" else "B") + signed[1:])
 
-    def test_a_folder_that_is_away_is_no_lost_object_and_is_not_made_anew(self, store, tmp_path):
+    @pytest.mark.parametrize("place", ["nothing", "empty", "another store"])
+    def test_a_folder_that_is_away_is_no_lost_object_and_nothing_is_written_in_its_place(self, store, tmp_path, place):
         store.put("packs/a", BODY)
+        begun = store.open_put("packs/begun", announce(BODY))
+        begun.write(BODY)
         (tmp_path / "store").rename(tmp_path / "away")
+        if place != "nothing":
+            (tmp_path / "store").mkdir()
+        if place == "another store":
+            folder_marks.ensure_mark(tmp_path / "store")
+        names = names_below(tmp_path / "store")
 
         for ask in (
             lambda: store.put("packs/b", BODY),
@@ -60,12 +76,39 @@ class TestFolderStore(BlobStoreContract):
             lambda: store.stat("packs/a"),
             lambda: list(store.list_blobs("packs/")),
             lambda: store.delete(["packs/a"]),
+            lambda: store.sweep(before=clock.now()),
+            begun.finish,
         ):
             with pytest.raises(StoreUnreachable, match="Is its disk mounted"):
                 ask()
+        begun.discard()
 
-        assert not (tmp_path / "store").exists()
+        assert names_below(tmp_path / "store") == names
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
         (tmp_path / "away").rename(tmp_path / "store")
+        assert store.get("packs/a") == BODY
+        assert [blob.key for blob in store.list_blobs("")] == ["packs/a"]
+
+    def test_what_goes_away_while_it_is_listed_is_not_all_that_there_is(self, store, tmp_path):
+        store.put("packs/a", BODY)
+        store.put("roots/b", BODY)
+        blobs = store.list_blobs("")
+        next(blobs)
+        (tmp_path / "store").rename(tmp_path / "away")
+        (tmp_path / "store").mkdir()
+
+        with pytest.raises(StoreUnreachable):
+            list(blobs)
+
+    def test_a_mark_that_another_process_wrote_anew_is_read_again(self, store, tmp_path):
+        mark = folder_marks.read_mark(tmp_path / "store")
+        store.put("packs/a", BODY)
+        (tmp_path / "store" / folder_marks.MARK).unlink()
+        with pytest.raises(StoreUnreachable):
+            store.get("packs/a")
+
+        (tmp_path / "store" / folder_marks.MARK).write_text(mark)
+
         assert store.get("packs/a") == BODY
 
     def test_nothing_unfinished_stays_behind_a_refused_body(self, store, tmp_path):
@@ -74,7 +117,7 @@ class TestFolderStore(BlobStoreContract):
         with pytest.raises(BodyRefused):
             store.receive("packs/a", [BODY], wrong)
 
-        assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
+        assert names_below(tmp_path / "store") == [folder_marks.MARK, ".unfinished"]
 
     def test_a_body_is_cut_off_at_its_announced_length(self, store):
         taken = []

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasets.adapters.folder import FolderStore
+from datasets.adapters.folder_marks import ensure_mark
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine.commit_ids import CommitRecord
@@ -47,10 +48,17 @@ def trees(draw):
     return {os.fsdecode(path): draw(CONTENTS) for path in paths if path not in clashing}
 
 
+def open_copy(copy: Path) -> ScopedStore:
+    """Return the dataset's part of a store in a folder."""
+    copy.mkdir(exist_ok=True)
+    return ScopedStore(
+        FolderStore(copy, store_id="store", mark=ensure_mark(copy), base_url=""), dataset_prefix(DATASET)
+    )
+
+
 def store_tree(copy: Path, tree: PackedTree) -> ScopedStore:
     """Store a tree as the one commit of the branch main of team-a/xrays."""
-    copy.mkdir(exist_ok=True)
-    store = ScopedStore(FolderStore(copy, store_id="store", base_url=""), dataset_prefix(DATASET))
+    store = open_copy(copy)
     tree.put_into(store)
     commit = CommitRecord(DATASET, tree.root_id, None, "someone", "first", "cli", 1_700_000_000_000)
     store.put(commit_key(commit.commit_id), commit.canonical_json())
@@ -89,11 +97,8 @@ def listing_of(folder: Path) -> dict[str, tuple]:
 def read_both(reader, folder: Path, files, **options) -> tuple[dict, dict]:
     """Return a tree as the second reader and as the product write it."""
     tree = PackedTree(files, **options)
-    (folder / "copy").mkdir()
     if "on" in options:
-        options["on"].put_into(
-            ScopedStore(FolderStore(folder / "copy", store_id="store", base_url=""), dataset_prefix(DATASET))
-        )
+        options["on"].put_into(open_copy(folder / "copy"))
     store = store_tree(folder / "copy", tree)
     reader.main(str(folder / "copy"), "team-a/xrays", "main", str(folder / "theirs"))
     (folder / "ours").mkdir()

@@ -1,7 +1,10 @@
 """Stores: the default one follows the settings; credentials are never in the clear."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
@@ -10,17 +13,17 @@ from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
 from core import clock
-from datasets.adapters import s3_probe
+from datasets.adapters import folder_marks, s3_probe
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_store
 from datasets.engine.ports import PutProof
-from datasets.errors import InvalidStore, StoreNotFound
+from datasets.errors import InvalidStore, StoreNotFound, StoreUnreachable
 from datasets.models import Store
 from datasets.selectors.datasets import get_default_store
 from datasets.services import stores
 from datasets.workers import unfinished
 from tests.contracts.blob_store import announce
-from tests.factories.datasets import make_store
+from tests.factories.datasets import commit_files, make_store
 
 
 @pytest.mark.django_db
@@ -65,6 +68,109 @@ def test_a_folder_that_moved_keeps_its_row(store_row, tmp_path):
 
     assert moved.id == store_row.id
     assert moved.location == str(tmp_path / "elsewhere")
+
+
+def make_older(store_row: Store) -> None:
+    """Make a store what an earlier version had made of it."""
+    Store.objects.filter(pk=store_row.pk).update(mark="")
+    (Path(store_row.location) / folder_marks.MARK).unlink()
+
+
+def mark_of(store_row: Store) -> tuple[str, str]:
+    """Return the mark in the row, and that in the folder."""
+    store_row.refresh_from_db()
+    return store_row.mark, folder_marks.read_mark(Path(store_row.location))
+
+
+def swap_for_empty_folder(store_row: Store) -> Path:
+    """Move the folder of a store away and leave an empty one, as a mount point without its disk is."""
+    folder = Path(store_row.location)
+    away = folder.rename(folder.with_name("away"))
+    folder.mkdir()
+    return away
+
+
+def test_a_new_store_has_a_mark_that_is_no_object(store_row):
+    row_mark, folder_mark = mark_of(store_row)
+
+    assert len(row_mark) == 32
+    assert folder_mark == row_mark
+    assert list(open_store(store_row).list_blobs("")) == []
+
+
+def test_a_start_without_the_disk_neither_makes_nor_marks_the_folder(store_row, dataset, member):
+    commit_files(member, dataset, {"a": b"1"})
+    mark, _ = mark_of(store_row)
+    for leave in (swap_for_empty_folder, lambda row: Path(row.location).rmdir()):
+        leave(store_row)
+
+        again = make_store(Path(store_row.location))
+
+        assert again.mark == mark
+        assert not folder_marks.read_mark(Path(store_row.location))
+        with pytest.raises(StoreUnreachable):
+            open_store(again).stat("datasets/a")
+    assert not Path(store_row.location).exists()
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+def test_the_folder_of_an_earlier_version_is_marked_at_the_next_start(store_row, dataset, member, is_default, settings):
+    home = Path(store_row.location).parent
+    settings.NEARLINE = replace(settings.NEARLINE, home=home if is_default else home / "new")
+    commit_files(member, dataset, {"a": b"1"})
+    make_older(store_row)
+    if not is_default:
+        Store.objects.filter(pk=store_row.pk).update(name="other", is_default=False)
+
+    stores.ensure_default_store(actor=Actor.system("start"))
+
+    row_mark, folder_mark = mark_of(store_row)
+    assert len(row_mark) == 32
+    assert folder_mark == row_mark
+
+
+def test_an_empty_store_of_an_earlier_version_is_marked_as_a_new_one(store_row):
+    make_older(store_row)
+
+    make_store(Path(store_row.location))
+
+    row_mark, folder_mark = mark_of(store_row)
+    assert len(row_mark) == 32
+    assert folder_mark == row_mark
+
+
+def test_a_folder_that_was_away_at_the_update_does_not_answer_and_is_marked_once_it_is_back(
+    store_row, dataset, member, settings
+):
+    settings.NEARLINE = replace(settings.NEARLINE, home=Path(store_row.location).parent)
+    commit_files(member, dataset, {"a": b"1"})
+    make_older(store_row)
+    away = swap_for_empty_folder(store_row)
+
+    stores.ensure_default_store(actor=Actor.system("start"))
+
+    assert mark_of(store_row) == ("", "")
+    with pytest.raises(StoreUnreachable, match="the folder at its place is empty"):
+        open_store(store_row).put("datasets/a", b"1")
+    Path(store_row.location).rmdir()
+    away.rename(store_row.location)
+    assert len(list(open_store(store_row).list_blobs("datasets/"))) > 0
+    stores.ensure_default_store(actor=Actor.system("start"))
+    assert all(mark_of(store_row))
+
+
+def test_two_that_mark_a_folder_at_once_agree(tmp_path):
+    start = threading.Barrier(8)
+
+    def mark(_number: int) -> str:
+        start.wait(60)
+        return folder_marks.ensure_mark(tmp_path)
+
+    with ThreadPoolExecutor(8) as threads:
+        marks = set(threads.map(mark, range(8)))
+
+    assert marks == {folder_marks.read_mark(tmp_path)}
+    assert [path.name for path in tmp_path.iterdir()] == [folder_marks.MARK]
 
 
 def test_there_is_one_default_store(store_row, site_admin, tmp_path):

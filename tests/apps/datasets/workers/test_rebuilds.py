@@ -1,16 +1,19 @@
 """The database comes back from the store: the same ids, names, heads and messages, and nothing of it is garbage."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from accounts.models import Project
 from core import clock
+from datasets.adapters import folder_marks
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import open_dataset_store, open_store
 from datasets.engine.layout import commit_key, pack_key, range_key, root_key
 from datasets.engine.queries import Conditions
-from datasets.models import Branch, Commit, Dataset, ManifestRange, Pack, PackState, Query, StoredTree, Tag
+from datasets.errors import StoreUnreachable
+from datasets.models import Branch, Commit, Dataset, ManifestRange, Pack, PackState, Query, Store, StoredTree, Tag
 from datasets.selectors.trees import TreeReader, list_entries
 from datasets.services import branches, datasets, queries, selections, trees, uploads
 from datasets.workers import collection, rebuilds, records
@@ -335,3 +338,34 @@ def test_what_a_lagging_listing_does_not_show_yet_comes_back_too(history, member
         b"newer",
         b"two",
     ]
+
+
+def test_a_rebuild_takes_the_folder_that_is_there_whatever_its_mark(store_row, history):
+    """The database was lost and made anew while the disk was not mounted, or the copy of a folder has no mark."""
+    folder = Path(store_row.location)
+    records.write_records()
+    before = everything()
+    lose_database()
+    mark = folder_marks.read_mark(folder)
+    Store.objects.update(mark="of the mount point")
+    store_row.refresh_from_db()
+
+    rebuild(store_row)
+
+    assert everything() == before
+    assert Store.objects.get().mark == mark
+    (folder / folder_marks.MARK).unlink()
+    rebuild(store_row)
+    assert Store.objects.get().mark == folder_marks.read_mark(folder) != mark
+
+
+def test_a_rebuild_takes_no_empty_folder(store_row, tmp_path):
+    mark = store_row.mark
+    Path(store_row.location).rename(tmp_path / "away")
+    Path(store_row.location).mkdir()
+
+    with pytest.raises(StoreUnreachable, match="Is its disk mounted"):
+        rebuild(store_row)
+
+    assert list(Path(store_row.location).iterdir()) == []
+    assert Store.objects.get().mark == mark
