@@ -81,12 +81,14 @@ def send_code(http: Http, project: str, code: Code, on_progress: "OnProgress | N
     """
     from nearline.resources.code_routes import CodeRoutes  # noqa: PLC0415 (brings what only transfers need)
     from nearline.transfer.progress import ignore_progress  # noqa: PLC0415
+    from nearline.transfer.remote.retry import transfer_policy  # noqa: PLC0415
     from nearline.transfer.sync.options import Options  # noqa: PLC0415
     from nearline.transfer.sync.tree import send_tree  # noqa: PLC0415
 
     _check_size(code, MAX_TREE_BYTES)
     files = {os.fsencode(name): code.folder / name for name in code.names}
-    options = Options(on_progress=on_progress or ignore_progress)
+    policy = transfer_policy(http.policy.on_wait)
+    options = Options(policy=policy, on_progress=on_progress or ignore_progress)
     skipped: list[Skipped] = []
     try:
         answer = send_tree(CodeRoutes(http, project), files, mtime_ns=FILE_TIME_NS, skipped=skipped, options=options)
