@@ -115,10 +115,9 @@ def replace_experiment(
 
 
 def cancel_experiments(*, actor: Actor, run_id: str, reason: str, at: datetime) -> None:
-    """End all experiments of a run that have not ended, and give up the outputs that are still to be stored."""
-    rows = _writable(actor).filter(run_id=run_id)
-    rows.filter(artifacts_wanted=True).update(artifacts_wanted=False, artifacts_error=reason)
-    rows.filter(is_live=True).update(state=ExperimentState.CANCELLED, reason=reason, finished_at=at)
+    """End all experiments of a run that have not ended. Outputs of those that have are stored all the same."""
+    live = _writable(actor).filter(run_id=run_id, is_live=True)
+    live.update(state=ExperimentState.CANCELLED, reason=reason, finished_at=at)
 
 
 @prepared

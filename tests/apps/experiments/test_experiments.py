@@ -62,14 +62,14 @@ def test_sources_of_another_kind_are_left_alone():
     assert read("state") == [("queued",)] * 3
 
 
-def test_what_is_cancelled_ends_with_its_run_and_gives_its_outputs_up():
+def test_what_is_cancelled_ends_with_its_run_and_outputs_of_what_had_succeeded_are_stored_all_the_same():
     stored = {"att_0": {"state": "succeeded", "finished_at": AT, "artifacts_wanted": True}}
     experiments.update_experiments(actor=SYSTEM, kind="attempt", changes=stored)
 
     experiments.cancel_experiments(actor=SYSTEM, run_id="run_1", reason="The run was cancelled.", at=AT)
 
     assert read("state", "artifacts_wanted", "artifacts_error") == [
-        ("succeeded", False, "The run was cancelled."),
+        ("succeeded", True, ""),
         ("cancelled", False, ""),
         ("cancelled", False, ""),
     ]
