@@ -41,7 +41,7 @@ def ensure_default_store(*, actor: Actor) -> Store:
         )
     else:
         store = register_folder_store(actor=actor, name=_FOLDER_STORE_NAME, folder=chosen.home / "store")
-    _adopt_folders()
+    _adopt_folders(actor)
     store.refresh_from_db(fields=["mark"])
     return store
 
@@ -72,11 +72,12 @@ def register_folder_store(*, actor: Actor, name: str, folder: Path) -> Store:
     )
 
 
-def adopt_folder(*, store: Store) -> None:
+def adopt_folder(*, actor: Actor, store: Store) -> None:
     """Take the folder that lies where a store has its own as the store's, by its mark, which it gets if it has none.
 
     Raises StoreUnreachable for a folder that is not there or has never held an object.
     """
+    require_site_admin(actor, "register stores")
     folder = Path(store.location)
     try:
         if not (folder_marks.read_mark(folder) or folder_marks.holds_objects(folder)):
@@ -84,9 +85,12 @@ def adopt_folder(*, store: Store) -> None:
         mark = folder_marks.ensure_mark(folder)
     except OSError as error:
         raise StoreUnreachable(f"The store's folder cannot be written: {error.strerror}.") from error
-    if mark != store.mark:
-        Store.objects.filter(pk=store.pk).update(mark=mark)
+    if mark == store.mark:
+        return
+    with transaction.atomic():
         store.mark = mark
+        store.save(update_fields=["mark"])
+        audit.record(actor, "datasets.adopt_folder", store)
 
 
 def register_s3_store(*, actor: Actor, name: str, location: str, access_key: str, secret_key: str) -> Store:
@@ -127,11 +131,11 @@ def report_on_store(*, actor: Actor, store: Store) -> "StoreReport":
     return report
 
 
-def _adopt_folders() -> None:
+def _adopt_folders(actor: Actor) -> None:
     """Mark the folders of earlier versions that are there."""
     for store in Store.objects.filter(kind=StoreKind.FOLDER, mark="").order_by("pk"):
         with suppress(StoreUnreachable):  # it is tried again at the next start
-            adopt_folder(store=store)
+            adopt_folder(actor=actor, store=store)
 
 
 def _holds_objects(store: Store) -> bool:

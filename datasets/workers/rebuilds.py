@@ -81,7 +81,7 @@ def rebuild_store(store: Store) -> Iterator[Rebuilt]:
     Whoever asks for it says that the folder of a folder store is the right one, whatever its mark.
     """
     if store.kind == StoreKind.FOLDER:
-        stores.adopt_folder(store=store)
+        stores.adopt_folder(actor=Actor.system(_SYSTEM), store=store)
     adapter = open_store(store)
     stored_datasets = [StoredDataset(adapter, id_, objects) for id_, objects in sorted(list_objects(adapter).items())]
     internal = [stored for stored in stored_datasets if stored.is_internal]

@@ -9,6 +9,7 @@ from django.test import AsyncClient
 
 from accounts.actor import Actor
 from core import clock
+from datasets.adapters import folder_marks
 from datasets.adapters.opening import open_store
 from datasets.services import stores
 from datasets.web.store_asgi import with_store_door
@@ -103,14 +104,14 @@ def test_a_wrong_body_leaves_nothing(store, tmp_path, parts):
     status, body, _ = put(sign(store), pieces(*parts))
 
     assert (status, json.loads(body)["code"]) == (400, "datasets.body_refused")
-    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
+    assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == [folder_marks.MARK]
 
 
 def test_a_client_that_goes_away_leaves_nothing(store, tmp_path):
     status, _, _ = put(sign(store), [{"type": "http.request", "body": BODY[:5], "more_body": True}])
 
     assert status == 400
-    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
+    assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == [folder_marks.MARK]
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/store/x"), ("PUT", "/api/v1/x"), ("PUT", "/other/store/x")])
