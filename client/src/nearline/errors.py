@@ -112,6 +112,8 @@ class ServerFailure(NearlineError):
 
 def hint_for(error: OSError) -> str:
     """Return what to do about what the system refused; empty where nobody but the user can know."""
+    if error.errno == errno.ENAMETOOLONG:
+        return "Move the folder to where its path is shorter."
     return FULL_DISK_HINT if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
 
 

@@ -4,9 +4,11 @@ import io
 import os
 import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 
+from client.tests.deep_folders import deep_folder
 from nearline import InvalidRequest
 from nearline.resources import code_bundle
 from nearline.resources.code_bundle import find_code, pack_code
@@ -134,3 +136,24 @@ def test_what_nearlineignore_lists_is_left_out_and_told(folder, has_git):
     assert "train.py" in code.names
     assert not {"lib/model.py", "train.log"} & set(code.names)
     assert code.left_out == {"listed in .nearlineignore": expected}
+
+
+@pytest.mark.parametrize("uses_git", [False, True])
+def test_paths_that_a_tree_cannot_carry_are_left_out_with_the_reason(folder, uses_git):
+    if uses_git:
+        subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
+    with deep_folder(folder / "lib", 1100):
+        code = find_code(folder)
+
+    reason = "as the name has more than 256 components"
+    assert sum(name.endswith("/f") for name in code.names) == 255  # below `lib`, itself one component
+    assert list(code.left_out) == [reason]
+    assert not set(code.left_out[reason]) & set(code.names)
+
+
+def test_a_folder_whose_path_the_system_cannot_name_is_left_out(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    with deep_folder(folder / "long", 30, "n" * 200):
+        code = find_code(Path())
+
+    assert code.left_out == {"as the name is longer than 4096 bytes": ["long" + 21 * ("/" + 200 * "n")]}

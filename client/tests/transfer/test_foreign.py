@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from client.tests.deep_folders import deep_folder
 from nearline.content.entries import EntryKind, new_symlink
 from nearline.errors import Failed, InvalidRequest
 from nearline.transfer.foreign import dvc, hugging_face, lfs
@@ -267,3 +268,9 @@ def test_attributes_of_a_repository_that_was_imported_stay_when_it_is_exported_a
 def test_names_that_git_keeps_for_itself_are_not_exported(path):
     with pytest.raises(InvalidRequest, match="files of its own with such names"):
         lfs.check_entries([new_symlink(b"fine", b"there", 0), new_symlink(path, b"there", 0)])
+
+
+def test_what_dvc_tracks_is_found_beside_a_folder_of_a_thousand_levels(repository):
+    before = contents(dvc.read_repository(repository))
+    with deep_folder(repository / "deep", 1100):
+        assert contents(dvc.read_repository(repository)) == before

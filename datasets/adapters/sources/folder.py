@@ -11,7 +11,7 @@ from typing import BinaryIO
 from datasets.errors import SourceFileChanged, SourceFileMissing, SourceUnreachable
 from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
-from nearline.content.paths import check_path, show_path
+from nearline.content.paths import check_path, find_fault, show_path
 from nearline.content.symlinks import check_target
 from nearline.content.times import carried_ns
 
@@ -36,10 +36,12 @@ class SourceFolder:
         try:
             for at, folders, names, descriptor in os.fwalk(b".", dir_fd=folder, onerror=self._fail):
                 below = b"/".join(part for part in (prefix, at.removeprefix(b".").strip(b"/")) if part)
-                links = [name for name in folders if _is_link(name, descriptor)]
-                for name in (*names, *links):
-                    path = below + b"/" + name if below else name
-                    yield _describe(path, name, descriptor, path[len(prefix) :].lstrip(b"/"))
+                inner = below[len(prefix) :].lstrip(b"/")
+                # A folder whose path cannot be carried is told in place of what lies in it.
+                ends = [name for name in folders if _is_link(name, descriptor) or find_fault(_join(inner, name))]
+                folders[:] = set(folders).difference(ends)
+                for name in (*names, *ends):
+                    yield _describe(_join(below, name), name, descriptor, _join(inner, name))
         finally:
             os.close(folder)
 
@@ -112,6 +114,10 @@ def _step(part: bytes, flags: int, parent: int) -> int:
         return os.open(part, flags, dir_fd=parent)
     finally:
         os.close(parent)
+
+
+def _join(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
 
 
 def _is_link(name: bytes, folder: int) -> bool:

@@ -52,6 +52,15 @@ def check_path(path: bytes) -> None:
             raise BadPath(path, "lies in a '.nearline' folder, which is reserved for the workspace itself")
 
 
+def find_fault(path: bytes) -> str:
+    """Return why `path` may not stand in a manifest; empty when it may."""
+    try:
+        check_path(path)
+    except BadPath as error:
+        return error.why
+    return ""
+
+
 def check_paths(paths: Sequence[bytes]) -> None:
     """Raise BadPath for the first path that `check_path` refuses: the same rules, a few scans for all of them."""
     # Between "/" and "/" every component, and every end of a path, becomes visible to a plain substring search.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nearline.content.entries import Entry, EntryKind
+from nearline.content.paths import find_fault
 from nearline.hydrate.hidden_files import hash_open_file
 
 # What file servers show at the top of a volume, and nobody has put there.
@@ -27,13 +28,21 @@ def find_difference(folder: Path, entry: Entry, *, must_read: bool) -> str:
 
 
 def list_files(folder: Path) -> Iterator[bytes]:
-    """Yield the path of everything but folders, in an order of its own."""
+    """Yield the path of everything but folders, in an order of its own.
+
+    A folder whose path no commit may hold is yielded too, and nothing of what is in it.
+    """
     top = os.fsencode(folder)
-    for place, folders, names in os.walk(top, onerror=_raise):
-        if place == top:
-            folders[:] = [name for name in folders if name not in _OF_SERVERS]
-        links = [name for name in folders if os.path.islink(place + b"/" + name)]
-        yield from (place[len(top) + 1 :] + b"/" + name if place != top else name for name in (*names, *links))
+    rest = [b""]
+    while rest:
+        prefix = rest.pop()
+        with os.scandir(os.path.join(top, prefix)) as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                if not entry.is_dir(follow_symlinks=False) or find_fault(path):
+                    yield path
+                elif prefix or path not in _OF_SERVERS:
+                    rest.append(path + b"/")
 
 
 def _hash_file(path: bytes) -> bytes:
@@ -42,7 +51,3 @@ def _hash_file(path: bytes) -> bytes:
         return hash_open_file(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _raise(error: OSError) -> None:
-    raise error

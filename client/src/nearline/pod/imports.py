@@ -96,10 +96,10 @@ class VolumeFiles:
     def list(self) -> Iterator[FoundFile]:
         """Yield all files and links, in an order of its own."""
         for path in list_files(Path(os.fsdecode(self._top))):
-            status = os.lstat(self._top + path)
-            mode = 0o755 if status.st_mode & 0o100 else 0o644
             try:
                 check_path(path)
+                status = os.lstat(self._top + path)
+                mode = 0o755 if status.st_mode & 0o100 else 0o644
                 if stat.S_ISLNK(status.st_mode):
                     target = os.fsencode(Path(os.fsdecode(self._top + path)).readlink())
                     check_target(path, target)

@@ -34,6 +34,7 @@ FILE_TIME_NS = 315_619_200 * 10**9
 
 _DATA_FOLDER = ".nearline"
 _NOT_CODE = {"__pycache__", "node_modules"}
+_IGNORED = "listed in .nearlineignore"
 _HINT = "Keep it out with .gitignore or .nearlineignore; a flow is pushed without code by --no-code."
 
 
@@ -45,20 +46,25 @@ class Code:
     names: list[str]
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
+    def leave_out(self, name: str, why: str) -> None:
+        """Note that a name is left out."""
+        self.left_out.setdefault(why, []).append(name)
+
 
 def find_code(folder: Path, *, without: Path | None = None) -> Code | None:
     """Return the code of a folder, `without` the flow file itself; None where there is none."""
     if (folder / _DATA_FOLDER).exists():
         return None
-    ignored: list[str] = []
-    links: list[str] = []
-    names: list[str] = []
-    for name in sorted(_list_files(folder, ignored)):
+    code = Code(folder, [])
+    for name in sorted(_list_files(folder, code)):
         path = folder / name
-        if path != without:
-            (links if path.is_symlink() else names).append(name)
-    reasons = {"as links are not sent (put the files themselves there)": links, "listed in .nearlineignore": ignored}
-    return Code(folder, names, {why: sorted(names) for why, names in reasons.items() if names}) if names else None
+        if path.is_symlink() and path != without:
+            code.leave_out(name, "as links are not sent (put the files themselves there)")
+        elif path != without:
+            code.names.append(name)
+    for names in code.left_out.values():
+        names.sort()
+    return code if code.names else None
 
 
 def get_code(folder: Path) -> Code:
@@ -97,7 +103,7 @@ def send_code(http: Http, project: str, code: Code, on_progress: "OnProgress | N
         archive: dict[str, Any] = http.post_bytes("/flows/bundles", pack_code(code), project=project)
         return archive
     for skip in skipped:
-        code.left_out.setdefault(f"as the name {skip.why}", []).append(os.fsdecode(skip.path))
+        code.leave_out(os.fsdecode(skip.path), f"as the name {skip.why}")
     return answer
 
 
@@ -120,8 +126,9 @@ def pack_code(code: Code) -> bytes:
     return data
 
 
-def _list_files(folder: Path, ignored: list[str]) -> Iterator[str]:
-    from nearline.transfer.local.ignore import read_rules  # noqa: PLC0415 (brings what only transfers need)
+def _list_files(folder: Path, code: Code) -> Iterator[str]:
+    from nearline.content.paths import find_fault  # noqa: PLC0415 (brings what only transfers need)
+    from nearline.transfer.local.ignore import read_rules  # noqa: PLC0415 (likewise)
 
     @cache
     def is_data(place: Path) -> bool:
@@ -129,11 +136,16 @@ def _list_files(folder: Path, ignored: list[str]) -> Iterator[str]:
 
     rules = read_rules(os.fsencode(folder))
     listed = _list_with_git(folder)
-    for name in _walk(folder, rules, ignored) if listed is None else listed:
+    for name in _walk(folder, rules, code) if listed is None else listed:
+        if f"/{_DATA_FOLDER}/" in f"/{name}":
+            continue
+        if fault := find_fault(os.fsencode(name)):
+            code.leave_out(name, f"as the name {fault}")
+            continue
         path = folder / name
         is_listed = path.is_file() or path.is_symlink()
         if listed is not None and is_listed and rules.covers(os.fsencode(name)):
-            ignored.append(name)
+            code.leave_out(name, _IGNORED)
         elif is_listed and not is_data(path.parent):
             yield name
 
@@ -147,24 +159,34 @@ def _list_with_git(folder: Path) -> list[str] | None:
     return [os.fsdecode(name) for name in set(done.stdout.split(b"\0")) if name] if done.returncode == 0 else None
 
 
-def _walk(folder: Path, rules: "IgnoreRules", ignored: list[str]) -> Iterator[str]:
-    for place, folders, files in os.walk(folder):
+def _walk(folder: Path, rules: "IgnoreRules", code: Code) -> Iterator[str]:
+    from nearline.content.folders import walk_folders  # noqa: PLC0415 (brings what only transfers need)
+    from nearline.content.paths import find_fault  # noqa: PLC0415 (likewise)
+
+    for place, folders, files in walk_folders(os.fspath(folder)):
         inside = Path(place).relative_to(folder)
-        files += [name for name in folders if (Path(place) / name).is_symlink()]
-        folders[:] = [
-            name
-            for name in folders
-            if not name.startswith(".") and name not in _NOT_CODE and not (Path(place) / name / "pyvenv.cfg").exists()
-        ]
-        hidden = {name for name in folders if rules.is_ignored(os.fsencode(inside / name), is_folder=True)}
-        ignored += [f"{inside / name}/" for name in hidden]
-        folders[:] = [name for name in folders if name not in hidden]
+        entered = []
+        for name in filter(_may_hold_code, folders):
+            path = inside / name
+            if rules.is_ignored(os.fsencode(path), is_folder=True):
+                code.leave_out(f"{path}/", _IGNORED)
+            elif find_fault(os.fsencode(path)):
+                yield str(path)  # in place of what lies in it, which cannot be carried either
+            elif (folder / path).is_symlink():
+                files.append(name)
+            elif not (folder / path / "pyvenv.cfg").exists():
+                entered.append(name)
+        folders[:] = entered
         for name in files:
             path = inside / name
             if rules.is_ignored(os.fsencode(path), is_folder=False):
-                ignored.append(str(path))
+                code.leave_out(str(path), _IGNORED)
             elif not name.startswith("."):
                 yield str(path)
+
+
+def _may_hold_code(folder: str) -> bool:
+    return not folder.startswith(".") and folder not in _NOT_CODE
 
 
 def _check_size(code: Code, max_bytes: int, max_files: int | None = None) -> None:

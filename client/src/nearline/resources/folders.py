@@ -14,6 +14,7 @@ from typing import Any
 from nearline._http import Http
 from nearline.content.errors import ContentError
 from nearline.content.expressions import BadExpression, Expression, TooCostly
+from nearline.content.folders import walk_folders
 from nearline.content.paths import check_path, to_bytes
 from nearline.errors import Conflict, Failed, InvalidRequest, NotFound
 from nearline.models import Dataset
@@ -548,7 +549,7 @@ def _check_free_space(into: Path, size_bytes: int) -> None:
 
 def _measure(folder: Path) -> int:
     size_bytes = 0
-    for path, folders, names in os.walk(folder):
+    for path, folders, names in walk_folders(os.fspath(folder)):
         folders[:] = [name for name in folders if name != FOLDER_NAME]
         size_bytes += sum(Path(path, name).lstat().st_size for name in names)
     return size_bytes

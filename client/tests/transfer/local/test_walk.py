@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from client.tests.deep_folders import deep_folder
 from nearline.errors import Failed
 from nearline.transfer.local.ignore import IgnoreRules, read_rules
 from nearline.transfer.local.walk import walk
@@ -86,3 +87,20 @@ def test_a_folder_that_cannot_be_read_is_told_by_name(tmp_path, monkeypatch):
 
     with pytest.raises(Failed, match="Cannot read the folder 'shut/': Permission denied"):
         paths(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("levels", "name", "why"),
+    [(1100, "d", "has more than 256 components"), (30, "n" * 200, "is longer than 4096 bytes")],
+)
+def test_of_folders_that_no_path_can_name_the_rest_is_walked(tmp_path, monkeypatch, levels, name, why):
+    skipped = []
+    with deep_folder(tmp_path / "top", levels, name) as top:
+        monkeypatch.chdir(top)
+        walked = [file.path for file in walk(b".", IgnoreRules(), skipped)]
+        monkeypatch.chdir(tmp_path)
+
+    refused = {path for path, reason in skipped if reason == why}
+    assert len(skipped) == len(refused) <= 2
+    assert b"f" in walked
+    assert not refused & set(walked)

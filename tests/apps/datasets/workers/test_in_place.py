@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accounts.actor import Actor
+from client.tests.deep_folders import deep_folder
 from core import clock
 from core.errors import InvalidInput
 from datasets.adapters.hydration import hydrate
@@ -479,3 +480,12 @@ def test_a_lost_database_comes_back_with_what_lies_in_sources(source, folder, da
     (folder / "set/c.txt").unlink()
     (report,) = store_checks.check_store(open_store(store_row), Level.PACKS)
     assert [(damage.key, damage.files) for damage in report.damages] == [(pack_key(pack.sha256), [b"c.txt"])]
+
+
+def test_a_folder_that_no_commit_can_hold_is_left_out_with_the_reason(source, folder, dataset, member):
+    with deep_folder(folder / "set" / "deep", 1100):
+        row = import_files(member, dataset)
+
+    assert row.files == len(FILES) + 255
+    assert len(row.skipped) == 2
+    assert all("has more than 256 components" in line for line in row.skipped)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nearline.content.entries import Entry, EntryKind
+from nearline.content.folders import walk_folders
 from nearline.content.paths import to_bytes, to_text
 from nearline.errors import InvalidRequest
 from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, name_some, read_small, require_files
@@ -79,7 +80,7 @@ def write_repository(root: Path, name: str) -> int:
     """
     cache, tree = root / ".dvc" / "cache" / "files" / "md5", root / name
     listed, size = list[dict[str, str]](), 0
-    for folder, _, names in os.walk(os.fsencode(tree)):
+    for folder, _, names in walk_folders(os.fsencode(tree)):
         for each in names:
             full = os.path.join(folder, each)
             md5 = _md5_of(full)
@@ -123,7 +124,7 @@ def _find(caches: list[Path], md5: str) -> Path | None:
 
 def _list_outputs(root: Path) -> Iterator[tuple[bytes, str, bool, Path | None]]:
     """Yield path, hash, whether DVC 2 made the hash, and the place of what lies in no cache but the workspace."""
-    for folder, folders, names in os.walk(root):
+    for folder, folders, names in walk_folders(os.fspath(root)):
         folders[:] = sorted(name for name in folders if name not in {".dvc", ".git"})
         for name in sorted(names):
             file = Path(folder, name)

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 
 from nearline.content.entries import Entry
+from nearline.content.folders import walk_folders
 from nearline.content.hashing import Buffer
 from nearline.content.paths import check_path, show_path
 from nearline.content.symlinks import check_target
@@ -184,7 +185,7 @@ class TargetFolder:
 
 
 def _remove_empty_folders(full: bytes) -> None:
-    for folder, _, _ in os.walk(full, topdown=False):
+    for folder in reversed([folder for folder, _, _ in walk_folders(full)]):
         os.rmdir(folder)
 
 

@@ -105,16 +105,16 @@ class Walk:
             names, places = folder.names, self._places(folder, after, last)
             for place in places:
                 order, path = names[place]
-                if order is not path:
-                    if not _is_empty(base + path):
-                        folder.place = place + 1
-                        stack.append(self._list_folder(order))
-                        break
-                    skipped.append(Skipped(path, EMPTY_FOLDER))
-                    continue
                 try:
                     if not folder.is_sound:
                         check_path(path)
+                    if order is not path:
+                        if not _is_empty(base + path):
+                            folder.place = place + 1
+                            stack.append(self._list_folder(order))
+                            break
+                        skipped.append(Skipped(path, EMPTY_FOLDER))
+                        continue
                     status = os.lstat(base + path)
                     if stat.S_ISREG(status.st_mode):
                         yield describe(path, status)
