@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -10,6 +9,7 @@ from typing import BinaryIO
 
 from compute.engine.mounts import HostFolder
 from compute.engine.ports import OutputFile
+from nearline.content.folders import list_plain_files
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A FIFO in the place of a file must not be waited for.
@@ -29,7 +29,8 @@ class OutputFolder:
 
     def list_files(self) -> Iterator[OutputFile]:
         """Walk the folder."""
-        yield from _walk(os.fspath(self.host_folder))
+        for file in list_plain_files(os.fsencode(self.host_folder)):
+            yield OutputFile(os.fsdecode(file.path), file.size_bytes, file.mode, file.mtime_ns, file.why)
 
     def open(self, path: str) -> BinaryIO:
         """Open a file by way of its folders, one after the other."""
@@ -48,30 +49,3 @@ class OutputFolder:
             file.close()
             raise FileNotFoundError(path)
         return file
-
-
-def _walk(top: str) -> Iterator[OutputFile]:
-    # Not by recursion: a job may make more levels than Python has frames.
-    levels = [("", _list_folder(top))]
-    while levels:
-        prefix, entries = levels[-1]
-        entry = next(entries, None)
-        if entry is None:
-            levels.pop()
-            continue
-        with suppress(FileNotFoundError):  # a job that runs may remove what it has written
-            if entry.is_dir(follow_symlinks=False):
-                levels.append((f"{prefix}{entry.name}/", _list_folder(entry.path)))
-            elif entry.is_file(follow_symlinks=False):
-                facts = entry.stat(follow_symlinks=False)
-                yield OutputFile(prefix + entry.name, facts.st_size, facts.st_mode & 0o777, facts.st_mtime_ns)
-
-
-def _list_folder(folder: str) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return iter(sorted(entries, key=_place))
-
-
-def _place(entry: os.DirEntry[str]) -> bytes:
-    # A folder stands where its files stand in the order of whole paths.
-    return os.fsencode(entry.name) + (b"/" if entry.is_dir(follow_symlinks=False) else b"")

@@ -303,12 +303,16 @@ class GpuReading:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A plain file that a job left. `path` is relative, with `/` between its parts."""
+    """A plain file that a job left. `path` is relative, with `/` between its parts.
+
+    `why` says why it cannot be read or stored; then it may be a folder, with all that is in it.
+    """
 
     path: str
     size_bytes: int
     mode: int
     modified_at_ns: int
+    why: str = ""
 
 
 class OutputReader(Protocol):
@@ -319,7 +323,10 @@ class OutputReader(Protocol):
         """The folder itself, where it is on this host and can be mounted without a copy; None elsewhere."""
 
     def list_files(self) -> Iterator[OutputFile]:
-        """Yield the plain files in the order of their paths' bytes. Raises OSError where there is no output."""
+        """Yield the plain files in the order of their paths' bytes, and what cannot be read with its reason.
+
+        Raises OSError where there is no output.
+        """
 
     def open(self, path: str) -> BinaryIO:
         """Open one of the listed files. Raises OSError for what is none."""

@@ -85,6 +85,6 @@ def store_output(*, job: Job, stream: Readable) -> StoredOutput:
         output_root=stored.root,
         output_files=stored.files,
         output_bytes=stored.size_bytes,
-        output_error=f"{left_out:,} files have names that cannot be carried." if left_out else "",
+        output_error=str(left_out),
     )
     return stored

@@ -19,10 +19,10 @@ from compute.selectors.outputs import holder_of
 from core import globs
 from datasets.errors import SourceChanged
 from datasets.services import trees
-from datasets.services.trees import SourceFile
-from nearline.content.errors import BadPath
+from datasets.services.trees import LeftOut, SourceFile
+from nearline.content import paths
 from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, IgnoreRules, split_lines
-from nearline.content.paths import check_path, to_bytes, to_text
+from nearline.content.paths import show_path, to_bytes, to_text
 
 __all__ = [
     "SourceFile",
@@ -129,11 +129,8 @@ def store_folder(project: Project, folder: OutputReader, *, holder: str) -> tupl
 
 def find_fault(path: bytes) -> str:
     """Return why the store cannot hold a file of this path; empty when it can."""
-    try:
-        check_path(path)
-    except BadPath as error:
-        return str(error)
-    return ""
+    why = paths.find_fault(path)
+    return f"'{show_path(path)}' {why}." if why else ""
 
 
 def _tell_each(files: Iterable[SourceFile], before_each: Callable[[SourceFile], object]) -> Iterator[SourceFile]:
@@ -164,7 +161,7 @@ class _Selection:
         self._changed = changed
         self._rules = _read_rules(output)
         self._ignored = 0
-        self._bad: list[str] = []
+        self._bad = LeftOut()
         self._is_cut = False
 
     def list_files(self) -> Iterator[SourceFile]:
@@ -177,8 +174,8 @@ class _Selection:
             if self._rules.covers(path):
                 self._ignored += 1
                 continue
-            if fault := find_fault(path):
-                self._bad.append(fault)
+            if why := file.why or paths.find_fault(path):
+                self._bad.add(path, why)
                 continue
             if count == MAX_FILES:
                 self._is_cut = True
@@ -192,7 +189,7 @@ class _Selection:
         """Return what was left out and why, as a sentence each; empty when nothing was."""
         sentences = [
             self._changed and f"Changed after the step had ended, so not kept: {_show(sorted(self._changed))}.",
-            self._bad and f"{len(self._bad)} names cannot be carried: {' '.join(self._bad[:_NAMED])}",
+            str(self._bad),
             self._ignored and f"{self._ignored:,} files are left out by .nearlineignore.",
             self._is_cut and f"More than {MAX_FILES:,} files; only the first ones were kept.",
         ]

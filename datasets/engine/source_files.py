@@ -1,11 +1,15 @@
-"""A file of a tree that is to be stored, wherever its bytes come from."""
+"""A file of a tree that is to be stored, wherever its bytes come from, and files that cannot be."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import BinaryIO
+from dataclasses import dataclass, field
+from typing import BinaryIO, Final
+
+from nearline.content.paths import MAX_PATH_BYTES, show_path
 
 Open = Callable[[], AbstractContextManager[BinaryIO]]
+
+_NAMED: Final = 3
 
 
 @dataclass(frozen=True)
@@ -18,3 +22,20 @@ class SourceFile:
     mtime_ns: int
     open: Open
     target: bytes = b""
+
+
+@dataclass
+class LeftOut:
+    """How many files are left out of a tree, and why the first of them are, in a sentence each."""
+
+    count: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, path: bytes, why: str) -> None:
+        """Count one more."""
+        self.count += 1
+        if len(self.reasons) < _NAMED:
+            self.reasons.append(f"'{show_path(path[:MAX_PATH_BYTES])}' {why}.")
+
+    def __str__(self) -> str:
+        return f"{self.count:,} names cannot be carried: {' '.join(self.reasons)}" if self.count else ""

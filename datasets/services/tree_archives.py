@@ -16,11 +16,10 @@ from datasets.errors import ArchiveUnreadable
 from datasets.models import StoredTree
 from datasets.selectors import trees
 from datasets.selectors.files import FileContent
-from datasets.services.trees import SourceFile, store_tree
+from datasets.services.trees import LeftOut, SourceFile, store_tree
 from nearline.content import archives
-from nearline.content.errors import BadPath
 from nearline.content.manifest import EntryKind
-from nearline.content.paths import check_path
+from nearline.content.paths import find_fault
 
 _MOST_FILES = 1_000_000
 _MOST_HEADER_BYTES = 1 << 20
@@ -40,11 +39,11 @@ def read_archive(*, actor: Actor, tree: trees.FileTree) -> Iterator[bytes]:
     yield archives.end()
 
 
-def store_archive(*, actor: Actor, project: Project, holder: str, stream: Any) -> tuple[StoredTree | None, int]:
+def store_archive(*, actor: Actor, project: Project, holder: str, stream: Any) -> tuple[StoredTree | None, LeftOut]:
     """Store the plain files of an archive, which come in the order of their paths, as a tree that `holder` holds.
 
-    Return the tree, None where there is no file, and how many files have names that no tree can carry: those are left
-    out. Raises ArchiveUnreadable, and what `store_tree` raises; then nothing is held.
+    Return the tree, None where there is no file, and what of the archive is left out. Raises ArchiveUnreadable, and
+    what `store_tree` raises; then nothing is held.
     """
     reader = _Reader(stream)
     try:
@@ -66,7 +65,7 @@ def _chain(first: SourceFile, rest: Iterator[SourceFile]) -> Iterator[SourceFile
 class _Reader:
     def __init__(self, stream: Any) -> None:
         self._stream = _Bounded(stream)
-        self.left_out = 0
+        self.left_out = LeftOut()
 
     def list_files(self) -> Iterator[SourceFile]:
         try:
@@ -85,8 +84,8 @@ class _Reader:
                 if member.issparse():  # few bytes that stand for any number of them
                     raise ArchiveUnreadable(f"The archive holds {member.name!r} as a sparse file.")
                 self._stream.expect(member.size)
-                if not member.isreg() or not _is_good(path):
-                    self.left_out += 1
+                if why := _why_not(member, path):
+                    self.left_out.add(path, why)
                     continue
                 mtime_ns = int(member.pax_headers.get("NEARLINE.mtime_ns", int(member.mtime) * 10**9))
                 mode = 0o755 if member.mode & 0o100 else 0o644
@@ -113,14 +112,13 @@ class _Bounded:
         return data
 
 
+def _why_not(member: tarfile.TarInfo, path: bytes) -> str:
+    """Return why what an archive holds is left out; empty when it is not."""
+    if not member.isreg():
+        return member.pax_headers.get(archives.REASON, "is no plain file")
+    return find_fault(path)
+
+
 def _open(archive: tarfile.TarFile, member: tarfile.TarInfo) -> AbstractContextManager[BinaryIO]:
     content: IO[bytes] | None = archive.extractfile(member)
     return nullcontext(content)  # type: ignore[arg-type]  # a plain file has content
-
-
-def _is_good(path: bytes) -> bool:
-    try:
-        check_path(path)
-    except BadPath:
-        return False
-    return True

@@ -14,7 +14,7 @@ from core.errors import InvalidInput
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import range_key, root_key
-from datasets.engine.source_files import SourceFile
+from datasets.engine.source_files import LeftOut, SourceFile
 from datasets.errors import PackLeaving
 from datasets.models import (
     Commit,
@@ -35,6 +35,7 @@ from datasets.services.tree_writing import TreeWriter, touch_manifests
 from nearline.content.manifest import RootRange, encode_root, root_id
 
 __all__ = [
+    "LeftOut",
     "SourceFile",
     "StoredTree",
     "UploadSession",

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from accounts.actor import Actor
+from client.tests.deep_folders import deep_folder
 from compute.adapters.attempt_tokens import sign_attempt
 from compute.adapters.stored_outputs import StoredTreeOutputs
 from compute.engine.mounts import Mount, Tree
@@ -199,7 +200,22 @@ def test_links_and_names_that_no_tree_carries_are_left_out_and_told(running):
 
     job.refresh_from_db()
     assert answer.json()["files"] == 0
-    assert job.output_error == "2 files have names that cannot be carried."
+    assert job.output_error == (
+        "2 names cannot be carried: 'a/../b' contains the component '..'. 'link' is no plain file."
+    )
+
+
+@pytest.mark.parametrize(("levels", "name"), [(1100, "d"), (30, "n" * 200)])
+def test_what_lies_too_deep_in_an_output_is_left_out_and_told(running, tmp_path, levels, name):
+    job, token = running
+    with deep_folder(tmp_path / "out", levels, name):
+        archive = pack(tmp_path / "out", {"model.bin": b"weights"})
+
+    answer = call("POST", "/output", token, archive)
+
+    job.refresh_from_db()
+    assert answer.json()["files"] == job.output_files > 10
+    assert f"names cannot be carried: '{name}/{name}/" in job.output_error
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost", "pending"])

@@ -1,11 +1,13 @@
 """Outputs of jobs in the store: what is stored, what is left out and told, and how they are read."""
 
+import re
 import shutil
 
 import pytest
 
 from accounts.actor import Actor
 from accounts.permissions import Role
+from client.tests.deep_folders import deep_folder
 from compute.errors import OutputEmpty, OutputGone, OutputNotStored, ResourceUnreachable
 from compute.models import Job, Resource
 from compute.selectors import outputs as output_reads
@@ -113,7 +115,7 @@ def test_names_that_no_tree_can_carry_are_left_out_and_told(driver, job, member)
     store(job)
 
     assert paths_of(member, job) == ["model.bin"]
-    assert job.output_error.startswith("1 names cannot be carried: '.nearline/state' lies in a '.nearline' folder")
+    assert job.output_error.startswith("1 names cannot be carried: '.nearline' lies in a '.nearline' folder")
 
 
 def test_files_that_were_changed_after_the_job_ended_are_left_out_and_named(driver, job, member):
@@ -258,3 +260,16 @@ def test_strangers_find_no_tree(driver, job, member):
 
     with pytest.raises(TreeNotFound):
         tree_reads.get_tree_by_id(Actor(user_id=None, name="stranger"), tree)
+
+
+@pytest.mark.parametrize(
+    ("levels", "name", "why"),
+    [(1100, "d", "has more than 256 components"), (30, "n" * 200, "(is longer than 4096 bytes|File name too long)")],
+)
+def test_of_folders_that_no_path_can_name_the_rest_is_stored(driver, job, levels, name, why):
+    with deep_folder(driver.root / job.name / "deep", levels, name):
+        store(job)
+
+    assert job.output_files > 10
+    assert job.output_state == "stored"
+    assert re.search(why, job.output_error)

@@ -9,33 +9,48 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from nearline.content.folders import list_plain_files
+
 _PIECE = 1 << 18
 _BLOCK = 512
+REASON = "NEARLINE.why"
+"""The header of what is left out of an archive that says why."""
 
 
 def pack(folder: Path) -> Iterator[bytes]:
     """Yield an archive of the plain files of a folder, in the order of their paths' bytes. Links are left out.
 
-    Raises OSError when a file cannot be read.
+    What cannot be carried or read is told by an empty folder with the reason. Raises OSError for other failures.
     """
-    for path, file in _list_files(os.fsencode(folder), b""):
+    for file in list_plain_files(os.fsencode(folder)):
+        name = os.fsdecode(file.path)
+        if file.why:
+            yield header(name, 0, 0, 0, why=file.why)
+            continue
+        path = os.fsencode(folder) + b"/" + file.path
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as content:
             facts = os.fstat(content.fileno())
             if not S_ISREG(facts.st_mode):
                 continue
-            yield header(os.fsdecode(file), facts.st_mode & 0o777, facts.st_size, facts.st_mtime_ns)
+            yield header(name, facts.st_mode & 0o777, facts.st_size, facts.st_mtime_ns)
             yield from padded(_pieces(content, facts.st_size), facts.st_size)
     yield end()
 
 
-def header(name: str, mode: int, size_bytes: int, mtime_ns: int, target: str = "") -> bytes:
-    """Return what stands before a file, or with a target before a link, in an archive."""
+def header(name: str, mode: int, size_bytes: int, mtime_ns: int, target: str = "", *, why: str = "") -> bytes:
+    """Return what stands before a file, or with a target before a link, in an archive.
+
+    With `why`, it stands for a file or folder that is left out.
+    """
     info = tarfile.TarInfo(name)
     info.mode, info.size, info.mtime = mode, size_bytes, mtime_ns // 10**9
     # A number of seconds is no place for nanoseconds, as it is written as a float.
     info.pax_headers = {"NEARLINE.mtime_ns": str(mtime_ns)}
     if target:
         info.type, info.linkname = tarfile.SYMTYPE, target
+    if why:
+        info.type = tarfile.DIRTYPE
+        info.pax_headers[REASON] = why
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
@@ -104,14 +119,3 @@ def _pieces(content: Any, size_bytes: int) -> Iterator[bytes]:
             raise OSError("A file became shorter while it was read.")
         left -= len(piece)
         yield piece
-
-
-def _list_files(folder: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    with os.scandir(folder) as entries:
-        # A folder stands where its files stand in the order of whole paths.
-        ordered = sorted(entries, key=lambda entry: entry.name + (b"/" if entry.is_dir(follow_symlinks=False) else b""))
-    for entry in ordered:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _list_files(entry.path, prefix + entry.name + b"/")
-        elif entry.is_file(follow_symlinks=False):
-            yield entry.path, prefix + entry.name
