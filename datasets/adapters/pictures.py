@@ -30,17 +30,18 @@ _NO_PICTURE: Final = (
     TypeError,
     MemoryError,
 )
-# Each decodes a whole picture in memory: two at once bound what a web process takes.
-_AT_ONCE = threading.BoundedSemaphore(2)
+DRAWING: Final = threading.BoundedSemaphore(2)
+"""Held by who draws, from before the pixels are read: a whole picture is in memory, and two at once bound what a web
+process takes."""
 
 
 def shrink(data: bytes, edge: int) -> bytes | None:
     """Return the picture as WebP with no side longer than `edge` pixels; None when it is no picture that we read.
 
-    Only pixels go through: whatever else the file holds stays behind.
+    Only pixels go through: whatever else the file holds stays behind. `DRAWING` is held.
     """
     try:
-        with _AT_ONCE, Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
             if picture.width * picture.height > MAX_PIXELS:
                 return None
             picture.draft("RGB", (edge, edge))
@@ -64,17 +65,21 @@ def describe(head: bytes) -> str:
         return ""
 
 
-def draw_grey(rows: "NDArray[Any]", edge: int) -> bytes:
-    """Return a table of numbers as a grey WebP, spread from black to white; what is no number is black."""
-    with _AT_ONCE:
-        rows = np.nan_to_num(rows.astype(np.float64), nan=0, posinf=0, neginf=0)
-        low, high = float(rows.min()), float(rows.max())
-        scale = 255 / (high - low) if high > low else 0
-        picture = Image.fromarray(((rows - low) * scale).astype(np.uint8))
-        picture.thumbnail((edge, edge))
-        out = io.BytesIO()
-        picture.save(out, "WEBP", quality=82)
-        return out.getvalue()
+def draw_grey(rows: "NDArray[Any]", edge: int, *, is_inverted: bool = False) -> bytes:
+    """Return a table of numbers as a grey WebP, spread from black to white; what is no number is black.
+
+    `DRAWING` is held.
+    """
+    # One copy, which all that follows changes in place.
+    grey = np.nan_to_num(rows.astype(np.float64), copy=False, nan=0, posinf=0, neginf=0)
+    low, high = float(grey.min()), float(grey.max())
+    grey -= high if is_inverted else low
+    grey *= (-255 if is_inverted else 255) / (high - low) if high > low else 0
+    picture = Image.fromarray(grey.astype(np.uint8))
+    picture.thumbnail((edge, edge))
+    out = io.BytesIO()
+    picture.save(out, "WEBP", quality=82)
+    return out.getvalue()
 
 
 def _visible(picture: Image.Image) -> Image.Image:

@@ -73,11 +73,12 @@ def draw_frame(content: FileContent, edge: int) -> bytes | None:
     header = read_header(content)
     if header is None or header.fault:
         return None
-    data = b"".join(content.read(header.first, header.frame_bytes))
-    if len(data) < header.frame_bytes:
-        return None
-    pixels = np.frombuffer(data, header.dtype).reshape(header.rows, header.columns)
-    return pictures.draw_grey(-pixels.astype(np.float64) if header.is_inverted else pixels, edge)
+    with pictures.DRAWING:
+        data = b"".join(content.read(header.first, header.frame_bytes))
+        if len(data) < header.frame_bytes:
+            return None
+        pixels = np.frombuffer(data, header.dtype).reshape(header.rows, header.columns)
+        return pictures.draw_grey(pixels, edge, is_inverted=header.is_inverted)
 
 
 def _read(head: bytes, size_bytes: int) -> DicomHeader:

@@ -11,6 +11,7 @@ MAX_SOURCE_BYTES = 32 * 1024 * 1024
 
 _KEPT_BYTES = 16 * 1024 * 1024
 _HEAD_BYTES = 64 * 1024
+_SMALL_BYTES = 1024 * 1024
 
 
 def get_thumbnail(actor: Actor, commit: Commit, *, path: bytes, edge: int) -> bytes | None:
@@ -37,7 +38,10 @@ def describe(content: files.FileContent) -> str:
 
 
 def _shrink(content: files.FileContent, edge: int) -> bytes | None:
-    return pictures.shrink(b"".join(content.read()), edge)
+    # The many of a page are read side by side; a slow store holds up only its large ones.
+    data = b"".join(content.read()) if content.size_bytes <= _SMALL_BYTES else b""
+    with pictures.DRAWING:
+        return pictures.shrink(data or b"".join(content.read()), edge)
 
 
 _pictures: Kept[bytes] = Kept(_KEPT_BYTES)

@@ -51,15 +51,16 @@ def draw_slice(content: FileContent, edge: int) -> bytes | None:
     header = read_header(content)
     if header is None or header.sides[0] * header.sides[1] > _MOST_PIXELS:
         return None
-    try:
-        data = _read_part(content, header.middle, header.slice_bytes)
-    except zlib.error:
-        return None
-    if len(data) < header.slice_bytes:
-        return None
-    rows = np.frombuffer(data, header.dtype).reshape(header.sides[1], header.sides[0])
-    # The first row of a volume is its lowest.
-    return pictures.draw_grey(rows[::-1], edge)
+    with pictures.DRAWING:
+        try:
+            data = _read_part(content, header.middle, header.slice_bytes)
+        except zlib.error:
+            return None
+        if len(data) < header.slice_bytes:
+            return None
+        rows = np.frombuffer(data, header.dtype).reshape(header.sides[1], header.sides[0])
+        # The first row of a volume is its lowest.
+        return pictures.draw_grey(rows[::-1], edge)
 
 
 def _read_part(content: FileContent, first: int, size: int) -> bytes:

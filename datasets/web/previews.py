@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,6 +25,8 @@ _MAX_LINES = 2000
 _TABLES = {".csv": ",;\t|", ".tsv": "\t"}
 _MAX_ROWS, _MAX_COLUMNS = 50, 30
 _MAX_PARQUET_COLUMNS = 300
+# The worst of 4 MB takes seconds and hundreds of megabytes: two at once bound what a web process takes.
+PARSING = threading.BoundedSemaphore(2)
 _NO_PICTURE = "It holds no picture that can be drawn here, or it is damaged."
 _NO_PARQUET = "It is no Parquet file that can be read here: it is damaged, cut short or encrypted."
 
@@ -82,7 +85,9 @@ def _preview_parquet(content: FileContent) -> Preview:
         length = footer_size(tail)
         if not 0 < length <= min(MAX_FOOTER_BYTES, size - TAIL_BYTES):
             return Preview("none")
-        footer = read_footer(b"".join(content.read(size - TAIL_BYTES - length, length)))
+        data = b"".join(content.read(size - TAIL_BYTES - length, length))
+        with PARSING:
+            footer = read_footer(data)
     except NotParquet:
         return Preview("none", fault=_NO_PARQUET)
     rows = [[column.name, column.type, column.kind] for column in footer.columns[:_MAX_PARQUET_COLUMNS]]
@@ -99,7 +104,9 @@ def _preview_text(content: FileContent, unmarked: str) -> Preview:
     if ending == ".json" and size <= MAX_JSON_BYTES and (laid_out := _as_json(content)):
         return Preview("text", lines=laid_out[:_MAX_LINES], is_cut=len(laid_out) > _MAX_LINES, facts="formatted")
     if ending == ".ipynb" and size <= notebooks.MAX_BYTES:
-        notebook_cells = notebooks.read_cells(b"".join(content.read()))
+        data = b"".join(content.read())
+        with PARSING:
+            notebook_cells = notebooks.read_cells(data)
         if notebook_cells is not None:
             cells, is_cut = notebook_cells
             return Preview("notebook", cells=cells, is_cut=is_cut, facts="notebook")

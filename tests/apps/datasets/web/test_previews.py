@@ -5,7 +5,7 @@ import io
 import json
 import struct
 import tracemalloc
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.encaps import encapsulate
 from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, JPEGBaseline8Bit
 
+from datasets.adapters import pictures
 from datasets.selectors import dicoms, volumes
 from datasets.web.previews import preview_of
 from nearline.content.hashing import file_id
@@ -294,3 +295,46 @@ def test_a_hostile_volume_is_not_drawn(name, data):
 
     assert preview_of(content).kind in {"none", "drawn"}
     assert volumes.draw_slice(content, 100) is None
+
+
+@dataclass
+class WatchedContent(Content):
+    """Notes of each reading how many more could draw meanwhile."""
+
+    free: list[int] = field(default_factory=list)
+
+    def read(self, first=0, size=None):
+        taken = sum(pictures.DRAWING.acquire(blocking=False) for _ in range(2))
+        if taken:
+            pictures.DRAWING.release(taken)
+        self.free.append(taken)
+        return super().read(first, size)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "draw"),
+    [
+        ("a.dcm", dicom(FRAMES), dicoms.draw_frame),
+        ("a.nii", nifti(3, 2, 3, values=b"\0\1" * 18), volumes.draw_slice),
+        ("a.nii.gz", gzip.compress(nifti(3, 2, 3, values=b"\0\1" * 18)), volumes.draw_slice),
+    ],
+)
+def test_pixels_are_read_by_as_many_as_draw_at_once(name, data, draw):
+    content = WatchedContent(name, data)
+
+    assert draw(content, 100) is not None
+    assert content.free == [2, 1]  # the header, then the pixels
+
+
+def test_a_frame_is_in_memory_as_numbers_once():
+    pixels = np.arange(1_000_000).reshape(1000, 1000) % 60_000
+    content = Content("a.dcm", dicom(pixels, PhotometricInterpretation="MONOCHROME1"))
+
+    tracemalloc.start()
+
+    drawn = dicoms.draw_frame(content, 100)
+
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert drawn is not None
+    assert peak_bytes < 2 * 8 * pixels.size

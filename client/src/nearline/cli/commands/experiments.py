@@ -82,6 +82,7 @@ def show(
         ("Code", _code(item.raw.get("code"))),
         ("Where", item.raw.get("template")),
         ("Artifacts", _texts(item.raw.get("artifacts"))),
+        ("Not stored", item.raw.get("artifacts_error")),
         ("Page", item.raw.get("url")),
     ]
     session.out.record(item, fields)
