@@ -44,15 +44,27 @@ def get_kind(name: str) -> ResourceKind:
 def driver_of(resource: Resource) -> ComputeDriver:
     """Return the driver of a resource, the same object within a process until its credentials are replaced.
 
-    Raises ResourceUnreachable and CredentialsUnreadable.
+    Whoever read the row before that gets the new driver all the same, and the row as it is now. Raises
+    ResourceUnreachable and CredentialsUnreadable.
     """
-    key, credentials = _key_of(resource), bytes(resource.credentials)
+    key = _key_of(resource)
+    opened_with, driver = _drivers.get(key, (None, None))
+    if driver is not None and opened_with == bytes(resource.credentials):
+        return driver
+    if driver is not None:
+        with suppress(Resource.DoesNotExist):  # one that is planned
+            resource.refresh_from_db(fields=["config", "credentials"])
+    credentials = bytes(resource.credentials)
+    replaced = None
     with _guard:
         opened_with, driver = _drivers.get(key, (None, None))
         if driver is None or opened_with != credentials:
-            driver = open_driver(resource, decrypt(credentials))
+            replaced, driver = driver, open_driver(resource, decrypt(credentials))
             _drivers[key] = credentials, driver
-        return driver
+    if isinstance(replaced, SshDriver):
+        # It would stay open for ever, with what may have been revoked. A host that is away is not waited for.
+        threading.Thread(target=replaced.close, name=f"close {resource.name}", daemon=True).start()
+    return driver
 
 
 def open_driver(resource: Resource, credentials: Credentials) -> ComputeDriver:

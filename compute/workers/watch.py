@@ -6,10 +6,14 @@ about work finds that it has changed (`find_changed`), so that watching asks the
 
 import threading
 import time
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import structlog
 from django.db import Error as DatabaseError
-from django.db.models import QuerySet
+from django.db.models import BinaryField, Q, QuerySet
+from django.db.models.functions import Substr
 
 from compute.adapters import drivers
 from compute.engine.ports import ComputeDriver, ReportState
@@ -17,6 +21,7 @@ from compute.errors import ResourceUnreachable
 from compute.models import Resource
 from compute.workers import observe
 from core import clock, connections, hosts, tasks
+from core.encryption import CredentialsUnreadable
 from core.outages import log_failure
 
 log = structlog.get_logger(__name__)
@@ -31,18 +36,36 @@ _GATHER_S, _GATHER_MOST_S = 0.003, 0.03
 # A poll of thousands takes about a tenth of a millisecond for each, which is to be a small part of the time.
 _GATHER_OF_MANY_S = 0.0006
 
-_watchers: dict[str, threading.Thread] = {}
-"""The threads of this process by the resource that they watch. One that is not among them any more ends."""
+# Whatever is encrypted anew begins with other bytes.
+_HEAD_BYTES = 64
+_HEAD = Substr("credentials", 1, _HEAD_BYTES, output_field=BinaryField())
+
+
+@dataclass(frozen=True, eq=False)
+class _Watcher:
+    """A thread that watches a resource, and how the credentials begin with which it does."""
+
+    thread: threading.Thread
+    head: bytes
+
+
+_watchers: dict[str, _Watcher] = {}
+"""Those of this process by the resource that they watch. One that is not among them any more ends."""
 
 _is_stale = threading.Event()
 """Set while `_watchers` may not fit what is attached."""
 
 
 def find_changed() -> list[QuerySet[Resource]]:
-    """Return the resources of this host that nobody watches here, and those watched that are not attached any more."""
-    watched = sorted(_watchers)
+    """Return the resources of this host that nobody watches here, and those watched that are not attached any more.
+
+    One whose credentials were replaced has to be watched with the new ones, and is among them.
+    """
+    heads = {resource_id: watcher.head for resource_id, watcher in sorted(_watchers.items())}
     ours = _find_attached()
-    return [ours.exclude(pk__in=watched), Resource.objects.filter(pk__in=watched).exclude(pk__in=ours.values("pk"))]
+    same = reduce(or_, (Q(pk=resource_id, head=head) for resource_id, head in heads.items()), Q())
+    watched = Resource.objects.alias(head=_HEAD).filter(pk__in=list(heads))
+    return [ours.exclude(pk__in=list(heads)), watched.exclude(Q(pk__in=ours.values("pk")) & same)]
 
 
 def read_attached() -> None:
@@ -63,8 +86,8 @@ def watch_forever(stop: threading.Event) -> None:
                 _is_stale.set()
         stop.wait(_STEP_S)
     connections.close_all()
-    for thread in list(_watchers.values()):
-        thread.join(_TIMEOUT_S * 2)
+    for watcher in list(_watchers.values()):
+        watcher.thread.join(_TIMEOUT_S * 2)
 
 
 def _find_attached() -> QuerySet[Resource]:
@@ -72,42 +95,52 @@ def _find_attached() -> QuerySet[Resource]:
 
 
 def _start_missing(stop: threading.Event) -> None:
-    """Start a thread for each attached resource that has none; have those of others end."""
+    """Start a thread for each attached resource that has none with its credentials; have the others end."""
     connections.keep_usable()
-    present = set(_find_attached().values_list("pk", flat=True))
-    for resource_id in _watchers.keys() - present:
-        _watchers.pop(resource_id, None)
-    for resource_id in sorted(present - _watchers.keys()):
+    present = {resource.pk: resource for resource in _find_attached()}
+    heads = {resource_id: _head_of(resource) for resource_id, resource in present.items()}
+    for resource_id, watcher in list(_watchers.items()):
+        if heads.get(resource_id) != watcher.head:
+            _watchers.pop(resource_id, None)
+    for resource_id in sorted(present.keys() - _watchers.keys()):
         name = f"watch-{resource_id}"
-        thread = threading.Thread(target=_watch, args=(resource_id, stop), name=name, daemon=True)
-        _watchers[resource_id] = thread
+        thread = threading.Thread(target=_watch, args=(present[resource_id], stop), name=name, daemon=True)
+        _watchers[resource_id] = _Watcher(thread, heads[resource_id])
         thread.start()
     tasks.ask_anew()
 
 
-def _watch(resource_id: str, stop: threading.Event) -> None:
+def _head_of(resource: Resource) -> bytes:
+    return bytes(resource.credentials)[:_HEAD_BYTES]
+
+
+def _is_watching(resource_id: str) -> bool:
+    watcher = _watchers.get(resource_id)
+    return watcher is not None and watcher.thread is threading.current_thread()
+
+
+def _watch(resource: Resource, stop: threading.Event) -> None:
     """Watch a resource until it is detached or `stop` is set. Another thread follows one that ends with an error."""
     try:
-        _watch_on(resource_id, stop)
+        _watch_on(resource, stop)
     finally:
-        if _watchers.get(resource_id) is threading.current_thread():
-            del _watchers[resource_id]
+        if _is_watching(resource.pk):
+            del _watchers[resource.pk]
         tasks.ask_anew()
         connections.close_all()
 
 
-def _watch_on(resource_id: str, stop: threading.Event) -> None:
-    resource = Resource.objects.get(pk=resource_id)
-    driver = drivers.driver_of(resource)
-    while _watchers.get(resource_id) is threading.current_thread() and not stop.is_set():
+def _watch_on(resource: Resource, stop: threading.Event) -> None:
+    resource_id = resource.pk
+    while _is_watching(resource_id) and not stop.is_set():
         try:
-            if _wait_for_news(driver):
+            if _wait_for_news(drivers.driver_of(resource)):
                 connections.keep_usable()
                 # Whoever had waited for a job that has ended goes on in this thread, up to the start of the next job.
                 with tasks.hand_over():
                     observe.observe_each([resource_id])
-        except ResourceUnreachable:
-            stop.wait(_PAUSE_S)  # the tick of `observe` notes it
+        except (ResourceUnreachable, CredentialsUnreadable):
+            stop.wait(_PAUSE_S)  # the ticks of `observe` and `probe` note it
         except Exception as error:  # noqa: BLE001 (what nobody anticipated is logged, and watching goes on)
             log_failure(log, "watch.failed", error, resource=resource.name)
             connections.keep_usable()  # a driver may ask the database itself, before all else

@@ -191,6 +191,20 @@ def test_credentials_are_replaced_by_those_with_which_the_resource_answers(brows
     assert AuditEntry.objects.filter(action="compute.replace_credentials").count() == 1
 
 
+def test_whoever_read_a_resource_before_its_credentials_were_replaced_gets_the_new_driver(browser, vault):
+    browser.post("/compute/attach/", VAULT)
+    row, unasked = (Resource.objects.get(name="vault-1") for _ in range(2))
+    first = drivers.driver_of(row)
+    vault.keys = {"key-2"}
+    browser.post("/compute/vault-1/credentials/", {"key": "key-2"})
+
+    second = drivers.driver_of(Resource.objects.get(pk=row.pk))
+
+    assert second is not first
+    assert [drivers.driver_of(each) for each in (row, unasked, row)] == [second, second, second]
+    assert len(second.probe()) == 1
+
+
 def test_what_the_account_may_not_do_is_told_as_soon_as_its_credentials_are_replaced(browser, vault):
     vault.lacks = ("It may not list quotas.",)
     browser.post("/compute/attach/", VAULT)

@@ -4,6 +4,8 @@ import time
 import pytest
 from django.db import OperationalError, connection
 
+from compute.adapters import drivers
+from compute.models import Resource
 from compute.workers import watch
 from core import connections
 from tests.factories import compute as make
@@ -41,6 +43,41 @@ class Rounds:
 
     def wait(self, _timeout_s: float) -> None:
         self.left -= 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_resource_is_watched_with_its_new_credentials(home, monkeypatch):
+    resource, old = make.make_resource(root=home / "scripted")
+    new, asked, stop = type(old)(home / "new", make.NODES), [], threading.Event()
+
+    def wait_for_news(driver, _timeout_s):
+        asked.append(driver)
+        stop.wait(0.01)
+        return False
+
+    def wait_until(holds):
+        deadline = time.monotonic() + 60
+        while not holds() and time.monotonic() < deadline:
+            stop.wait(0.01)
+
+    monkeypatch.setattr(type(old), "wait_for_news", wait_for_news)
+    watcher = threading.Thread(target=watch.watch_forever, args=(stop,))
+    watcher.start()
+    try:
+        wait_until(lambda: asked)
+        before = [rows.exists() for rows in watch.find_changed()]
+        Resource.objects.filter(pk=resource.pk).update(credentials=b"n" * 100)
+        drivers.install(Resource.objects.get(pk=resource.pk), new)
+        changed = [rows.exists() for rows in watch.find_changed()]
+        watch.read_attached()
+        wait_until(lambda: not any(rows.exists() for rows in watch.find_changed()))
+        wait_until(lambda: asked[-3:] == [new] * 3)
+    finally:
+        stop.set()
+        watcher.join(60)
+
+    assert (before, changed) == ([False, False], [False, True])
+    assert asked[-3:] == [new] * 3
 
 
 @pytest.mark.django_db(transaction=True)
