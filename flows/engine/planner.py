@@ -46,7 +46,7 @@ _MOST_MOVES = 50
 """Forecasts and cycles may not agree on a job for ever."""
 
 _NAMED = 3
-_RUN_CANCELLED = "The run was cancelled."
+RUN_CANCELLED = "The run was cancelled."
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,7 @@ class Snapshot:
     forecasts: Mapping[tuple[str, str], PlaceForecast] = field(default_factory=dict)
     forecast_fault: str = ""
     is_cancelled: bool = False
+    cancel_reason: str = RUN_CANCELLED
     to_reset: tuple[str, ...] = ()
     is_storing: bool = False
     idle: Mapping[str, int] = field(default_factory=dict)
@@ -294,12 +295,12 @@ class _Planner:
     def _look_at(self, step: StepNow) -> None:
         if step.state is StepState.PENDING:
             if self._snapshot.is_cancelled:
-                self._settle(step, StepState.CANCELLED, _RUN_CANCELLED)
+                self._settle(step, StepState.CANCELLED, self._snapshot.cancel_reason)
             else:
                 self._waiting[step.key].append(step)
         elif step.state is StepState.BACKOFF:
             if self._snapshot.is_cancelled:
-                self._settle(step, StepState.CANCELLED, _RUN_CANCELLED)
+                self._settle(step, StepState.CANCELLED, self._snapshot.cancel_reason)
             elif step.not_before is None or step.not_before <= self._now:
                 self._start(self._graph.by_key[step.key], step)
         elif step.attempt is not None:
@@ -314,7 +315,7 @@ class _Planner:
             self._follow_end(node, step, attempt, attempt.job)
         elif self._snapshot.is_cancelled:
             if not attempt.job.is_stopping:
-                self.transitions.append(Cancel(attempt.id, _RUN_CANCELLED))
+                self.transitions.append(Cancel(attempt.id, self._snapshot.cancel_reason))
         elif attempt.state is AttemptState.QUEUED:
             if attempt.job.is_placed:
                 self.transitions.append(Observe(step.id, attempt.id, node.choices[attempt.choice].template))
@@ -326,9 +327,11 @@ class _Planner:
 
     def _follow_preparing(self, node: Node, step: StepNow, attempt: AttemptNow) -> None:
         if self._snapshot.is_cancelled:
-            self._cancel_gated(attempt, _RUN_CANCELLED)
-            self.transitions.append(End(step.id, attempt.id, AttemptState.CANCELLED, None, _RUN_CANCELLED))
-            self._settle(step, StepState.CANCELLED, _RUN_CANCELLED)
+            self._cancel_gated(attempt, self._snapshot.cancel_reason)
+            self.transitions.append(
+                End(step.id, attempt.id, AttemptState.CANCELLED, None, self._snapshot.cancel_reason)
+            )
+            self._settle(step, StepState.CANCELLED, self._snapshot.cancel_reason)
         elif self._templates[node.choices[attempt.choice].template].is_unknown:
             gone = f"The template {node.choices[attempt.choice].template} does not exist any more."
             self._cancel_gated(attempt, gone)
@@ -356,7 +359,9 @@ class _Planner:
             self._is_storing = self._is_storing or not (is_simulated or job.left_nothing)
             self._settle(step, StepState.SUCCEEDED, "", chosen=attempt.id)
         elif job.end is AttemptState.CANCELLED:
-            reason = _RUN_CANCELLED if self._snapshot.is_cancelled else job.reason or "The job was cancelled."
+            reason = (
+                self._snapshot.cancel_reason if self._snapshot.is_cancelled else job.reason or "The job was cancelled."
+            )
             self.transitions.append(End(step.id, attempt.id, AttemptState.CANCELLED, None, reason))
             self._settle(step, StepState.CANCELLED, reason, chosen=attempt.id)
         else:
@@ -708,7 +713,10 @@ class _Planner:
             names = ", ".join(f"'{key}'" for key in failed[:_NAMED])
             return Finish(RunState.FAILED, f"{names}{' and others' if failed[_NAMED:] else ''} failed.")
         if total[StepState.CANCELLED]:
-            return Finish(RunState.CANCELLED, _RUN_CANCELLED if self._snapshot.is_cancelled else "A job was cancelled.")
+            return Finish(
+                RunState.CANCELLED,
+                self._snapshot.cancel_reason if self._snapshot.is_cancelled else "A job was cancelled.",
+            )
         skipped = total[StepState.SKIPPED]
         return Finish(RunState.SUCCEEDED, f"{skipped} skipped." if skipped else "")
 

@@ -117,14 +117,18 @@ def start_run(
 
 
 @transaction.atomic
-def cancel_run(*, actor: Actor, run: Run) -> Run:
-    """Stop what runs and start nothing more. Raises RunHasEnded; a second wish changes nothing."""
+def cancel_run(*, actor: Actor, run: Run, reason: str = "") -> Run:
+    """Stop what runs and start nothing more. Raises RunHasEnded; a second wish changes nothing.
+
+    Its steps and jobs tell who it was, and the `reason`.
+    """
     require(actor, permissions.CANCEL_RUN, run.project_id)
     now = clock.now()
     live = Run.objects.filter(pk=run.pk).exclude(state__in=sorted(RUN_ENDS))
     if not live.exists():
         raise RunHasEnded(f"Run #{run.number} has ended already.")
-    if live.filter(cancel_requested_at=None).update(cancel_requested_at=now, wake_at=now):
+    why = "" if actor.user_id is None else f"{actor.name} cancelled the run" + (f": {reason}" if reason else ".")
+    if live.filter(cancel_requested_at=None).update(cancel_requested_at=now, wake_at=now, reason=why):
         audit.record(actor, "flows.cancel_run", run)
         isolation.try_now(failures.ids_of(run))
     tasks.enqueue_on_commit("flows.advance", run_id=run.pk)
@@ -136,7 +140,7 @@ def cancel_work(*, actor: Actor, username: str) -> None:
     """Cancel the runs that a person started and that have not ended."""
     for run in run_selectors.list_live_of([username]):
         with suppress(RunHasEnded):
-            cancel_run(actor=actor, run=run)
+            cancel_run(actor=actor, run=run, reason=f"{username} was disabled, and their work stopped.")
 
 
 @transaction.atomic

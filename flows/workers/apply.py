@@ -24,7 +24,7 @@ from core.signals import send_on_commit
 from experiments.services import experiments
 from experiments.services.experiments import Field, Labels, NewExperiment
 from flows import signals
-from flows.engine import names
+from flows.engine import names, planner
 from flows.engine.spec import DataInput
 from flows.engine.states import STEP_ENDS, AttemptState, RunState, StepState
 from flows.engine.transitions import (
@@ -89,16 +89,17 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
 
     Return whether it was. For a run that cannot be advanced any more. Raises LeaseLost.
     """
-    reason = "The run was cancelled; the platform could not advance it."
-    ending = {"reason": reason, "finished_at": now}
     with transaction.atomic():
         _fence(run_id, token)
         run = Run.objects.filter(pk=run_id, cancel_requested_at__isnull=False).first()
         if run is None:
             return False
+        why = run.reason or planner.RUN_CANCELLED
+        reason = f"{why.removesuffix('.')}; the platform could not advance it."
+        ending = {"reason": reason, "finished_at": now}
         live = Attempt.objects.filter(run=run, is_live=True)
         job_ids = [str(job_id) for job_id in live.filter(job__isnull=False).values_list("job_id", flat=True)]
-        jobs.cancel_many(actor=_SYSTEM, job_ids=job_ids, reason="The run was cancelled.")
+        jobs.cancel_many(actor=_SYSTEM, job_ids=job_ids, reason=why)
         live.update(state=AttemptState.CANCELLED, remind_at=None, **ending)
         steps = Step.objects.filter(run=run).exclude(state__in=sorted(STEP_ENDS))
         steps.update(state=StepState.CANCELLED, not_before=None, **ending)

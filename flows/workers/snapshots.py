@@ -193,6 +193,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
         results=_results(run, graph),
         parameters=cast("Mapping[str, Value]", run.parameters),
         is_cancelled=run.cancel_requested_at is not None,
+        cancel_reason=run.reason or planner.RUN_CANCELLED,
         to_reset=tuple(reopened),
         idle=idle,
         unread=unread,

@@ -197,7 +197,7 @@ def test_a_run_that_cannot_be_advanced_is_cancelled_all_the_same(world: World, m
     observe.observe_all()
 
     run.refresh_from_db()
-    assert (run.state, run.reason) == ("cancelled", "The run was cancelled; the platform could not advance it.")
+    assert (run.state, run.reason) == ("cancelled", "member cancelled the run; the platform could not advance it.")
     assert run.finished_at is not None
     assert states(run) == {"a": "cancelled"}
     assert newest_attempt(run, "a").state == "cancelled"

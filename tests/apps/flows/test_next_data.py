@@ -176,9 +176,9 @@ def test_stopping_the_run_cancels_what_is_on_its_way(member, run, at):
     at(12)
 
     assert copies() == [("xray", "lab-cache", "gone")]
-    assert last_word_of("xray") == "Cancelled: train of f #1 will not read it: The run was cancelled."
+    assert last_word_of("xray") == "Cancelled: train of f #1 will not read it: member cancelled the run."
     assert log_of(run, "step.let_go") == [
-        ("train", "Its data is not brought to lab-cache any more: The run was cancelled.")
+        ("train", "Its data is not brought to lab-cache any more: member cancelled the run.")
     ]
     assert not CacheHold.objects.exists()
 

@@ -2,6 +2,9 @@
 
 from datetime import timedelta
 
+import pytest
+
+from accounts.actor import Actor
 from accounts.models import AuditEntry
 from compute.models import Job, Resource, ResourceState
 from compute.services import jobs
@@ -192,3 +195,25 @@ def test_a_step_whose_resource_does_not_answer_is_unknown_and_not_failed(world: 
 
     assert (train.state, train.state_shown, train.attempts[0].state_shown) == ("running", "unknown", "unknown")
     assert train.reason.endswith("does not answer. The job was running at the last contact, and may still be.")
+
+
+@pytest.mark.parametrize("by", ["a member", "the platform"])
+def test_a_run_that_is_cancelled_says_by_whom_and_so_do_its_steps_and_jobs(world: World, member, project, by):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    who = member if by == "a member" else Actor.system("test")
+    reason = "member cancelled the run." if by == "a member" else "The run was cancelled."
+    runs.cancel_run(actor=who, run=run)
+    at_once = run.reason
+    world.turn()
+    jobs_told = set(Job.objects.filter(state="stopping").values_list("reason", flat=True))
+    for job in Job.objects.filter(state="stopping"):
+        world.driver_of(job.name).finish(job.name, exit_code=143)
+    world.finish_all(run)
+
+    run.refresh_from_db()
+    assert at_once == (reason if by == "a member" else "")
+    assert (run.state, run.reason, jobs_told) == ("cancelled", reason, {reason})
+    assert set(Step.objects.filter(run=run, state="cancelled").values_list("reason", flat=True)) == {reason}
+    assert RunEvent.objects.get(run=run, kind="run.cancelled").message == reason
