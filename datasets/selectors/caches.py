@@ -242,6 +242,11 @@ def list_events(*, actor: Actor, cached_commit: CachedCommit) -> QuerySet[Cached
     return CachedCommitEvent.objects.filter(cached_commit=cached_commit).order_by("pk")
 
 
+def shared_with(label: str) -> str:
+    """Say why a copy stays from which another one is being made."""
+    return f"shared with {label}, which is being cached"
+
+
 def label_of(row: CachedCommit) -> str:
     """Return `project/dataset@commit`; the dataset and its project should be loaded."""
     return f"{row.dataset.project.name}/{row.dataset.name}@{row.commit_id[:8]}"
@@ -308,7 +313,7 @@ def list_ready_siblings(site: CacheSite, dataset: Dataset) -> list[CachedCommit]
 def _copy_of(row: CachedCommit, bases: Mapping[str, str]) -> Copy:
     users = tuple(sorted(hold.why or hold.holder for hold in row.holds.all()))
     if row.pk in bases:
-        users = (*users, f"shared with {bases[row.pk]}, which is being cached")
+        users = (*users, shared_with(bases[row.pk]))
     is_complete = row.state in {CacheState.READY, CacheState.EVICTING}
     is_asked_for = row.is_pinned or (row.state in UNFINISHED and not row.is_for_holders)
     return Copy(

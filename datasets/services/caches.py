@@ -16,7 +16,7 @@ from accounts.permissions import require
 from core import clock, isolation
 from core.tasks import enqueue_on_commit
 from datasets import permissions
-from datasets.engine.cache_states import CURRENT, UNFINISHED, CacheState
+from datasets.engine.cache_states import CURRENT, UNFINISHED, WORKING, CacheState
 from datasets.engine.eviction import EvictionPlan
 from datasets.errors import (
     CachedCommitNotFound,
@@ -116,12 +116,18 @@ def request_nearest(
 def uncache(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
     """Let a cached commit leave now; it is gone from view at once. One that is leaving already is no error.
 
-    Raises CacheInUse, CachePinned and CachedCommitNotFound.
+    One that shares files with a copy that is being filled stays until that is ready: the space promised to that one
+    would not suffice. Raises CacheInUse, CachePinned and CachedCommitNotFound.
     """
+    site_id = CachedCommit.objects.filter(pk=cached_commit_id).values_list("site_id", flat=True).first()
+    if site_id is not None:  # locked before its copies, as whoever begins to fill one does
+        cache_space.lock_site(site_id)
     row = _lock(actor, cached_commit_id)
     if row.state in {CacheState.EVICTING, CacheState.GONE}:
         return row
     users = [hold.why or hold.holder for hold in row.holds.order_by("pk")]
+    heirs = CachedCommit.objects.filter(base_id=row.pk, state__in=WORKING).select_related("dataset__project", "commit")
+    users += [caches.shared_with(caches.label_of(heir)) for heir in heirs.order_by("pk")]
     if users:
         raise CacheInUse(f"{caches.label_of(row)} is in use: {', '.join(users)}.", users=users)
     if row.is_pinned:

@@ -7,6 +7,7 @@ import pytest
 from datasets.adapters.sites import registry
 from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing
+from datasets.errors import CacheInUse
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
 from datasets.services import caches
@@ -145,6 +146,29 @@ def test_a_base_that_leaves_while_it_is_chosen_is_none(member, dataset, site, wo
 
     second.refresh_from_db()
     assert (second.state, second.base_id, second.bytes_shared) == ("ready", None, 0)
+
+
+def test_a_base_stays_until_what_is_made_from_it_is_ready(member, dataset, site, worker):
+    first = cache(member, commit_files(member, dataset, FIRST), site, worker)
+    second = caches.request_cache(actor=member, commit=commit_files(member, dataset, SECOND), site=site)
+    refused = []
+
+    def clear():
+        with pytest.raises(CacheInUse) as raised:
+            caches.uncache(actor=member, cached_commit_id=first.pk)
+        refused.append(raised.value.message)
+
+    # Right after the space is promised for what differs.
+    with happens_after('"share_reports" = ', clear):
+        worker.work()
+
+    second.refresh_from_db()
+    assert (second.state, second.base_id) == ("ready", first.pk)
+    label = f"{dataset.project.name}/xrays@{second.commit_id[:8]}"
+    assert [message.partition(" is in use: ")[2] for message in refused] == [
+        f"shared with {label}, which is being cached."
+    ]
+    assert caches.uncache(actor=member, cached_commit_id=first.pk).state == "evicting"
 
 
 def test_where_nothing_can_be_shared_everything_is_read(member, dataset, site, worker, monkeypatch):
