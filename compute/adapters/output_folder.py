@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from errno import ELOOP
 from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
@@ -33,7 +34,7 @@ class OutputFolder:
             yield OutputFile(os.fsdecode(file.path), file.size_bytes, file.mode, file.mtime_ns, file.why)
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file by way of its folders, one after the other."""
+        """Open a file by way of its folders, one after the other. A link or a folder in its place is no file."""
         *folders, name = path.split("/")
         if not {"", ".", ".."}.isdisjoint([*folders, name]):
             raise FileNotFoundError(path)
@@ -41,11 +42,14 @@ class OutputFolder:
         for part, flags in [*((folder, _FOLDER) for folder in folders), (name, _FILE)]:
             try:
                 inner = os.open(part, flags, dir_fd=descriptor)
+            except OSError as error:
+                if error.errno == ELOOP:
+                    raise FileNotFoundError(path) from error
+                raise
             finally:
                 os.close(descriptor)
             descriptor = inner
-        file = os.fdopen(descriptor, "rb")
         if not S_ISREG(os.fstat(descriptor).st_mode):
-            file.close()
+            os.close(descriptor)
             raise FileNotFoundError(path)
-        return file
+        return os.fdopen(descriptor, "rb")

@@ -1,5 +1,6 @@
 """Storing what a job left in its output folder as a tree of its project. May be repeated; nothing is stored twice."""
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from datasets.errors import SourceChanged
 from datasets.services import trees
 from datasets.services.trees import LeftOut, SourceFile
 from nearline.content import paths
-from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, IgnoreRules, split_lines
+from nearline.content.ignore import IGNORE_FILES, IgnoreRules, split_lines
 from nearline.content.paths import show_path, to_bytes, to_text
 
 __all__ = [
@@ -41,6 +42,8 @@ _SYSTEM = Actor.system("outputs of jobs")
 # So often is an output read whose files are written to meanwhile.
 _READS = 10
 _NAMED = 3
+# Matching takes a time that grows with the rules, for each letter of each path.
+_MOST_RULE_BYTES = 64 << 10
 
 FindChanged = Callable[[HostFolder | None], Collection[str]]
 """Returns which files of a folder are not as their job left them. Asked after reading."""
@@ -159,7 +162,7 @@ class _Selection:
         self._output = output
         self._patterns = patterns
         self._changed = changed
-        self._rules = _read_rules(output)
+        self._rules, self._too_long = _read_rules(output)
         self._ignored = 0
         self._bad = LeftOut()
         self._is_cut = False
@@ -191,17 +194,25 @@ class _Selection:
             self._changed and f"Changed after the step had ended, so not kept: {_show(sorted(self._changed))}.",
             str(self._bad),
             self._ignored and f"{self._ignored:,} files are left out by .nearlineignore.",
+            self._too_long
+            and f"{self._too_long} has more than {_MOST_RULE_BYTES // 1024} KiB, so no file was left out by it.",
             self._is_cut and f"More than {MAX_FILES:,} files; only the first ones were kept.",
         ]
         return " ".join(str(sentence) for sentence in sentences if sentence)
 
 
-def _read_rules(output: OutputReader) -> IgnoreRules:
+def _read_rules(output: OutputReader) -> tuple[IgnoreRules, str]:
+    """Return the rules, and the name of a file of them that is too long."""
     lines: list[str] = []
-    for name in IGNORE_FILES:
-        with suppress(FileNotFoundError, NotADirectoryError), output.open(name.decode()) as file:
-            lines += split_lines(file.read(MAX_IGNORE_BYTES))
-    return IgnoreRules(lines)
+    too_long = ""
+    for name in map(os.fsdecode, IGNORE_FILES):
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError), output.open(name) as file:
+            data = file.read(_MOST_RULE_BYTES + 1)
+            if len(data) > _MOST_RULE_BYTES:
+                too_long = name
+            else:
+                lines += split_lines(data)
+    return IgnoreRules(lines), too_long
 
 
 def _show(paths: Sequence[str]) -> str:

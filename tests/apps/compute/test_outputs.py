@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,8 @@ from datasets.selectors import trees as tree_reads
 from datasets.services import trees
 from tests.factories.compute import make_resource, make_template, submit
 from tests.factories.datasets import make_store
+
+OPEN = Path("/proc/self/fd")
 
 
 @pytest.fixture
@@ -106,6 +109,32 @@ def test_files_that_nearlineignore_names_are_left_out_and_counted(driver, job, m
 
     assert paths_of(member, job) == [".nearlineignore", "model.bin"]
     assert job.output_error == "2 files are left out by .nearlineignore."
+
+
+def test_rules_that_are_too_long_are_not_followed_and_told(driver, job, member):
+    driver.leave(job.name, ".nearlineignore", b"*?*?*\n" * 20_000)
+    driver.leave(job.name, "model.bin", b"1")
+
+    store(job)
+
+    assert paths_of(member, job) == [".nearlineignore", "model.bin"]
+    assert job.output_error == ".nearlineignore has more than 64 KiB, so no file was left out by it."
+
+
+def test_what_is_no_file_in_the_place_of_rules_keeps_no_output_from_being_stored(driver, job, member):
+    driver.leave(job.name, "model.bin", b"1")
+    output = driver.open_output(job.name)
+    (output.host_folder / ".nearlineignore").symlink_to("/etc/hostname")
+    (output.host_folder / ".cnvrgignore").mkdir()
+
+    store(job)
+
+    assert (paths_of(member, job), job.output_error) == (["model.bin"], "")
+    descriptors = len(list(OPEN.iterdir()))
+    for _ in range(50):
+        with pytest.raises(FileNotFoundError):
+            output.open(".cnvrgignore")
+    assert len(list(OPEN.iterdir())) < descriptors + 50
 
 
 def test_names_that_no_tree_can_carry_are_left_out_and_told(driver, job, member):

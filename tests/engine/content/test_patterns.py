@@ -90,6 +90,15 @@ def test_any_pattern_costs_at_most_a_step_for_each_character_and_none_the_second
     assert patterns.steps == first
 
 
+@given(st.lists(st.text("ab*?/"), max_size=4), st.text("ab/"))
+def test_the_folders_of_a_path_are_matched_in_one_pass_as_each_is_alone(globs, path):
+    patterns, alone = (Patterns(map(parse_glob, globs)) for _ in range(2))
+    ends = [at for at, char in enumerate(path) if char == "/"]
+
+    assert list(patterns.last_matches_of_folders(path)) == [alone.last_match(path[:end]) for end in ends]
+    assert patterns.steps <= len(path)
+
+
 def test_what_is_remembered_is_bounded_and_forgetting_changes_no_answer():
     patterns = Patterns([parse_glob("**a" + "?" * 300 + "b")])
     most = patterns._most_steps

@@ -25,14 +25,7 @@ class IgnoreRules:
 
     def covers(self, path: bytes) -> bool:
         """Return whether the file at this path is ignored, by its own name or by that of a folder above it."""
-        if self.is_ignored(path, is_folder=False):
-            return True
-        end = path.find(b"/")
-        while end != -1:
-            if self.is_ignored(path[:end], is_folder=True):
-                return True
-            end = path.find(b"/", end + 1)
-        return False
+        return self.is_ignored(path, is_folder=False) or self._of_folders.is_below_ignored(path)
 
 
 class _RuleList:
@@ -43,9 +36,12 @@ class _RuleList:
         self._patterns = Patterns(rule.items for rule in rules)
 
     def is_ignored(self, path: bytes) -> bool:
-        if not self._rules:
-            return False
-        index = self._patterns.last_match(to_text(path))
+        return bool(self._rules) and self._decides(self._patterns.last_match(to_text(path)))
+
+    def is_below_ignored(self, path: bytes) -> bool:
+        return bool(self._rules) and any(map(self._decides, self._patterns.last_matches_of_folders(to_text(path))))
+
+    def _decides(self, index: int | None) -> bool:
         return index is not None and not self._rules[index].is_negated
 
 

@@ -9,7 +9,7 @@ O(items / 30) machine operations; so O(items x path) in all, without any backtra
 one lookup in a dictionary. What is remembered is at most `_REMEMBERED_BYTES`, then it is forgotten.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -78,6 +78,14 @@ class Patterns:
         for char in path:
             state = state[char]
         return state.match
+
+    def last_matches_of_folders(self, path: str) -> Iterator[int | None]:
+        """Yield the same for each folder that the path leads through, the outermost first, in one pass."""
+        state = self._start
+        for char in path:
+            if char == "/":
+                yield state.match
+            state = state[char]
 
     def _append(self, item: Item) -> None:
         bit = 1 << self._size
