@@ -5,11 +5,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
-from nearline.content.paths import MAX_PATH_BYTES, show_path
+from nearline.content.paths import show_path
 
 Open = Callable[[], AbstractContextManager[BinaryIO]]
 
 _NAMED: Final = 3
+# Most of a path that is too long says nothing.
+_SHOWN_BYTES: Final = 200
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class LeftOut:
         """Count one more."""
         self.count += 1
         if len(self.reasons) < _NAMED:
-            self.reasons.append(f"'{show_path(path[:MAX_PATH_BYTES])}' {why}.")
+            half = _SHOWN_BYTES // 2
+            shown = path if len(path) <= _SHOWN_BYTES else path[:half] + b" ... " + path[-half:]
+            self.reasons.append(f"'{show_path(shown)}' {why}.")
 
     def __str__(self) -> str:
         return f"{self.count:,} names cannot be carried: {' '.join(self.reasons)}" if self.count else ""

@@ -43,6 +43,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "datasets.services.caches:request_cache": "two ways to find space for one copy",
     "datasets.services.caches:request_nearest": "the sites on which there may be a copy of one commit",
     "datasets.workers.cache_hydration:_pause_others_ahead": "the copies that make way for one other, in its transaction",
+    "datasets.services.caches:uncache": "names what is made from one copy",
     "datasets.services.packs:claim": "the packs of one upload or import, in its transaction",
     "datasets.workers.in_place:_Work._cancel": "the uploads of one import, each ended by one statement",
     "datasets.workers.in_place:_Work._check": "the packs of one import; a changed file is noted, and stops none",

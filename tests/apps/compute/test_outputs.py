@@ -302,3 +302,11 @@ def test_of_folders_that_no_path_can_name_the_rest_is_stored(driver, job, levels
     assert job.output_files > 10
     assert job.output_state == "stored"
     assert re.search(why, job.output_error)
+
+
+def test_of_a_path_that_is_too_long_its_beginning_and_end_are_told(driver, job):
+    with deep_folder(driver.root / job.name / "deep", 300):
+        store(job)
+
+    assert len(job.output_error) < 600
+    assert job.output_error.count("'deep/d/d/d/") == 2
