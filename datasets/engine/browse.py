@@ -19,6 +19,8 @@ LoadNames: TypeAlias = Callable[[str], bytes]
 # long one. It looks at so many files; each that has to be matched letter by letter counts for more.
 _MATCH_BUDGET = 1_000_000
 _MATCH_COST = 5
+# What a query selects is summed up over so many files at most, counted in the same way.
+_SUM_BUDGET = 200_000
 # Making all entries of a range at once costs as much as making one in so many by themselves.
 _MANY = 8
 
@@ -46,6 +48,15 @@ class NamesFound:
 
     paths: Sequence[bytes]
     files_read: int
+    is_complete: bool
+
+
+@dataclass(frozen=True)
+class SelectedSum:
+    """How many files a query selects, and their bytes. Where it is not complete, of the first files of the tree."""
+
+    files: int
+    size_bytes: int
     is_complete: bool
 
 
@@ -131,6 +142,19 @@ class TreeView:
             if paths := self._select_in(row, query):
                 yield row, paths
 
+    def sum_selected(self, query: CompiledQuery) -> SelectedSum:
+        """Return how much a query selects, of so much of the tree as is cheap to look at."""
+        files = size_bytes = 0
+        budget = _SUM_BUDGET
+        for row in self._rows_of(query, query.prefix):
+            if budget <= 0:
+                return SelectedSum(files, size_bytes, is_complete=False)
+            paths = self._select_in(row, query)
+            budget -= row.files + _MATCH_COST * len(paths)
+            files += len(paths)
+            size_bytes += row.size_bytes if len(paths) == row.files else self._sum_sizes(row, paths)
+        return SelectedSum(files, size_bytes, is_complete=True)
+
     def load_entries(self, row: RootRange, paths: Sequence[bytes]) -> Sequence[Entry]:
         """Return the entries of a range at these of its paths, in order."""
         if len(paths) * _MANY < row.files:
@@ -174,6 +198,12 @@ class TreeView:
         entries, distinct = self._load_range(row.range_id), set(paths)
         sizes = zip(entries.paths, entries.sizes, strict=True)
         return [path for path, size in sizes if query.takes_size(size) and path in distinct]
+
+    def _sum_sizes(self, row: RootRange, paths: Sequence[bytes]) -> int:
+        if not paths:
+            return 0
+        entries, distinct = self._load_range(row.range_id), set(paths)
+        return sum(size for path, size in zip(entries.paths, entries.sizes, strict=True) if path in distinct)
 
     def _sum_up(self, folder: bytes, after: bytes) -> FolderItem:
         start = folder + b"/"

@@ -11,7 +11,7 @@ from core.errors import InvalidInput
 from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
-from datasets.engine.browse import FolderItem, Listing
+from datasets.engine.browse import FolderItem, Listing, SelectedSum
 from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
 from datasets.engine.queries import CompiledQuery
@@ -109,6 +109,12 @@ def list_selected(
     """Return the files that a query selects. A page may be short, even empty, and have a next one all the same."""
     require(actor, permissions.VIEW, tree.dataset.project_id)
     return _page(open_tree(tree).list_selected(query, resume_at=_position(cursor), limit=_bounded(limit)))
+
+
+def sum_selected(actor: Actor, tree: FileTree, query: CompiledQuery) -> SelectedSum:
+    """Return how much of a tree a query selects."""
+    require(actor, permissions.VIEW, tree.dataset.project_id)
+    return open_tree(tree).sum_selected(query)
 
 
 def open_file(actor: Actor, tree: FileTree, *, path: bytes) -> FileContent:

@@ -6,7 +6,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from core.pagination import Page
 from datasets import permissions
-from datasets.engine.browse import FolderItem
+from datasets.engine.browse import FolderItem, SelectedSum
 from datasets.engine.file_tags import USUAL_PLACES, BadTagList, check_size, find_tagged
 from datasets.engine.names import LATEST
 from datasets.engine.queries import BadQuery, CompiledQuery, Conditions
@@ -20,6 +20,7 @@ from nearline.content.paths import to_bytes, to_text
 
 # The names of about a million files.
 _KEPT_NAMES = 1_000_000
+_KEPT_SUMS = 10_000
 
 
 def list_queries(actor: Actor, dataset: Dataset) -> QuerySet[Query]:
@@ -55,6 +56,20 @@ def list_query_files(
         return files.list_selected(actor, source, compiled, cursor=cursor, limit=limit)
     except TooCostly as error:
         raise InvalidQuery(str(error)) from error
+
+
+def sum_query_files(actor: Actor, query: Query, source: Commit) -> SelectedSum:
+    """Return how much of a commit a query selects. Raises InvalidQuery."""
+    key = (source.dataset_id, source.root, query.asked.hash)
+    memo = _sums.get(key)
+    if memo is None:
+        compiled = compile_query(actor, query.asked, source)
+        try:
+            memo = files.sum_selected(actor, source, compiled)
+        except TooCostly as error:
+            raise InvalidQuery(str(error)) from error
+        _sums.put(key, memo)
+    return memo
 
 
 def find_selection(query: Query, source: Commit) -> Commit | None:
@@ -99,4 +114,5 @@ def _open_tag_list(actor: Actor, conditions: Conditions, source: Commit) -> tupl
     raise BadTagList(f"The {source.label} has no list of tags: there is no {names}.")
 
 
+_sums: Kept[SelectedSum] = Kept(_KEPT_SUMS)
 _tagged: Kept[frozenset[bytes]] = Kept(_KEPT_NAMES)

@@ -138,6 +138,6 @@ def _show(request: PageRequest, dataset: Dataset, bound: ImportForm | None = Non
         "next_cursor": page.next_cursor,
     }
     if request.htmx and request.method == "GET":
-        return render(request, "datasets/imports_live.html", context)
+        return render(request, "datasets/imports_live.html", context | {"is_part": True})
     context["form"] = _form_for(request, dataset) if bound is None else bound
     return render(request, "datasets/imports.html", context, status=200 if bound is None else 422)

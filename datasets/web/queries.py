@@ -140,6 +140,7 @@ def query_page(request: PageRequest, project: str, name: str, query: str) -> Htt
         "query": row,
         "commit": source,
         "selection": queries.find_selection(row, source),
+        "selected": queries.sum_query_files(request.actor, row, source),
         "input": f"{project}/{name}@{ref}:{row.name}",
         "items": [(show_path(item.path), link_path(item.path), item) for item in page.items],
         "next_cursor": page.next_cursor,

@@ -1,5 +1,6 @@
 """When each step waited and ran, as bars on one scale. What is many and alike is one row."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,7 +14,8 @@ from flows.web.run_graph import FOLDED_ABOVE, WORST_FIRST, group_steps, name_of
 from flows.web.run_links import RunLinks
 
 _TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
-_MOST_TICKS = 8
+_MOST_TICKS = 6  # what is drawn of their labels on a narrow scale: run.scss
+_SHORT_LABEL = 6  # letters
 _PERCENT_PER_LETTER = 1.75
 
 
@@ -58,6 +60,11 @@ class Timeline:
     ticks: Sequence[Tick]
     total: int
 
+    @property
+    def has_long_labels(self) -> bool:
+        """Whether a label of the scale needs the width that "1 h 15 min" needs."""
+        return any(len(tick.label) > _SHORT_LABEL for tick in self.ticks)
+
     def first(self, count: int | None) -> "Timeline":
         """Return it with no more rows than that; None: with all."""
         return replace(self, rows=self.rows[:count])
@@ -74,8 +81,12 @@ class _Scale:
     def place(self, moment: datetime) -> float:
         return round(min(100.0, max(0.0, 100 * (moment - self.start).total_seconds() / self._span)), 2)
 
+    def _whole_days(self) -> float:
+        day = _TICKS[-1]
+        return math.ceil(self._span / day / _MOST_TICKS) * day
+
     def ticks(self) -> list[Tick]:
-        every = next((size for size in _TICKS if self._span / size <= _MOST_TICKS), self._span)
+        every = next((size for size in _TICKS if self._span / size <= _MOST_TICKS), self._whole_days())
         count = int(self._span // every)
         return [
             Tick(round(100 * number * every / self._span, 2), units.format_duration(number * every) if number else "0")

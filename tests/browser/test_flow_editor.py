@@ -1,5 +1,7 @@
 """The flow editor: what only a browser can show."""
 
+import itertools
+import json
 import re
 import uuid
 
@@ -257,6 +259,57 @@ def test_the_buttons_of_the_canvas_cover_no_step_on_a_phone(open_page, admin_sta
     for step in page.locator(".react-flow__node").all():
         box = step.bounding_box()
         assert box["y"] + box["height"] <= top
+
+
+def test_the_ends_of_a_new_arrow_stay_in_sight_when_the_graph_is_laid_out_anew(open_page, admin_state, product, sample):
+    name = f"long-{uuid.uuid4().hex[:8]}"
+    steps = [{"name": f"{row}{place}", "command": "true"} for row in "abcd" for place in range(7)]
+    for before, after in itertools.pairwise(steps):
+        if before["name"][0] == after["name"][0]:
+            after["after"] = [before["name"]]
+    product.api("POST", "/flows", {"project": "demo", "text": json.dumps({"flow": name, "steps": steps})})
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{name}/edit/")
+    canvas = page.locator(".react-flow")
+    first = page.get_by_role("group", name=re.compile("^step a1"))
+    last = page.get_by_role("group", name=re.compile("^step d6"))
+    expect(first).to_be_visible()
+
+    first.click()
+    page.get_by_role("tab", name="Inputs").click()
+    page.get_by_label("Wait for", exact=True).select_option("d6")
+
+    expect(page.locator(".react-flow__edge[data-id='d6>a1']")).to_be_attached()
+    page.wait_for_function(
+        """() => {
+          const place = (step) => document.querySelector(`.react-flow__node[data-id='${step}']`).getBoundingClientRect();
+          return place("a1").left > place("d6").right;
+        }"""
+    )
+    frame = canvas.bounding_box()
+    for step in (first, last):
+        box = step.bounding_box()
+        assert frame["x"] <= box["x"]
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"]
+        assert frame["y"] <= box["y"]
+        assert box["y"] + box["height"] <= frame["y"] + frame["height"]
+
+
+def test_the_type_of_a_new_parameter_of_the_flow_is_that_of_its_default(open_page, admin_state, flow):
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    page.get_by_role("button", name="YAML").click()
+
+    for name, default in (("epochs", "3"), ("rate", "0.1"), ("optimizer", "adam")):
+        page.get_by_label("Add a parameter of the flow").focus()
+        page.keyboard.type(name)
+        page.keyboard.press("Enter")
+        expect(page.get_by_label(f"Default of {name}")).to_be_focused()
+        page.keyboard.type(default)
+        page.keyboard.press("Enter")
+
+    for words in ("type: int default: 3", "type: float default: 0.1", "type: str default: adam"):
+        expect(page.locator(".cm-content")).to_contain_text(re.compile(words.replace(" default", r"\s+default")))
 
 
 def test_parameters_and_templates_are_added_by_keys_without_losing_the_keyboard(open_page, admin_state, flow):

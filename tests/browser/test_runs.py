@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,24 @@ def done_run(product, sample) -> dict:
     return product.wait_for(
         lambda: product.api("GET", f"/runs/{run['id']}"), lambda run: run["state"] in {"succeeded", "failed"}
     )
+
+
+def test_labels_of_the_time_line_stand_apart_at_each_width(open_page, admin_state, done_run, manage):
+    page = open_page(admin_state).page
+    manage(
+        "from datetime import timedelta; from flows.models import Run;"
+        f"run = Run.objects.get(id={done_run['id']!r}); run.created_at = run.finished_at - timedelta(seconds=90);"
+        "run.save(update_fields=['created_at']); print('moved')"
+    )
+    page.goto(f"/runs/{done_run['id']}/?view=timeline")
+    for width in (1440, 1101, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        labels = page.evaluate(
+            "[...document.querySelectorAll('.axis text')].map(label => label.getBoundingClientRect())"
+            ".filter(({width}) => width > 0).map(({left, right}) => [left, right])"
+        )
+        assert len(labels) > 1
+        assert all(end < start for (_, end), (start, _) in pairwise(labels)), (width, labels)
 
 
 def test_a_refused_run_form_gives_the_focus_back_to_its_button(open_page, admin_state, product, sample):

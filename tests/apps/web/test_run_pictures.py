@@ -195,7 +195,15 @@ def test_an_attempt_is_a_bar_of_waiting_and_a_bar_of_running():
         (40, 60, "succeeded", "ran 1 min on n"),
     ]
     assert [(tick.place, tick.label) for tick in timeline.ticks] == [
-        (0, "0"), (15, "15 s"), (30, "30 s"), (45, "45 s"), (60, "1 min"), (75, "1 min 15 s"), (90, "1 min 30 s"),
+        (0, "0"), (30, "30 s"), (60, "1 min"), (90, "1 min 30 s"),
+    ]  # fmt: skip
+
+
+def test_the_scale_of_a_run_of_weeks_counts_in_whole_days():
+    timeline, _ = timeline_of(spec_of({"name": "a"}), seconds=20 * 86_400)
+
+    assert [(tick.place, tick.label) for tick in timeline.ticks] == [
+        (0, "0"), (20, "4 d"), (40, "8 d"), (60, "12 d"), (80, "16 d"), (100, "20 d"),
     ]  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from datasets.engine.browse import TreeView
+from datasets.engine import browse
+from datasets.engine.browse import SelectedSum, TreeView
 from datasets.engine.file_tags import BadTagList, find_tagged
 from datasets.engine.queries import BadQuery, CompiledQuery, Conditions, check
 from datasets.engine.range_names import join_names
@@ -29,7 +30,10 @@ def view(files=FILES) -> TreeView:
 
 
 def selected(tagged=None, **conditions) -> list[str]:
-    found = list(view().select(CompiledQuery(Conditions(**conditions), tagged)))
+    query = CompiledQuery(Conditions(**conditions), tagged)
+    found = list(view().select(query))
+    entries = [entry for row, paths in found for entry in view().load_entries(row, paths)]
+    assert view().sum_selected(query) == SelectedSum(len(entries), sum(len(FILES[entry.path.decode()]) for entry in entries), is_complete=True)
     assert [[entry.path for entry in view().load_entries(row, paths)] for row, paths in found] == [p for _, p in found]
     return [path.decode() for _, paths in found for path in paths]
 
@@ -56,6 +60,12 @@ def test_tags_name_a_file_by_its_path_or_by_its_name_alone():
     tagged = frozenset([b"a.png", b"train/b.jpg", b"deep/Lung_01.png"])
 
     assert selected(tagged, types=("png", "jpg")) == ["test/a.png", "train/b.jpg"]
+
+
+def test_what_a_query_selects_of_a_large_tree_is_summed_up_as_far_as_is_cheap(monkeypatch):
+    monkeypatch.setattr(browse, "_SUM_BUDGET", 0)
+
+    assert view().sum_selected(CompiledQuery(Conditions(types=("png",)))) == SelectedSum(0, 0, is_complete=False)
 
 
 def test_pages_together_are_the_selection():

@@ -9,7 +9,7 @@ import { readFlow, triesOf } from "../src/editor/model/flow.ts";
 import { boundsOf, isAutomatic, placesOf } from "../src/editor/model/placing.ts";
 import { freeName, whyNot } from "../src/editor/model/rules.ts";
 import { EditorStore } from "../src/editor/model/store.ts";
-import { durationOf, textOf, textsOf, valueOf, valuesOf } from "../src/editor/model/values.ts";
+import { durationOf, textOf, textsOf, typeOf, valueOf, valuesOf } from "../src/editor/model/values.ts";
 
 const FLOW = `flow: f
 steps:
@@ -117,6 +117,19 @@ test("values are read as people mean them, and written so that they are read aga
   assert.deepEqual(valuesOf('\'a,b\', "x, \\"y, z", 5", c'), ["a,b", 'x, "y, z', '5"', "c"]);
   assert.equal(valuesOf('"\\"'.repeat(200_000)).length, 1);
   assert.deepEqual(["90", "30m", " "].map(durationOf), [90, "30m", undefined]);
+});
+
+test("a new parameter of a flow has the type of its default", () => {
+  assert.deepEqual(["3", "-1", "0.5", "1.0", "1e-3", "true", "adam", '"3"'].map(typeOf), [
+    "int",
+    "int",
+    "float",
+    "float",
+    "float",
+    "bool",
+    "str",
+    "str",
+  ]);
 });
 
 test("lines are matched, and only what was edited is taken from the edited text", () => {

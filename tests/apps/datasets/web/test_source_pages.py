@@ -181,6 +181,18 @@ def test_how_far_an_import_and_a_promotion_are_is_shown_with_the_time_left(brows
     assert "<h1>" not in reading
 
 
+def test_what_an_open_page_asks_for_brings_the_counts_above_it_up_to_date(browser, member, imported, xrays):
+    commit_files(member, xrays, {"new": b"1"})
+
+    answer = browser.get(IMPORTS, headers={"HX-Request": "true"})
+    page = answer.content.decode()
+
+    assert 'id="commits-count" hx-swap-oob="true">2</span>' in page
+    assert 'id="imports-count" hx-swap-oob="true">1</span>' in page
+    assert "1 file · 1 B" in words(answer)
+    assert "data-live=" in page
+
+
 def test_changed_files_are_listed_and_content_is_promoted_by_a_click(browser, imported, folder):
     (folder / "set" / "two.bin").write_bytes(b"bad" * 1000)
     browser.post(f"{IMPORTS}{imported.pk}/check/")

@@ -23,7 +23,8 @@ import { useChosen, useEditor } from "../model/editor.ts";
 import { edgesOf, nodesOf } from "./nodes.ts";
 import { dropped } from "./palette.tsx";
 import type { Place } from "../model/placing.ts";
-import { CanvasTools, FOOT, useShowBeginning } from "./tools.tsx";
+import { useFollowArrangement } from "./following.ts";
+import { CanvasTools, isInSight, useShowBeginning } from "./tools.tsx";
 
 const KEYS = { deleteKeyCode: null, selectionKeyCode: "Shift", multiSelectionKeyCode: ["Meta", "Control"] };
 const GRID: [number, number] = [4, 4];
@@ -35,7 +36,7 @@ export function Canvas() {
   const state = useChosen((now) => now);
   const [nodes, setNodes] = useState<GraphNode[]>([]);
   const [edges, setEdges] = useState<Edge[]>([]);
-  const { screenToFlowPosition, fitView } = useReactFlow();
+  const { screenToFlowPosition, fitView, getViewport } = useReactFlow();
   const graph = useStoreApi();
   const isEditable = config.may_write && !state.fault && !state.flow.isForeign;
   const { flow, history, arranged, selection, problems } = state;
@@ -67,17 +68,13 @@ export function Canvas() {
     const shown = nodes.some(({ id }) => id === fresh) ? fresh : "";
     if (seen.current === shown) return;
     seen.current = shown;
-    const { transform, width, height, nodeLookup } = graph.getState();
+    const { width, height, nodeLookup } = graph.getState();
     const place = nodeLookup.get(fresh)?.position;
     if (!place) return;
-    const [x, y, zoom] = transform;
-    const isInside =
-      place.x * zoom + x > 0 &&
-      place.y * zoom + y > 0 &&
-      (place.x + NODE_WIDTH) * zoom + x < width &&
-      (place.y + NODE_HEIGHT) * zoom + y < height - FOOT;
-    if (!isInside) void fitView({ ...READABLE, nodes: [{ id: fresh }] });
-  }, [fresh, nodes, graph, fitView]);
+    const box = { ...place, width: NODE_WIDTH, height: NODE_HEIGHT };
+    if (!isInSight(box, getViewport(), width, height)) void fitView({ ...READABLE, nodes: [{ id: fresh }] });
+  }, [fresh, nodes, graph, fitView, getViewport]);
+  useFollowArrangement(nodes, isFitted);
 
   const onNodesChange = useCallback(
     (changes: NodeChange<GraphNode>[]) => {

@@ -9,7 +9,7 @@ import { boundsOf, placesOf, tidyUp } from "../model/placing.ts";
 
 const MARGIN = 24;
 /** The height that the buttons take from the canvas, so that they cover no step of what is shown by itself. */
-export const FOOT = 60;
+const FOOT = 60;
 const PADDING = { x: `${MARGIN}px`, top: `${MARGIN}px`, bottom: `${FOOT}px` } as const;
 
 export function CanvasTools({ isEditable }: { isEditable: boolean }) {
@@ -80,6 +80,29 @@ export function useShowBeginning(): () => void {
     const bounds = boundsOf(placesOf(flow, history.now.layout, arranged).values());
     if (domNode) void setViewport(viewOf(bounds, domNode.clientWidth, domNode.clientHeight));
   }, [store, graph, setViewport]);
+}
+
+/** Whether all of a part of the canvas is in sight, and the buttons cover none of it. */
+export function isInSight(part: Rect, { x, y, zoom }: Viewport, width: number, height: number): boolean {
+  return (
+    part.x * zoom + x > 0 &&
+    part.y * zoom + y > 0 &&
+    (part.x + part.width) * zoom + x < width &&
+    (part.y + part.height) * zoom + y < height - FOOT
+  );
+}
+
+/** The view nearest to one in which a part of the canvas is in sight: moved, and smaller only where that is too small. */
+export function withInSight(part: Rect, view: Viewport, width: number, height: number): Viewport {
+  const { zoom } = view;
+  const isTooLarge = part.width * zoom > width - 2 * MARGIN || part.height * zoom > height - MARGIN - FOOT;
+  if (isTooLarge) return getViewportForBounds(part, width, height, LEAST_ZOOM, zoom, PADDING);
+  const [right, bottom] = [(part.x + part.width) * zoom, (part.y + part.height) * zoom];
+  return {
+    x: Math.max(MARGIN - part.x * zoom, Math.min(view.x, width - MARGIN - right)),
+    y: Math.max(MARGIN - part.y * zoom, Math.min(view.y, height - FOOT - bottom)),
+    zoom,
+  };
 }
 
 function viewOf(bounds: Rect, width: number, height: number): Viewport {

@@ -56,7 +56,10 @@ export function connect(editor: Editor, source: string, target: string): boolean
   const { store } = editor;
   const reason = whyNot(store.state.flow, source, target);
   if (reason) store.say(reason);
-  else store.edit((document) => connectIn(document, source, target), { layout: keepLoose(editor, source) });
+  else {
+    store.set({ linked: [source, target] });
+    store.edit((document) => connectIn(document, source, target), { layout: keepLoose(editor, source) });
+  }
   return reason === null;
 }
 

@@ -27,6 +27,7 @@ export type State = {
   view: "canvas" | "split" | "yaml";
   isList: boolean;
   fresh: string; // the step that was just added: its panel begins with its name
+  linked: readonly string[]; // the ends of the arrow that was just drawn
   line: { number: number; at: number } | null; // the line that the text is to show
 };
 
@@ -47,6 +48,7 @@ export class EditorStore {
       view,
       isList: false,
       fresh: "",
+      linked: [],
       line: null,
     };
     this.#show(this.state.history);

@@ -16,6 +16,14 @@ export function valueOf(text: string): Value {
   return trimmed;
 }
 
+// The type of a flow's parameter whose default is typed so: 1.0 is not meant as a whole number.
+export function typeOf(text: string): "float" | "int" | "str" | "bool" {
+  const value = valueOf(text);
+  if (typeof value === "boolean") return "bool";
+  if (typeof value === "string") return "str";
+  return Number.isInteger(value) && !/[.e]/i.test(text) ? "int" : "float";
+}
+
 export function textOf(value: Value | null): string {
   if (value === null) return "";
   if (typeof value !== "string") return String(value);

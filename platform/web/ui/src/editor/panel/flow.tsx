@@ -1,11 +1,12 @@
 // The flow itself: its name, what it is for, and the typed parameters that a run is given.
 
+import { useState } from "react";
 import { Icon } from "../../graph/icon.tsx";
 import { useChosen, useEditor } from "../model/editor.ts";
 import { SelectField, SmallButton, TextField } from "./fields.tsx";
 import type { Parameter } from "../model/flow.ts";
 import * as patches from "../model/patches.ts";
-import { textOf, textsOf, valueOf, valuesOf } from "../model/values.ts";
+import { textOf, textsOf, typeOf, valueOf, valuesOf } from "../model/values.ts";
 
 const TYPES = [
   ["float", "number"],
@@ -20,6 +21,9 @@ export function FlowPanel() {
   const set = (path: readonly string[], value: unknown) =>
     store.edit((document) => patches.setIn(document, path, value), { burst: path.join(".") });
   const names = Object.keys(flow.parameters);
+  // The one whose default is typed next: until somebody chooses its type, it is that of the default.
+  const [fresh, setFresh] = useState("");
+  const [isAdding, setIsAdding] = useState(false); // by Enter: the keyboard goes on to the default
   return (
     <>
       <header>
@@ -48,7 +52,19 @@ export function FlowPanel() {
             name={name}
             parameter={flow.parameters[name] as Parameter}
             set={set}
-            rename={(now) => store.edit((document) => patches.renameKey(document, ["parameters"], name, now))}
+            rename={(now) => {
+              store.edit((document) => patches.renameKey(document, ["parameters"], name, now));
+              if (name === fresh) setFresh(now);
+            }}
+            setTyped={(text) =>
+              store.edit((document) => {
+                patches.setIn(document, ["parameters", name, "type"], typeOf(text));
+                patches.setIn(document, ["parameters", name, "default"], valueOf(text));
+              })
+            }
+            isFresh={name === fresh}
+            isFocused={name === fresh && isAdding}
+            settle={() => setFresh("")}
           />
         ))}
         <TextField
@@ -58,7 +74,13 @@ export function FlowPanel() {
           isLate
           value=""
           placeholder="add a parameter"
-          onChange={(text) => text.trim() && set(["parameters", text.trim()], { type: "float", default: 0 })}
+          onChange={(text, isEntered) => {
+            const name = text.trim();
+            if (!name || name in flow.parameters) return;
+            set(["parameters", name], { type: "int", default: 0 });
+            setFresh(name);
+            setIsAdding(isEntered);
+          }}
         />
         <span className="help">
           Commands get them as <code>{"${{ parameters.NAME }}"}</code>.
@@ -73,13 +95,26 @@ function ParameterCard({
   parameter,
   set,
   rename,
+  setTyped,
+  isFresh,
+  isFocused,
+  settle,
 }: {
   name: string;
   parameter: Parameter;
   set: (path: readonly string[], value: unknown) => void;
   rename: (name: string) => void;
+  setTyped: (text: string) => void;
+  isFresh: boolean;
+  isFocused: boolean;
+  settle: () => void;
 }) {
   const at = (key: string) => ["parameters", name, key];
+  const setDefault = (text: string) => {
+    if (!text.trim()) set(at("default"), undefined);
+    else if (isFresh) setTyped(text);
+    else set(at("default"), parameter.type === "str" ? text : valueOf(text));
+  };
   return (
     <div className="card-entry">
       <div className="entry">
@@ -96,7 +131,10 @@ function ParameterCard({
           isLabelHidden
           value={parameter.type}
           options={TYPES}
-          onChange={(type) => set(at("type"), type)}
+          onChange={(type) => {
+            settle();
+            set(at("type"), type);
+          }}
         />
         <SmallButton icon="x" label={`Remove ${name}`} onClick={() => set(["parameters", name], undefined)} />
       </div>
@@ -107,9 +145,8 @@ function ParameterCard({
         isLate
         value={textOf(parameter.default)}
         placeholder="no default: required for every run"
-        onChange={(text) =>
-          set(at("default"), text.trim() ? (parameter.type === "str" ? text : valueOf(text)) : undefined)
-        }
+        focusKey={isFocused ? name : ""}
+        onChange={setDefault}
       />
       <TextField
         label={`Choices of ${name}`}
