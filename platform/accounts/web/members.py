@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from accounts import running_work, selectors
+from accounts.errors import InvalidName, ProjectExists, UserNotFound
 from accounts.permissions import Level, Role
 from accounts.services import projects
 from accounts.web.requests import PageRequest, text, to_members
@@ -33,17 +34,28 @@ class ProjectForm(forms.Form):
 
 def members_page(request: PageRequest) -> HttpResponse:
     """Show the members of one project, and the projects to choose from."""
+    return _show(request)
+
+
+def _show(
+    request: PageRequest,
+    *,
+    of: str | None = None,
+    form: MemberForm | None = None,
+    project_form: ProjectForm | None = None,
+) -> HttpResponse:
+    """Show the page, of a project or of the one that the address names. The forms are those that were refused."""
     visible = list(selectors.list_projects(actor=request.actor))
     names = [project.name for project in visible]
     chosen = request.session.get("project")
-    name = text(request, "project") or (chosen if chosen in names else next(iter(names), None))
+    name = of or text(request, "project") or (chosen if chosen in names else next(iter(names), None))
     context: dict[str, object] = {
         "projects": visible,
         "roles": _ROLES,
         "has_deleted": selectors.list_deleted(actor=request.actor).exists(),
     }
     if projects.may_create_projects(request.actor):
-        context["project_form"] = ProjectForm()
+        context["project_form"] = project_form or ProjectForm()
     if name is not None:
         project = selectors.get_project(actor=request.actor, name=name)
         person = text(request, "person") or ""
@@ -69,20 +81,25 @@ def members_page(request: PageRequest) -> HttpResponse:
             cursor = text(request, "secrets")
             context |= {
                 "may_manage": True,
-                "form": MemberForm(),
+                "form": form or MemberForm(),
                 "secrets": paginate_by(secrets, field="name", descending=False, cursor=cursor, limit=_ROWS),
                 "secret_form": SecretForm(auto_id="secret-%s"),
                 "secret_users_form": SecretUsersForm(initial={"secret_users": project.secret_users}),
             }
-    return render(request, "accounts/members.html", context)
+    return render(request, "accounts/members.html", context, status=422 if form or project_form else 200)
 
 
 @require_POST
 def create_project(request: PageRequest) -> HttpResponse:
     """Create a project and go to its members."""
-    project = projects.create_project(
-        actor=request.actor, name=request.POST.get("name", ""), description=request.POST.get("description", "")
-    )
+    form = ProjectForm(request.POST)
+    if not form.is_valid():
+        return _show(request, project_form=form)
+    try:
+        project = projects.create_project(actor=request.actor, **form.cleaned_data)
+    except (InvalidName, ProjectExists) as error:
+        form.add_error("name", f"{error.message} {error.hint}")
+        return _show(request, project_form=form)
     messages.success(request, f"The project {project.name} exists, and you are its admin.")
     return to_members(request, project.name)
 
@@ -94,7 +111,11 @@ def set_role(request: PageRequest, name: str) -> HttpResponse:
     if form.is_valid():
         project = selectors.get_project(actor=request.actor, name=name)
         username, role = form.cleaned_data["username"], Role(form.cleaned_data["role"])
-        projects.set_role(actor=request.actor, project=project, username=username, role=role)
+        try:
+            projects.set_role(actor=request.actor, project=project, username=username, role=role)
+        except UserNotFound as error:
+            form.add_error("username", f"{error.message} {error.hint}")
+            return _show(request, of=name, form=form)
         messages.success(request, f"{username} is now {role} of {name}.")
     else:
         messages.error(request, "Write the person's name and choose a role.")

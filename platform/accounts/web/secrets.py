@@ -9,6 +9,7 @@ from accounts import selectors
 from accounts.permissions import Role
 from accounts.services import secrets
 from accounts.web.requests import PageRequest, to_members
+from core.errors import InvalidInput
 
 
 class SecretForm(forms.Form):
@@ -39,7 +40,11 @@ def set_secret(request: PageRequest, name: str) -> HttpResponse:
     form = SecretForm(request.POST)
     project = selectors.get_project(actor=request.actor, name=name)
     if form.is_valid():
-        secret = secrets.set_secret(actor=request.actor, project=project, **form.cleaned_data)
+        try:
+            secret = secrets.set_secret(actor=request.actor, project=project, **form.cleaned_data)
+        except InvalidInput as error:
+            messages.error(request, f"{error.message} {error.hint}")
+            return to_members(request, name)
         messages.success(request, f"Jobs of {name} that name {secret.name} get its new value from their next start on.")
     else:
         messages.error(request, "Write the name of a variable and a value.")

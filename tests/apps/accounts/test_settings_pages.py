@@ -100,7 +100,7 @@ def test_a_name_that_no_secret_can_have_is_refused_in_words(make_actor, project)
     browser = browser_of(make_actor("admin"))
 
     empty = browser.post("/settings/projects/team-a/secrets/set/", {"name": "HF_TOKEN"}, follow=True)
-    taken = browser.post("/settings/projects/team-a/secrets/set/", {"name": "PATH", "value": "x"})
+    taken = browser.post("/settings/projects/team-a/secrets/set/", {"name": "PATH", "value": "x"}, follow=True)
 
     assert "Write the name of a variable and a value." in empty.content.decode()
     assert "is a variable that jobs have already" in taken.content.decode()
@@ -164,6 +164,20 @@ def test_people_are_paged_and_found_by_name(site_admin):
     assert "person-059" not in first
     assert "person-059" in second
     assert set(re.findall(r"person-\d+", one)) == {"person-007"}
+
+
+def test_who_is_not_there_and_a_name_that_is_taken_are_said_beside_their_fields(make_actor, site_admin, project):
+    admin = browser_of(make_actor("admin", name="boss"))
+
+    added = admin.post(f"/settings/projects/{project.name}/roles/", {"username": "adda", "role": "member"})
+    created = browser_of(site_admin).post("/settings/projects/", {"name": project.name, "description": "About X-rays"})
+
+    assert (added.status_code, created.status_code) == (422, 422)
+    page, other = (html.unescape(answer.content.decode()) for answer in (added, created))
+    assert "There is nobody called 'adda'." in page
+    assert 'value="adda"' in page
+    assert f"called '{project.name}' already." in other
+    assert 'value="About X-rays"' in other
 
 
 def test_the_last_admin_cannot_be_removed_nor_demoted(make_actor, project):

@@ -33,7 +33,9 @@ def selected(tagged=None, **conditions) -> list[str]:
     query = CompiledQuery(Conditions(**conditions), tagged)
     found = list(view().select(query))
     entries = [entry for row, paths in found for entry in view().load_entries(row, paths)]
-    assert view().sum_selected(query) == SelectedSum(len(entries), sum(len(FILES[entry.path.decode()]) for entry in entries), is_complete=True)
+    assert view().sum_selected(query) == SelectedSum(
+        len(entries), sum(len(FILES[entry.path.decode()]) for entry in entries), is_complete=True
+    )
     assert [[entry.path for entry in view().load_entries(row, paths)] for row, paths in found] == [p for _, p in found]
     return [path.decode() for _, paths in found for path in paths]
 
