@@ -1,6 +1,6 @@
 """What the platform could not do for resources and jobs, and when it tries again."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from compute.models import Job, Resource
 from core import isolation
@@ -44,8 +44,17 @@ _JOB_WORK: Mapping[str, str] = {
 
 def of_resource(resource: Resource) -> list[FailureView]:
     """Return what fails now for a resource that the caller may see."""
-    failures = isolation.find(_RESOURCE_WORK, [resource.pk])
-    return [FailureView.of(failure, f"{_RESOURCE_WORK[failure.kind]} {resource.name}") for failure in failures]
+    return of_resources([resource])[resource.pk]
+
+
+def of_resources(resources: Collection[Resource]) -> Mapping[str, list[FailureView]]:
+    """Return what fails now for each of these resources, by their ids."""
+    names = {resource.pk: resource.name for resource in resources}
+    views: dict[str, list[FailureView]] = {pk: [] for pk in names}
+    for failure in isolation.find(_RESOURCE_WORK, names.keys()):
+        name = names[failure.item_id]
+        views[failure.item_id].append(FailureView.of(failure, f"{_RESOURCE_WORK[failure.kind]} {name}"))
+    return views
 
 
 def of_job(job: Job) -> list[FailureView]:

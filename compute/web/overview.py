@@ -1,8 +1,7 @@
 """The overview: what runs, what waits and why, and who holds the GPUs."""
 
-from collections.abc import Iterable
+import operator
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import Count, F, Sum, Value
 from django.db.models.functions import Coalesce
@@ -68,18 +67,11 @@ def overview_page(request: PageRequest) -> HttpResponse:
 def _shares(actor: Actor) -> list[Share]:
     hues = node_cells.hues_of(actor)
     shown = sorted(hues, key=lambda project_id: hues[project_id][1])[:_ROWS]
-    # The amounts are annotations of the selector, which the model's type does not know.
-    queue_rows: Iterable[Any] = queues.list_queues(actor=actor, pool=None).filter(project__in=shown)
-    of_projects: dict[str, list[Any]] = {project_id: [] for project_id in shown}
-    for queue in queue_rows:
-        of_projects[queue.project_id].append(queue)
-    return [
-        Share(
-            hues[project_id][1],
-            hues[project_id][0],
-            sum(queue.gpu_held_milli for queue in members),
-            sum(queue.gpu_quota_milli for queue in members),
-            sum(queue.waiting_workloads for queue in members),
-        )
-        for project_id, members in of_projects.items()
-    ]
+    in_pools = queues.list_queues(actor=actor, pool=None).filter(project__in=shown)
+    amounts = dict.fromkeys(shown, (0, 0, 0))
+    for project_id, *more in in_pools.values_list(
+        "project_id", "gpu_held_milli", "gpu_quota_milli", "waiting_workloads"
+    ):
+        held, quota, waiting = map(operator.add, amounts[str(project_id)], more)
+        amounts[str(project_id)] = held, quota, waiting
+    return [Share(hues[project_id][1], hues[project_id][0], *of_all) for project_id, of_all in amounts.items()]

@@ -165,18 +165,20 @@ def compute_page(request: PageRequest) -> HttpResponse:
     choices = site_choices(request.actor)
     with_secrets = {kind.name for kind in selectors.list_kinds() if kind.form.secrets()}
     with_pods = {kind.name for kind in selectors.list_kinds() if kind.runs_pods}
+    resources = list(selectors.list_resources(actor=request.actor))
+    problems = failures.of_resources(resources)
     views = [
         ResourceView(
             resource,
             [node for node in seen if node.resource == resource.name],
             [shape for shape in shapes if shape.resource_id == resource.pk],
-            failures.of_resource(resource),
+            problems[resource.pk],
             slots_of(resource.sites, choices),
             resource.kind in with_secrets,
             resource.kind in with_pods,
             hosts.name_of(resource.host),
         )
-        for resource in selectors.list_resources(actor=request.actor)
+        for resource in resources
     ]
     context = {"views": views, "is_open": confinement.is_open_to_all(), "site_choices": choices}
     return render(request, "compute/compute_live.html" if request.htmx else "compute/compute.html", context)

@@ -53,6 +53,8 @@ def hub_page(request: PageRequest) -> HttpResponse:
         "totals": hub.measure(actor=request.actor),
         "filters": filters,
         "is_filtered": any(filters.values()),
+        # The project is chosen for all pages: what it does not have yet is no matter of a filter.
+        "is_searched": any(value for key, value in filters.items() if key != "project"),
         "kinds": hub.list_kinds(actor=request.actor),
         "sites": list(caches.list_sites(actor=request.actor)),
         "projects": projects,

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 
 from accounts.actor import Actor
 from scheduler.engine.ledger import NodeLedger
 from scheduler.engine.mig import find_geometry
 from scheduler.engine.pod_sets import PodSet
 from scheduler.errors import NodeNotFound
-from scheduler.models import Gpu, Node
+from scheduler.models import Gpu, Node, Placement
 from scheduler.selectors import snapshots
 
 
@@ -26,7 +26,12 @@ class Held:
 
 def list_nodes(*, actor: Actor, resource: str | None = None) -> QuerySet[Node]:  # noqa: ARG001 (every actor sees them)
     """Return nodes with their pool, devices and placements at hand, newest first; those of one resource where asked."""
-    nodes = Node.objects.select_related("pool").order_by("-pk").prefetch_related("gpus", "placements__workload")
+    # Of workloads and placements only what is shown: there may be thousands of them.
+    placements = Placement.objects.select_related("workload").only(
+        "node_id", "cpu_millicores", "memory_bytes", "gpus", "workload__project_id"
+    )
+    nodes = Node.objects.select_related("pool").order_by("-pk")
+    nodes = nodes.prefetch_related("gpus", Prefetch("placements", placements))
     return nodes if resource is None else nodes.filter(resource_name=resource)
 
 

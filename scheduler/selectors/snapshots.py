@@ -159,10 +159,12 @@ class _Row(NamedTuple):
 class SnapshotReader:
     """Reads the scheduler's rows as the engine sees them. Only what has changed since the last call is read again.
 
-    What has not changed is the same object as before, up to the view of a pool.
+    What has not changed is the same object as before, up to the view of a pool. With `pool_id` the queues and pending
+    work of other pools are left out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pool_id: str | None = None) -> None:
+        self._pool_id = pool_id
         self._changes = ChangeReader()
         self._nodes: dict[str, _Node] = {}
         self._queue_rows: Sequence[Queue] = ()
@@ -232,7 +234,7 @@ class SnapshotReader:
         self, changed: Mapping[str, QueueView], changed_rules: Mapping[str, SharingRules]
     ) -> tuple[bool, bool]:
         """Read the queues; return whether they are other ones than before, and whether their work is seen otherwise."""
-        rows = tasks.recently(QUEUES, _queues)
+        rows = tasks.recently(QUEUES, _queues) if self._pool_id is None else _queues_of(self._pool_id)
         if rows is self._queue_rows and not (changed or changed_rules):
             return False, False
         self._queue_rows = () if changed or changed_rules else rows
@@ -459,9 +461,17 @@ def _reserved(pod: PodView, row: Reservation) -> PodView:
     return replace(pod, state=PodState.RESERVED, node_id=row.node_id, devices=tuple(row.devices))
 
 
+def _all_queues() -> QuerySet[Queue]:
+    return Queue.objects.filter(project__removed_at=None).select_related("project", "pool").order_by("pk")
+
+
 @prepared
 def _queues() -> QuerySet[Queue]:
-    return Queue.objects.filter(project__removed_at=None).select_related("project", "pool").order_by("pk")
+    return _all_queues()
+
+
+def _queues_of(pool_id: str) -> Sequence[Queue]:
+    return list(_all_queues().filter(pool=pool_id))
 
 
 def _all_nodes() -> QuerySet[Node]:

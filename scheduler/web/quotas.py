@@ -169,7 +169,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         trial = trials.try_quotas(actor=request.actor, pool=here.pool, changes=changes, sharing=tried_rules)
     rules = view_rules(here.pool) if here is not None else PROMPT
     changed = services.with_changes(actor=request.actor, changes=changes) if trial is not None else []
-    fair = cycle.fair_shares()
+    fair = cycle.fair_shares(pool_id=here.pool.pk) if here is not None else {}
     standing = read_standing(actor=request.actor, pool=name, fair=fair)
     rows = _tree(projects, departments, fair, trial, request.GET, changed=changed, rules=rules)
     shown = [row for row in rows if only in {None, row.queue.label}]

@@ -122,13 +122,15 @@ def _take_lease(*, only_if_waiting: bool) -> _Lease | None:
     return _Lease(holder, is_taken) if is_taken else None
 
 
-def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, int]:
+def fair_shares(changed: Mapping[str, QueueView] | None = None, *, pool_id: str | None = None) -> Mapping[str, int]:
     """Return the fair share of each queue, in thousandths of GPUs, as a cycle would compute it now. Nothing changes.
 
-    `changed` holds queues as they would be after a change that is tried.
+    `changed` holds queues as they would be after a change that is tried. `pool_id`: only those of one pool.
     """
     shares: dict[str, int] = {}
-    for view in SnapshotReader().read(_demand()).values():
+    for id_, view in SnapshotReader(pool_id).read(_demand(pool_id)).items():
+        if pool_id not in {None, id_}:
+            continue
         queues = [(changed or {}).get(queue.id, queue) for queue in view.queues]
         policy = view.apply_rules(_POLICY, clock.now())
         session = Session(Snapshot(view.nodes, queues, list(view.jobs.values())), policy)
@@ -136,14 +138,17 @@ def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, 
     return shares
 
 
-def _demand() -> list[Workload]:
+def _demand(pool_id: str | None = None) -> list[Workload]:
     """Return stand-ins for the pending workloads: of each shape in each queue at most as many as fill all nodes.
 
     No share grows beyond that, so ten thousand pending workloads cost no more here than a few.
     """
     nodes = Node.objects.aggregate(cpu=Sum("cpu_millicores"), memory=Sum("memory_bytes"))
     total = (ONE_GPU * Gpu.objects.count(), nodes["cpu"] or 0, nodes["memory"] or 0)
-    shapes = Workload.objects.filter(state=WorkloadState.PENDING).order_by().values(*_SHAPE).annotate(count=Count("pk"))
+    pending = Workload.objects.filter(state=WorkloadState.PENDING)
+    if pool_id is not None:
+        pending = pending.filter(queue__pool=pool_id)
+    shapes = pending.order_by().values(*_SHAPE).annotate(count=Count("pk"))
     demand, now = [], clock.now()
     for shape in shapes:
         count = shape.pop("count")

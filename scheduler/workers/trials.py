@@ -144,7 +144,7 @@ def try_quotas(
 
 
 def _read(pool: Pool, changed: Mapping[str, QueueView], rules: Mapping[str, SharingRules]) -> ClusterView:
-    view = SnapshotReader().read(changed=changed, rules=rules).get(pool.pk) or ClusterView([], [], {}, {}, {})
+    view = SnapshotReader(pool.pk).read(changed=changed, rules=rules).get(pool.pk) or ClusterView([], [], {}, {}, {})
     return undecided.leave_out(view, isolation.find([undecided.DECIDE]))
 
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Membership, Project, User
 from accounts.services import projects, tokens
-from compute.models import Template
+from compute.models import Resource, Template
 from datasets.models import CacheSite, Dataset
 from datasets.services import caches
 from flows.models import Run
@@ -95,6 +95,7 @@ def add_more(everything: World, numbers: range) -> None:
         person = User.objects.create_user(f"more-{number}", password=None)
         Membership.objects.create(project=project, user=person, role="viewer")
         add_datasets(member, project, number)
+        Resource.objects.create(name=f"more-{number}", kind="simulated", is_simulated=True)
     template = Template.objects.get(resource__name="lab", name="small")
     submit(project, template, *[f"more-{number}" for number in numbers])
     report_nodes(*[report(f"more-{number}", 2) for number in range(numbers.stop)])

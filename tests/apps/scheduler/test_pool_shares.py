@@ -165,6 +165,18 @@ def test_a_resource_without_a_template_raises_no_share(teams):
     assert {pk: share for pk, share in cycle.fair_shares().items() if share} == {pk: s for pk, s in shares.items() if s}
 
 
+def test_the_shares_of_one_pool_are_those_that_it_has_among_all(teams):
+    report_nodes(report("n1", 2))
+    attach_cloud()
+    enqueue(teams[0], "a1", "a2", gpus=1)
+    enqueue(teams[1], "b1", gpus=1, resource="res_cloud")
+
+    alone = [cycle.fair_shares(pool_id=pool_id) for pool_id in Pool.objects.values_list("pk", flat=True)]
+
+    assert len(alone) > 1
+    assert {pk: share for shares in alone for pk, share in shares.items()} == cycle.fair_shares()
+
+
 def pools_of_resources() -> dict[str, str]:
     return dict(PoolResource.objects.values_list("resource_id", "pool__name"))
 

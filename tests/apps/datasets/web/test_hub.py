@@ -84,6 +84,15 @@ def test_a_dataset_is_made_by_the_form(browser, project, store_row):
     assert (answer.headers["Location"], made.name, made.kind) == ("/datasets/team-a/scans/", "scans", "images")
 
 
+def test_a_project_without_datasets_says_how_to_begin_and_a_filter_that_nothing_matches_says_so(browser, project):
+    chosen = browser.get("/datasets/?project=team-a").content.decode()
+    filtered = browser.get("/datasets/?project=team-a&q=lung").content.decode()
+
+    assert "team-a has none." in chosen
+    assert "nearline data sync" in chosen
+    assert "No dataset matches" in filtered
+
+
 def test_an_empty_hub_says_how_to_begin(viewer):
     page = browser_of(viewer).get("/datasets/?project=").content.decode()
 
