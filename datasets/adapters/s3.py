@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _DELETE_BATCH = 1000
 # More than new buckets may be called on AWS: older ones, and those of other servers, have such names.
+_ENDPOINT = re.compile(r"https?://[^/@?#\s]+")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 MISSING = {"404", "NoSuchKey", "NotFound"}
 _SKEWED = {"RequestTimeTooSkewed", "RequestExpired"}
@@ -69,7 +70,8 @@ class S3Location:
             raise InvalidStore(f"'{parts.netloc}' cannot be the name of a bucket: letters, digits, '.', '-' and '_'.")
         region = query.get("region", "us-east-1")
         endpoint = query.get("endpoint", f"https://s3.{region}.amazonaws.com").rstrip("/")
-        if urlsplit(endpoint).scheme not in {"http", "https"} or urlsplit(endpoint).path:
+        # A name and password in it would be in each signed address.
+        if not _ENDPOINT.fullmatch(endpoint):
             raise InvalidStore(f"The endpoint '{endpoint}' is not of the form http(s)://host[:port].")
         prefix = parts.path.strip("/")
         if prefix:

@@ -70,7 +70,16 @@ def test_a_server_that_is_away_is_unreachable():
 
 
 @pytest.mark.parametrize(
-    "url", ["http://bucket/", "s3://", "s3://bucket?endpoint=ftp://x", "s3://bucket/a/../b", "s3://bucket?acl=public"]
+    "url",
+    [
+        "http://bucket/",
+        "s3://",
+        "s3://bucket?endpoint=ftp://x",
+        "s3://bucket?endpoint=http://name:password@host",
+        "s3://bucket?region=eu%23@elsewhere",
+        "s3://bucket/a/../b",
+        "s3://bucket?acl=public",
+    ],
 )
 def test_an_address_that_makes_no_sense_is_refused(url):
     with pytest.raises(InvalidStore):
