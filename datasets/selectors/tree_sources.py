@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from datasets.adapters.hydration import hydrate
+from datasets.adapters.hydration import hydrate, make_retry_policy
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
 from datasets.errors import TreeNotFound
@@ -16,20 +16,27 @@ from nearline.hydrate.ports import HydrationProgress
 
 @dataclass(frozen=True)
 class TreeSource:
-    """A tree in the store."""
+    """A tree in the store. `dataset` has its store at hand."""
 
     store: ScopedStore
-    reader: TreeReader
+    dataset: Dataset
     root: str
 
-    def write(self, target: Path, should_stop: Callable[[], bool] = lambda: False) -> HydrationProgress:
+    def write(
+        self,
+        target: Path,
+        should_stop: Callable[[], bool] = lambda: False,
+        on_wait: Callable[[str], None] = lambda _reason: None,
+    ) -> HydrationProgress:
         """Make a folder hold the tree, read-only, durable and verified; what is right there already stays.
 
-        Raises what `hydrate` raises. An interrupted call is repeated, and goes on.
+        A store that is away is waited for at every step; `on_wait` is told why, from any thread. Raises what `hydrate`
+        raises. An interrupted call is repeated, and goes on.
         """
+        policy = make_retry_policy(should_stop, lambda waiting: on_wait(waiting.reason))
         target.mkdir(exist_ok=True)
-        entries = self.reader.list_entries(self.root)
-        done = hydrate(self.store, entries, target, keep_existing=True, should_stop=should_stop)
+        entries = TreeReader(self.dataset, policy=policy).list_entries(self.root)
+        done = hydrate(self.store, entries, target, keep_existing=True, should_stop=should_stop, on_wait=policy.on_wait)
         sync_tree(target)
         return done
 
@@ -39,4 +46,4 @@ def open_tree(dataset_id: str, root: str) -> TreeSource:
     dataset = Dataset.objects.select_related("store").filter(pk=dataset_id, deleted_at=None).first()
     if dataset is None:
         raise TreeNotFound("The dataset of these files was deleted.")
-    return TreeSource(open_dataset_store(dataset), TreeReader(dataset), root)
+    return TreeSource(open_dataset_store(dataset), dataset, root)

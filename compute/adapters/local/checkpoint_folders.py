@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from compute.adapters.local.tree_folders import ShouldStop, TreeSource
+from compute.adapters.local.tree_folders import OnWait, ShouldStop, TreeSource, ignore_wait
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.ports import CheckpointFolder
 from core.removals import remove_folder
@@ -39,13 +39,19 @@ class CheckpointFolders:
         self.path(name).mkdir(parents=True, exist_ok=True)
         return self.path(name)
 
-    def bring(self, checkpoint: CheckpointFolder, source: TreeSource, should_stop: ShouldStop) -> None:
+    def bring(
+        self,
+        checkpoint: CheckpointFolder,
+        source: TreeSource,
+        should_stop: ShouldStop,
+        on_wait: OnWait = ignore_wait,
+    ) -> None:
         """Put the stored tree in place of what is here. Raises what `source.write` raises; then nothing has changed."""
         assert checkpoint.tree is not None  # noqa: S101 (else it is current)
         self.home.mkdir(parents=True, exist_ok=True)
         partial, folder = self.home / f"{checkpoint.name}.partial", self.path(checkpoint.name)
         remove_folder(partial)
-        source.write(partial, should_stop)
+        source.write(partial, should_stop, on_wait)
         _let_owner_write(partial)
         # Who dies in between finds another root noted, and begins anew.
         self._root(checkpoint.name).unlink(missing_ok=True)

@@ -171,19 +171,26 @@ class LocalDriver:
         self, folder: JobFolder, launch: Launch, missing: Mapping[Tree, TreeSource], lock: int
     ) -> None:
         """Write trees to this host and then start the job, on a thread of its own, which holds the lock until then."""
-        write_json(f"{folder.path}/launch.json", _facts(launch, cores=[]))
+        facts = _facts(launch, cores=[])
+        write_json(f"{folder.path}/launch.json", facts)
         control = folder.open_control()
         trees = self._trees
         assert trees is not None  # noqa: S101 (some of its trees are missing)
+
+        telling = threading.Lock()
+
+        def tell(reason: str) -> None:
+            with telling:  # several threads may wait
+                write_json(f"{folder.path}/launch.json", {**facts, "waits_for": reason})
 
         def bring() -> None:
             try:
                 checkpoint = self._stale_checkpoint(launch)
                 for tree, source in missing.items():
                     if tree == checkpoint and launch.checkpoint is not None:
-                        self._checkpoints.bring(launch.checkpoint, source, lambda: _has_order(control))
+                        self._checkpoints.bring(launch.checkpoint, source, lambda: _has_order(control), tell)
                     if tree in _trees_of(launch):
-                        trees.bring(tree, source, lambda: _has_order(control))
+                        trees.bring(tree, source, lambda: _has_order(control), tell)
                 self._start_locked(folder, launch, lock)
             except HydrationStopped:
                 _end_before_start(folder, launch, EndCause.STOPPED, "")
@@ -271,7 +278,9 @@ class LocalDriver:
         # Read before the lock is asked for: whoever has started and holds no lock is dead, not about to begin.
         if (facts := folder.read("started.json")) is None:
             launch = folder.read("launch.json") if folder.is_locked() else None
-            return JobReport(name, launch["token"], ReportState.STARTING) if launch is not None else None
+            if launch is None:
+                return None
+            return JobReport(name, launch["token"], ReportState.STARTING, reason=launch.get("waits_for", ""))
         if folder.is_locked():
             return _running(name, facts)
         if (end := folder.read("exit.json")) is not None:  # it ended between the two reads

@@ -27,13 +27,21 @@ from datasets.errors import HydrationStopped
 _POLL_S = 0.05
 
 ShouldStop = Callable[[], bool]
+OnWait = Callable[[str], None]
+
+
+def ignore_wait(_reason: str) -> None:
+    """Tell nobody."""
 
 
 class TreeSource(Protocol):
     """A tree that can be read without the database."""
 
-    def write(self, target: Path, should_stop: ShouldStop) -> object:
-        """Make a folder hold the tree and keep what is right there. Raises PlatformError, HydrationStopped on stop."""
+    def write(self, target: Path, should_stop: ShouldStop, on_wait: OnWait) -> object:
+        """Make a folder hold the tree and keep what is right there; `on_wait` is told what is waited for.
+
+        Raises PlatformError, HydrationStopped on stop.
+        """
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,13 @@ class TreeFolders:
         """Return the evidence by which a change of a tree's folder is found."""
         return SealedFolder(self.home / tree.root, self.home / f"{tree.root}.seal")
 
-    def bring(self, tree: Tree, source: TreeSource, should_stop: ShouldStop = lambda: False) -> Path:
+    def bring(
+        self,
+        tree: Tree,
+        source: TreeSource,
+        should_stop: ShouldStop = lambda: False,
+        on_wait: OnWait = ignore_wait,
+    ) -> Path:
         """Return the folder of a tree, written if need be. Of many callers one writes, and the others wait for it.
 
         Raises HydrationStopped once `should_stop` says yes, OSError, and what `source.write` raises.
@@ -76,10 +90,10 @@ class TreeFolders:
                 _open_folders(sealed.folder)
                 for path in sealed.compare().paths:
                     _remove(sealed.folder / path)
-                source.write(sealed.folder, should_stop)
+                source.write(sealed.folder, should_stop, on_wait)
                 sealed.seal_again()
             else:
-                source.write(partial, should_stop)
+                source.write(partial, should_stop, on_wait)
                 partial.rename(sealed.folder)
                 # A new folder was never put right, whoever reads an older one that was deleted.
                 sealed.forget()

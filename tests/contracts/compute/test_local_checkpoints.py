@@ -1,7 +1,6 @@
 """What a job keeps in its checkpoint folder on this machine, its next run finds."""
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ class Source:
         self.may_go_on = threading.Event()
         self.may_go_on.set()
 
-    def write(self, target: Path, should_stop: Callable[[], bool] = lambda: False) -> None:
+    def write(self, target: Path, should_stop, on_wait) -> None:
         self.writes += 1
         assert self.may_go_on.wait(30)
         (target / "deep").mkdir(parents=True)
@@ -73,7 +72,7 @@ def test_a_checkpoint_that_cannot_be_brought_leaves_what_was_there(place):
     place.run("train", "echo 900 > $NEARLINE_CHECKPOINT_DIR/steps")
     place.source.may_go_on.clear()
 
-    def write(_target: Path, should_stop: Callable[[], bool]) -> None:
+    def write(_target: Path, _should_stop, _on_wait) -> None:
         place.source.may_go_on.wait(30)
         raise OSError("The disk is full.")
 

@@ -27,16 +27,19 @@ class Source:
     content: dict[str, str] = field(default_factory=lambda: {"train.py": "print('hi')", "lib/model.py": "x = 1"})
     gate: threading.Event = field(default_factory=threading.Event)
     fault: Exception | None = None
+    waits_for: str = ""
     written: list[str] = field(default_factory=list)
     has_begun: threading.Event = field(default_factory=threading.Event)
 
-    def write(self, target: Path, should_stop) -> None:
+    def write(self, target: Path, should_stop, on_wait) -> None:
         for name, text in self.content.items():
             file = target / name
             file.parent.mkdir(parents=True, exist_ok=True)
             if not file.exists():
                 file.write_text(text)
                 self.written.append(name)
+            if self.waits_for:
+                on_wait(self.waits_for)
             self.has_begun.set()
             while not self.gate.wait(0.01):
                 if should_stop():
@@ -188,6 +191,18 @@ def test_a_job_is_starting_while_its_code_is_brought_and_nobody_waits_for_that(p
     assert (report.token, report.started_at) == (launch.token, None)
     assert place.wait_for_end("train").state is ReportState.SUCCEEDED
     assert place.read_log("train") == "hi\n"
+
+
+def test_a_job_whose_code_waits_for_the_store_says_so(place, source):
+    source.waits_for = "The store does not answer."
+    source.gate.clear()
+    start(place, "train")
+    source.has_begun.wait(60)
+    report = place.wait_for("train", ReportState.STARTING)
+    source.gate.set()
+
+    assert report.reason == "The store does not answer."
+    assert place.wait_for_end("train").state is ReportState.SUCCEEDED
 
 
 def test_a_job_that_is_stopped_while_its_code_is_brought_never_runs(place, source):

@@ -10,7 +10,7 @@ from typing import Any
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.shim_spawner import find_refusal
-from compute.adapters.local.tree_folders import ShouldStop, TreeFolders
+from compute.adapters.local.tree_folders import OnWait, ShouldStop, TreeFolders
 from compute.adapters.local.views import Views
 from compute.adapters.ssh.host import shim
 from compute.adapters.ssh.host.attempt_calls import AttemptCalls
@@ -30,7 +30,7 @@ class AttemptTree:
     calls: AttemptCalls
     name: str
 
-    def write(self, target: Path, should_stop: ShouldStop) -> None:
+    def write(self, target: Path, should_stop: ShouldStop, on_wait: OnWait) -> None:  # noqa: ARG002 (nobody tells why)
         """Write it into a folder."""
         self.calls.write_tree(self.name, target, should_stop)
 
