@@ -18,6 +18,7 @@ from core.errors import PlatformError
 from datasets.adapters.growing_file import GrowingFile
 from datasets.workers import store_requests
 from web import problems
+from web.asgi_answers import send_response
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ def with_store_door(application: ASGI3Application) -> ASGI3Application:
                 response = HttpResponse(status=200)
             except PlatformError as error:
                 response = problems.problem_of(error)
-            await _answer(response, send)
+            await send_response(response, send)
         else:
             await application(scope, receive, send)
 
@@ -84,10 +85,3 @@ def _open(signed: str, length: int | None) -> GrowingFile:
 
 async def _in_thread(call: Callable[[], T]) -> T:
     return await sync_to_async(call, thread_sensitive=False)()
-
-
-async def _answer(response: HttpResponse, send: ASGISendCallable) -> None:
-    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
-    headers.append((b"content-length", str(len(response.content)).encode()))
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers, "trailers": False})
-    await send({"type": "http.response.body", "body": response.content, "more_body": False})

@@ -23,10 +23,13 @@ from config.body_limits import with_body_limit  # noqa: E402
 from config.liveness import with_liveness  # noqa: E402
 from config.proxies import with_proxies  # noqa: E402
 from config.start_check import with_start_check  # noqa: E402
+from config.turns import Turns, with_turns  # noqa: E402
 from core import garbage  # noqa: E402
 from datasets.web.store_asgi import with_store_door  # noqa: E402
 
-_platform = with_liveness(with_connections(with_store_door(with_body_limit(_django))))  # type: ignore[arg-type]  # Django's types are looser than ASGI's
+_turns = Turns(settings.NEARLINE.requests_at_once, settings.NEARLINE.requests_waiting)
+_in_turn = with_turns(_django, _turns)  # type: ignore[arg-type]  # Django's types are looser than ASGI's
+_platform = with_liveness(with_connections(with_store_door(with_body_limit(_in_turn))))
 _served = with_proxies(
     with_port_pages(_platform, settings.NEARLINE.port_pages_url, settings.NEARLINE.url),
     settings.NEARLINE.trusted_proxies,

@@ -14,6 +14,7 @@ from asgiref.typing import (
 )
 
 from compute.adapters.attempt_tokens import read_attempt
+from web.asgi_answers import send_response
 from web.problems import problem
 
 _ARCHIVES = "/api/v1/attempt/output"
@@ -72,9 +73,4 @@ def _length_of(scope: HTTPScope) -> int:
 
 async def _refuse(send: ASGISendCallable) -> None:
     title = f"The body is larger than {MOST_BYTES} bytes."
-    response = problem(413, "core.body_too_large", title, _HINT, {})
-    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
-    # The rest of the body is not read, so the connection ends.
-    headers += [(b"content-length", str(len(response.content)).encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers, "trailers": False})
-    await send({"type": "http.response.body", "body": response.content, "more_body": False})
+    await send_response(problem(413, "core.body_too_large", title, _HINT, {}), send, is_last=True)

@@ -169,6 +169,19 @@ class Settings:
         "Networks (10.0.0.0/8, ::1; comma separated) of reverse proxies whose X-Forwarded-For, -Proto and -Host are "
         "believed; empty: none.",
     )
+    requests_at_once: int = setting(
+        "NEARLINE_REQUESTS_AT_ONCE",
+        "2",
+        "Most requests of one caller that a web process works on at once; the others wait for their turn. More make "
+        "all of them slower, as Python works on one at a time. One that takes longer than 0.5 s does not count.",
+        _number(1, 1000),
+    )
+    requests_waiting: int = setting(
+        "NEARLINE_REQUESTS_WAITING",
+        "256",
+        "Most requests of one caller that wait for their turn in a web process; more are answered 429, to come later.",
+        _number(1, 100_000),
+    )
     project_creators: ProjectCreators = setting(
         "NEARLINE_PROJECT_CREATORS",
         "admins",

@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from accounts.errors import NotSignedIn
 from accounts.selectors import actor_of
-from core import bounds
+from core import bounds, callers
 from core.bounds import OutOfBounds
 from core.errors import PlatformError
 from core.outages import find_outage
@@ -80,6 +80,7 @@ class PlatformErrorMiddleware(MiddlewareMixin):
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Tell that an address does not know the method of a request in the form of all other failures."""
+        _tell_caller(request)
         if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
             return response
         allowed = response.headers["Allow"]
@@ -90,6 +91,14 @@ class PlatformErrorMiddleware(MiddlewareMixin):
         )
         answer["Allow"] = allowed
         return answer
+
+
+def _tell_caller(request: HttpRequest) -> None:
+    """Tell who sent a request, when its credential was checked: of pages the actor, of the API what it let in."""
+    if (actor := getattr(request, "actor", None)) is not None:
+        callers.tell(f"{'token' if 'Authorization' in request.headers else 'session'} of {actor.user_id}")
+    elif hasattr(request, "auth"):
+        callers.tell("")
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:

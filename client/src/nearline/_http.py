@@ -1,7 +1,8 @@
 """Calls of the API: authentication, timeouts, retries, and problems as exceptions.
 
 Calls that may be repeated without harm are repeated on network trouble and on 429, 502, 503 and 504, after a random
-wait that grows (full jitter). Others are repeated only when the request certainly never reached the server.
+wait that grows (full jitter). Others are repeated only when nothing of the request was done: it never reached the
+server, or too many of the same caller waited there.
 """
 
 import json
@@ -17,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from nearline import _problems, errors
-from nearline.content.retry import Failure, RetryPolicy, Waiting, ignore_waiting
+from nearline.content.retry import (
+    TOO_MANY_REQUESTS,
+    Failure,
+    RetryPolicy,
+    Waiting,
+    ignore_waiting,
+    read_retry_after_s,
+)
 
 # The library's own command line takes half of its time to load, and nothing here uses it.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
@@ -108,9 +116,8 @@ class Http:
     def with_long_retries(self, limit_s: float | None = None) -> Self:
         """Return the same connection for work that is worth waiting for minutes, `limit_s` at most."""
         longer = copy(self)
-        longer.policy = replace(
-            self.policy, max_elapsed_s=_LONG_RETRY_S if limit_s is None else min(limit_s, _LONG_RETRY_S)
-        )
+        most_s = _LONG_RETRY_S if limit_s is None else min(limit_s, _LONG_RETRY_S)
+        longer.policy = replace(self.policy, max_elapsed_s=most_s, max_throttled_s=most_s)
         return longer
 
     def anew(self) -> Self:
@@ -291,6 +298,8 @@ class Http:
             failures += 1
             if not isinstance(error, errors.Unavailable):
                 return Failure.PERMANENT
+            if error.code == TOO_MANY_REQUESTS:
+                return Failure.THROTTLED
             # Where nothing was sent, even what must not happen twice may be tried again.
             is_unsent = isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
             is_unknown = not self._has_answered and failures >= self._max_first_attempts
@@ -318,7 +327,7 @@ class Http:
                 hint="Try again later. Those who run the server find the reason in its log.",
             )
         if isinstance(problem, errors.Unavailable):
-            problem.retry_after_s = _retry_after_s(response)
+            problem.retry_after_s = read_retry_after_s(response.headers.get("Retry-After"))
         return problem or errors.ServerFailure(
             f"{self.url} answered {status} in a form that Nearline does not use.",
             hint=_CHECK,
@@ -365,11 +374,6 @@ def _pieces(response: httpx.Response) -> Iterator[bytes]:
         yield from response.iter_bytes()
     except httpx.TransportError as error:
         raise errors.Unavailable(f"The connection broke in the middle of a file: {error}.") from error
-
-
-def _retry_after_s(response: httpx.Response) -> float:
-    text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdigit() else 0.0
 
 
 def _query_text(query: Query) -> str:

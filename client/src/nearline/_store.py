@@ -19,6 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from nearline import _store_answers, errors
 from nearline.content.hashing import Buffer
+from nearline.content.retry import read_retry_after_s
 
 Allocate = Callable[[int], memoryview]
 
@@ -101,7 +102,10 @@ class StoreConnections:
             try:
                 if content.status >= _REDIRECT:
                     text = content.read(_LONGEST_TEXT).decode("utf-8", "replace")
-                    raise _store_answers.read_problem(content.status, text)
+                    problem = _store_answers.read_problem(content.status, text)
+                    if isinstance(problem, errors.Unavailable):
+                        problem.retry_after_s = read_retry_after_s(content.getheader("Retry-After"))
+                    raise problem
                 yield content
                 content.read(_LONGEST_TEXT)
             finally:

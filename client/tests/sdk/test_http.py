@@ -127,6 +127,24 @@ def test_the_server_says_itself_how_long_to_wait():
     assert waits == [3.0]
 
 
+def test_what_was_not_taken_up_is_sent_again_until_it_is_even_a_write():
+    waits = []
+    refused = (*problem(429, "core.too_many_requests"), {"Retry-After": "2"})
+    script = Script(*[refused] * 9, (200, {"ok": True}))
+
+    assert connect(script, waits=waits).post("/x", {}) == {"ok": True}
+    assert sum(waits) > 30, "longer than a server that is away is waited for"
+
+
+def test_other_limits_of_a_write_are_not_waited_for():
+    script = Script((*problem(429, "accounts.too_many_attempts"), {"Retry-After": "2"}))
+
+    with pytest.raises(errors.Throttled):
+        connect(script).post("/x", {})
+
+    assert len(script.requests) == 1
+
+
 def test_a_write_that_may_have_arrived_is_not_repeated():
     script = Script(problem(503))
 

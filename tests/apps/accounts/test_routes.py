@@ -9,7 +9,7 @@ from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, U
 from accounts.permissions import Role
 from accounts.services import secrets
 from config.env import ProjectCreators
-from core import clock
+from core import callers, clock
 from tests.factories.api import call
 
 pytestmark = pytest.mark.django_db
@@ -132,6 +132,21 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(member):
     assert "laptop" in [item["name"] for item in listed]
     assert all("secret" not in item for item in listed)
     assert call(None, "GET", "/me", Authorization=f"Bearer {made['secret']}").status == 200
+
+
+def test_only_a_credential_that_holds_tells_who_calls(member, client):
+    told = []
+    callers.listen(told.append)
+    secret = call(member, "POST", "/tokens", {"name": "laptop"}).body["secret"]
+    told.clear()
+
+    call(None, "GET", "/me", Authorization="Bearer nl_made_up")
+    client.get("/accounts/login/")
+    assert told == []
+    call(None, "GET", "/me", Authorization=f"Bearer {secret}")
+    client.force_login(User.objects.get(pk=member.user_id))
+    client.get("/datasets/")
+    assert told == [f"token of {member.user_id}", f"session of {member.user_id}"]
 
 
 def test_a_revoked_token_is_worthless(member):

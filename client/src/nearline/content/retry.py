@@ -13,6 +13,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+TOO_MANY_REQUESTS = "core.too_many_requests"
+"""The code by which a server says that it did nothing of a request, as others of the same caller wait already."""
+
 _LARGEST_EXPONENT = 30
 
 
@@ -21,12 +24,14 @@ class Failure(Enum):
 
     PERMANENT: it would fail too. EXPIRED: a permission is renewed first, then it may be made at once. SERVER_ERROR: the
     other side failed by itself; a few attempts. UNAVAILABLE: the other side is out of reach or busy; it is waited for.
+    THROTTLED: too many requests of the same caller waited, so nothing of this one was done; its turn is waited for.
     """
 
     PERMANENT = "permanent"
     EXPIRED = "expired"
     SERVER_ERROR = "server error"
     UNAVAILABLE = "unavailable"
+    THROTTLED = "throttled"
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,14 @@ class RetryPolicy:
     """How often and how long to try. `classify` says what an exception means; `on_wait` is called before each wait.
 
     `max_attempts` bounds failures that are EXPIRED or SERVER_ERROR; UNAVAILABLE is waited for until `max_elapsed_s`
-    have passed. `jitter` returns a number from 0 to 1. Tests replace it, the clock and the sleep.
+    have passed, and THROTTLED until `max_throttled_s` have. `jitter` returns a number from 0 to 1. Tests replace it,
+    the clock and the sleep.
     """
 
     classify: Callable[[Exception], Failure]
     max_attempts: int = 8
     max_elapsed_s: float = 600.0
+    max_throttled_s: float = 600.0
     base_delay_s: float = 0.25
     max_delay_s: float = 15.0
     on_wait: Callable[[Waiting], None] = ignore_waiting
@@ -78,7 +85,7 @@ class RetryPolicy:
             except Exception as error:
                 failure = self.classify(error)
                 failures += 1
-                counted_failures += failure is not Failure.UNAVAILABLE
+                counted_failures += failure not in {Failure.UNAVAILABLE, Failure.THROTTLED}
                 if failure is Failure.PERMANENT or counted_failures >= self.max_attempts:
                     raise
                 if failure is Failure.EXPIRED:
@@ -86,12 +93,18 @@ class RetryPolicy:
                 # By both, since the clock and the sleep of a test may stand still.
                 waited_s = max(self.clock() - began_at, slept_s)
                 wait_s = self._wait_s(failures, getattr(error, "retry_after_s", 0.0))
-                if waited_s + wait_s > self.max_elapsed_s:
+                limit_s = self.max_throttled_s if failure is Failure.THROTTLED else self.max_elapsed_s
+                if waited_s + wait_s > limit_s:
                     raise
-                self.on_wait(Waiting(str(error), waited_s, self.max_elapsed_s))
+                self.on_wait(Waiting(str(error), waited_s, limit_s))
             self.sleep(wait_s)
             slept_s += wait_s
 
     def _wait_s(self, failures: int, retry_after_s: float) -> float:
         max_delay_s = min(self.max_delay_s, self.base_delay_s * 2.0 ** min(failures, _LARGEST_EXPONENT))
         return max(self.jitter() * max_delay_s, min(retry_after_s, self.max_delay_s))
+
+
+def read_retry_after_s(text: str | None) -> float:
+    """Return for how many seconds a Retry-After asks for no request; 0 where it says nothing, or a date."""
+    return float(text) if text and text.isdecimal() else 0.0

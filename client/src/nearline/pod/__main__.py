@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 
 from nearline.content import archives
-from nearline.content.retry import Failure, RetryPolicy
+from nearline.content.retry import Failure, RetryPolicy, read_retry_after_s
 
 _MESSAGE = Path(os.environ.get("NEARLINE_TERMINATION_MESSAGE", "/dev/termination-log"))
 _MOST_MESSAGE = 4000
@@ -142,9 +142,11 @@ def _check(answer: httpx.Response) -> None:
         return
     answer.read()
     if answer.status_code in _WAITED_FOR or answer.status_code >= _FAULT:
-        raise httpx.HTTPStatusError(
+        error = httpx.HTTPStatusError(
             f"The platform answered {answer.status_code}.", request=answer.request, response=answer
         )
+        error.retry_after_s = read_retry_after_s(answer.headers.get("Retry-After"))  # type: ignore[attr-defined]
+        raise error
     try:
         message = answer.json()["title"]
     except (ValueError, KeyError, TypeError):

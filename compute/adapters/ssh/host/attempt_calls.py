@@ -17,7 +17,7 @@ from urllib.parse import quote
 from compute.errors import StartRefused
 from datasets.errors import HydrationStopped
 from nearline.content import archives
-from nearline.content.retry import Failure, RetryPolicy, Waiting
+from nearline.content.retry import Failure, RetryPolicy, Waiting, read_retry_after_s
 
 T = TypeVar("T")
 
@@ -80,6 +80,7 @@ class AttemptCalls:
             return _opener.open(request, timeout=_TIMEOUT_S)
         except HTTPError as error:
             if error.code in _WAITED_FOR or error.code >= _FAULT:
+                error.retry_after_s = read_retry_after_s(error.headers.get("Retry-After"))  # type: ignore[attr-defined]
                 raise
             raise StartRefused(f"The platform refuses ({error.code}): {_reason_of(error)}") from error
 
