@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from core import globs
+from core.units import in_numbers
 from flows.engine import cnvrg_keys, drafts, expressions, flow_file, grids, references
 from flows.engine.cnvrg_keys import suggest
 from flows.engine.drafts import Draft, Needs
@@ -176,7 +177,7 @@ def _sentence(error: ErrorDetails, path: Path) -> tuple[str, str]:
     if kind == "literal_error":
         return "wrong_value", f"{_subject(path)} must be {error['ctx']['expected']}."
     if kind in _BOUNDS:
-        return "wrong_value", f"{_subject(path)} {_BOUNDS[kind].format(**error['ctx'])}"
+        return "wrong_value", f"{_subject(path)} {_BOUNDS[kind].format(**in_numbers(error['ctx']))}"
     return "wrong_type", f"{_subject(path)} {_must_be(error, path)}"
 
 

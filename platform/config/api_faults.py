@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from core.units import in_numbers
+
 _NUMBER, _WHOLE, _TEXT = "has to be a number", "has to be a whole number", "has to be a text"
 _OBJECT, _LIST, _MOMENT = "has to be an object", "has to be a list", "has to be a moment like 2026-01-31T12:00:00Z"
 _WORDS: Mapping[str, str] = {
@@ -41,4 +43,4 @@ def describe_fault(kind: str, message: str, context: Mapping[str, Any]) -> str:
         return "is empty"
     if words is None:
         return f"is refused: {message.removeprefix('Value error, ').removesuffix('.')}"
-    return words.format(**context)
+    return words.format(**in_numbers(context))

@@ -1,6 +1,7 @@
 """Quantities as people write them: bytes, CPU, GPU, durations. Parsing and formatting in one place."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from core import bounds
@@ -122,6 +123,11 @@ def format_gpu_time(gpu_seconds: float) -> str:
 def format_cpu(millicores: int) -> str:
     """Write an amount of CPU given in thousandths of a core: `2`, `0.5`."""
     return f"{millicores / 1000:g}"
+
+
+def in_numbers(context: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what a message is filled with, its numbers as people write them: a bound of a float is mostly whole."""
+    return {key: f"{value:.15g}" if isinstance(value, float) else value for key, value in context.items()}
 
 
 def _written(quantity: str | float) -> str:

@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from accounts.models import User
 from compute.models import Resource, Template
 from config import env, first_start
+from config.management.commands import up
 from core import clock
 from datasets.models import CacheSite
 
@@ -87,6 +88,25 @@ def test_a_link_signs_the_first_admin_in_once(client, capsys):
     page = capsys.readouterr().out.strip().removeprefix("http://127.0.0.1:8000")
     assert client.post(page, follow=True).wsgi_request.user.username == "admin"
     assert client.post(page).status_code == 401
+
+
+@pytest.mark.django_db
+def test_the_link_leads_to_the_product_that_runs_on_this_home_folder(tmp_path, settings, capsys):
+    User.objects.create_superuser("admin")
+    started, asking = (
+        dataclasses.replace(settings.NEARLINE, home=tmp_path, public_url="", port=port) for port in (8123, 8000)
+    )
+    settings.NEARLINE = started
+    lock = up._lock(tmp_path)
+    settings.NEARLINE = asking
+
+    call_command("sign_in")
+    lock.close()
+    call_command("sign_in")
+
+    running, stopped = capsys.readouterr().out.split()
+    assert running.startswith("http://127.0.0.1:8123/sign-in/")
+    assert stopped.startswith("http://127.0.0.1:8000/sign-in/")
 
 
 @pytest.mark.django_db

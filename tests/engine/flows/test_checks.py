@@ -316,6 +316,15 @@ def test_idle_limits_and_ports_are_checked_as_those_of_a_job():
     ]
 
 
+def test_the_bounds_of_numbers_are_told_as_people_write_them():
+    text = "flow: a\nsteps:\n  - {name: b, command: c, gpus: 1, cpu: 3e9}\n  - {name: d, command: c, cpu: 0.0001}\n"
+
+    assert [message for _, _, message in problems_of(text)] == [
+        "'cpu' must be at most 2147483646.",
+        "'cpu' must be at least 0.001.",
+    ]
+
+
 def test_a_list_that_is_too_long_is_refused_in_words():
     text = f"flow: a\nsteps:\n  - {{name: b, command: c, pools: [{', '.join(f'p{n}' for n in range(101))}]}}\n"
 

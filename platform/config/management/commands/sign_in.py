@@ -1,5 +1,8 @@
 """`manage.py sign_in`: a link that signs the first site admin in once. For whoever may run commands of the platform."""
 
+import fcntl
+from pathlib import Path
+
 from django.conf import settings
 from django.core.management.base import CommandError
 
@@ -28,4 +31,17 @@ def make_link() -> str:
     if admin is None:
         raise CommandError("There is no site admin. `python manage.py setup` creates the first one.")
     link = tokens.create_sign_in_link(actor=Actor.system("command line"), user=admin)
-    return f"{settings.NEARLINE.url}/sign-in/{link}/"
+    return f"{_find_address(settings.NEARLINE.home) or settings.NEARLINE.url}/sign-in/{link}/"
+
+
+def _find_address(home: Path) -> str:
+    """Return where the product that runs on this home folder is reached; empty: none runs as one process."""
+    try:
+        with (home / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _, address, *_ = [*(home / "lock").read_text().splitlines(), "", ""]
+        return address
+    except OSError:
+        pass
+    return ""

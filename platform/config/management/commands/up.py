@@ -101,13 +101,13 @@ def _lock(home: Path) -> TextIO:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         lock.seek(0)
-        owner = lock.read().strip() or "unknown"
+        owner = lock.readline().strip() or "unknown"
         raise CommandError(
             f"Nearline already runs on the state in {home} (process {owner}). Stop it, or choose another NEARLINE_HOME."
         ) from error
     os.set_inheritable(lock.fileno(), False)  # noqa: FBT003 (the only spelling)
     lock.truncate(0)
-    lock.write(str(os.getpid()))
+    lock.write(f"{os.getpid()}\n{settings.NEARLINE.url}\n")
     lock.flush()
     return lock
 
