@@ -20,6 +20,7 @@ from compute.web.connections_asgi import with_connections  # noqa: E402 (models 
 from compute.web.port_pages_asgi import with_port_pages  # noqa: E402
 from config import keys  # noqa: E402
 from config.body_limits import with_body_limit  # noqa: E402
+from config.body_pace import with_body_pace  # noqa: E402
 from config.liveness import with_liveness  # noqa: E402
 from config.proxies import with_proxies  # noqa: E402
 from config.start_check import with_start_check  # noqa: E402
@@ -29,7 +30,7 @@ from datasets.web.store_asgi import with_store_door  # noqa: E402
 
 _turns = Turns(settings.NEARLINE.requests_at_once, settings.NEARLINE.requests_waiting)
 _in_turn = with_turns(_django, _turns)  # type: ignore[arg-type]  # Django's types are looser than ASGI's
-_platform = with_liveness(with_connections(with_store_door(with_body_limit(_in_turn))))
+_platform = with_liveness(with_connections(with_body_pace(with_store_door(with_body_limit(_in_turn)))))
 _served = with_proxies(
     with_port_pages(_platform, settings.NEARLINE.port_pages_url, settings.NEARLINE.url),
     settings.NEARLINE.trusted_proxies,

@@ -78,20 +78,7 @@ class Product:
             if self.joins is None and not self.is_set_up:
                 self.manage("setup")
                 self.is_set_up = True
-            self.spawn(
-                "web",
-                [
-                    python,
-                    "-m",
-                    "uvicorn",
-                    "config.asgi:application",
-                    "--no-proxy-headers",
-                    "--port",
-                    str(self.port),
-                    "--log-level",
-                    "warning",
-                ],
-            )
+            self.spawn("web", [python, "manage.py", "web"])
             self.spawn(
                 "worker",
                 [

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from config.management.commands.up import _listen
+from config.serving import listen
 
 
 def test_no_answer_of_the_product_waits_for_the_acknowledgement_of_its_first_piece():
@@ -15,7 +15,7 @@ def test_no_answer_of_the_product_waits_for_the_acknowledgement_of_its_first_pie
             options.set_result(found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
-        async with await asyncio.start_server(accepted, sock=_listen("127.0.0.1", 0)) as server:
+        async with await asyncio.start_server(accepted, sock=listen("127.0.0.1", 0)) as server:
             _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             writer.close()
             return await options

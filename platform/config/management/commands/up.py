@@ -1,30 +1,25 @@
 """`manage.py up`: the whole product in one process, on the loopback interface."""
 
-import errno
 import fcntl
 import os
-import socket
 import sys
 import threading
 from pathlib import Path
 from typing import TextIO
 
-import uvicorn
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
 from compute.selectors import confinement
 from compute.workers import watch
-from config import first_start, leader, log_setup, recovery, wiring
+from config import first_start, leader, log_setup, recovery, serving, wiring
 from config.demo import Demo
 from config.management.commands import sign_in
 from core import tasks
 from core.commands import PlatformCommand
 
 HOST = "127.0.0.1"
-_SLOWEST_S = 900.0
-_LARGEST_MESSAGE_BYTES = 1 << 20
 
 
 class Command(PlatformCommand):
@@ -40,7 +35,8 @@ class Command(PlatformCommand):
         """Run until SIGTERM or Ctrl-C."""
         home = settings.NEARLINE.home
         lock = _lock(home)
-        listener = _listen(options["listen"], settings.NEARLINE.port)
+        serving.allow_many_files()
+        listener = serving.listen(options["listen"], settings.NEARLINE.port)
         log_file = home / "nearline.log"
         log_setup.move_to_file(log_file, sys.stderr)
         stop = threading.Event()
@@ -67,7 +63,7 @@ class Command(PlatformCommand):
         else:
             self._show_sign_in_link()
         try:
-            _serve(listener)
+            serving.serve(listener)
         finally:
             stop.set()
             for thread in threads:
@@ -110,38 +106,3 @@ def _lock(home: Path) -> TextIO:
     lock.write(f"{os.getpid()}\n{settings.NEARLINE.url}\n")
     lock.flush()
     return lock
-
-
-def _listen(address: str, port: int) -> socket.socket:
-    # With the protocol named, asyncio switches off Nagle's algorithm for each connection. Else every answer on a
-    # connection that is kept open would wait some 40 ms for the client's delayed acknowledgement.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((address, port))
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise CommandError(
-                f"Port {port} is in use on {address}. Choose another: PORT={port + 1} make up"
-            ) from error
-        raise CommandError(f"Port {port} cannot be used ({error.strerror}). Choose another with PORT.") from error
-    listener.listen(128)
-    return listener
-
-
-def _serve(listener: socket.socket) -> None:
-    config = uvicorn.Config(
-        "config.asgi:application",
-        log_level="warning",
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        timeout_graceful_shutdown=5,
-        server_header=False,
-        # A connection to a job may be slow to take what it is sent; one that is dead ends when TCP gives it up.
-        ws_ping_timeout=_SLOWEST_S,
-        ws_max_size=_LARGEST_MESSAGE_BYTES,
-        ws_per_message_deflate=False,
-        proxy_headers=False,  # `config.proxies` decides whom to believe
-    )
-    uvicorn.Server(config).run(sockets=[listener])
