@@ -28,7 +28,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from core import callers
-from core.errors import ErrorKind, PlatformError
+from core.callers import TooManyRequests
 from web import error_pages
 from web.asgi_answers import send_response
 
@@ -43,14 +43,6 @@ RETRY_AFTER_S: Final = 2
 _MOST_KNOWN: Final = 10_000
 _EVENTS: Final = b"text/event-stream"
 _SESSION: Final = re.compile(rb"(?:^|; ?)%s=([^;]+)" % settings.SESSION_COOKIE_NAME.encode())
-
-
-class TooManyRequests(PlatformError):
-    """So many requests of the caller wait that this one was not taken up. Nothing of it was done."""
-
-    code = "core.too_many_requests"
-    kind = ErrorKind.THROTTLED
-    hint = "Send it again in a few seconds, and fewer at once."
 
 
 class _Caller:
