@@ -158,6 +158,11 @@ def encrypt(credentials: Credentials) -> bytes:
     return encryption.encrypt(json.dumps(dict(credentials), sort_keys=True)) if credentials else b""
 
 
+def encrypt_anew(ciphertext: bytes) -> bytes:
+    """Return the same credentials as other bytes, where there are none too: each process opens its driver anew then."""
+    return encryption.encrypt(json.dumps(dict(decrypt(ciphertext)), sort_keys=True))
+
+
 def decrypt(ciphertext: bytes) -> Credentials:
     """Return the credentials of a resource in the clear. Raises CredentialsUnreadable."""
     if not ciphertext:

@@ -278,8 +278,7 @@ def change_settings(*, actor: Actor, resource: Resource, fields: Mapping[str, st
     with transaction.atomic():
         resource = _lock(resource)
         resource.config = _changed(resource.config, changes)
-        # Encrypted anew they are other bytes, by which each process knows that it has to open its driver anew.
-        resource.credentials = drivers.encrypt(drivers.decrypt(bytes(resource.credentials)))
+        resource.credentials = drivers.encrypt_anew(bytes(resource.credentials))
         resource.save(update_fields=["config", "credentials"])
         audit.record(actor, "compute.set_config", resource, **changes)
     return resource

@@ -63,7 +63,7 @@ def vault(monkeypatch, home):
     vault = Vault({"key-1"})
 
     def check(config, credentials):
-        if len(credentials.get("key", "")) < 5:
+        if len(credentials.get("key", "key-1")) < 5:
             raise InvalidResource("A key has five characters.", field="key")
         if config["region"] == "nowhere":
             raise InvalidResource("There is no region nowhere.", field="region")
@@ -71,7 +71,7 @@ def vault(monkeypatch, home):
     def open_driver(resource, home, credentials):
         vault.meanwhile()
         driver = VaultDriver(home / "vault", [NodeFacts("v-1", 1000, 2**30, (), {})])
-        driver.is_away = credentials["key"] not in vault.keys
+        driver.is_away = credentials.get("key", "") not in vault.keys
         driver.lacks = vault.lacks
         return driver
 
@@ -246,6 +246,19 @@ def test_a_setting_is_changed_over_the_api_and_drivers_are_opened_anew_with_it(b
     assert drivers.driver_of(Resource.objects.get(name="vault-1")) is after
     [entry] = AuditEntry.objects.filter(action="compute.set_config")
     assert entry.facts == {"region": "south"}
+
+
+def test_settings_of_a_resource_without_credentials_open_its_driver_anew_too(vault):
+    row = Resource.objects.create(name="vault-1", kind="vault", config={"region": "north"})
+    elsewhere = Resource.objects.get(pk=row.pk)  # as a process has it that knows nothing of the change
+    before = drivers.driver_of(elsewhere)
+
+    resources.change_settings(actor=Actor.system("test"), resource=row, fields={"region": "south"})
+
+    after = drivers.driver_of(Resource.objects.get(pk=row.pk))
+    assert after is not before
+    assert drivers.driver_of(elsewhere) is after
+    assert (key_of("vault-1"), elsewhere.config) == ({}, {"region": "south"})
 
 
 @pytest.mark.parametrize(
