@@ -60,7 +60,7 @@ def test_the_cluster_of_a_pod_is_attached_once_with_templates_and_follows_its_se
 
     (resource,) = attached()
     assert (resource.name, resource.kind, bytes(resource.credentials)) == ("this-cluster", "kubernetes", b"")
-    assert resource.config == {**CLUSTER, "own_account": True, "image_pull_secrets": []}
+    assert resource.config == {**CLUSTER, "own_account": True}
     assert set(Template.objects.values_list("name", flat=True)) == {"small", "medium", "gpu-1"}
 
     settings.NEARLINE = dataclasses.replace(settings.NEARLINE, this_cluster={**CLUSTER, "agent_image": "nearline:2"})
