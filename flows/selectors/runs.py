@@ -308,12 +308,14 @@ def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord, arriva
     waits_for = (arrival or _BRINGS_DATA) if row.state == "preparing" else wait.reason
     if row.state == "queued" and arrival:
         waits_for = f"{waits_for.removesuffix('.')}. Meanwhile {arrival}"
+    elif row.state == "running" and job is not None and job.state == "starting":
+        waits_for = job.reason
     unknown_reason = job.unknown_reason if job is not None and row.state == "running" else ""
     return AttemptView(
         number=row.number,
         state=row.state,
         template=row.template,
-        reason=row.reason or waits_for or unknown_reason,
+        reason=row.reason or unknown_reason or waits_for,
         failure=row.failure,
         job_name=row.job_name,
         node=job.node_name if job else "",

@@ -197,6 +197,17 @@ def test_a_step_whose_resource_does_not_answer_is_unknown_and_not_failed(world: 
     assert train.reason.endswith("does not answer. The job was running at the last contact, and may still be.")
 
 
+def test_a_step_whose_job_waits_for_something_while_it_starts_says_so(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    Job.objects.update(state="starting", reason="The store does not answer.")
+
+    [train, *_] = selectors.list_steps(actor=member, run=run)
+
+    assert (train.state, train.reason) == ("running", "The store does not answer.")
+
+
 @pytest.mark.parametrize("by", ["a member", "the platform"])
 def test_a_run_that_is_cancelled_says_by_whom_and_so_do_its_steps_and_jobs(world: World, member, project, by):
     run = world.start(member, project, FLOW)
