@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 
 import numpy as np
 
+from core.units import ONE_GPU
 from scheduler.engine import wording
 from scheduler.engine.decisions import Answer, Explain, WaitCode
 from scheduler.engine.jobs import Job, Pod
@@ -45,7 +46,8 @@ _INCOMPLETE = (WaitCode.INCOMPLETE, "too few of its pods are left to make up wha
 class _Part:
     """The pods of one kind that should start together, and why they do not. `where` is how their nodes are called.
 
-    `ruled` names the work that, by a rule of its queue, may not run on all of them.
+    `ruled` names the work that, by a rule of its queue, may not run on all of them. `most` is how much all nodes have
+    of what unlike pods need more of together.
     """
 
     code: WaitCode
@@ -55,6 +57,7 @@ class _Part:
     placeable: int
     where: str
     ruled: str = ""
+    most: tuple[Resource, int] | None = None
 
 
 def explain(session: Session) -> list[Explain]:
@@ -100,8 +103,8 @@ class _Explainer:
         """Answer for a job; return the ids of those that ask the same."""
         pods, names = job.next_pods(), pools.choices(job)
         constraint = topology.constraint_of(job)
-        counts = Counter((pod.shape.request, affinity.rules_of(pod.view)) for pod in pods)
-        kinds = tuple((_written(request), rules, count) for (request, rules), count in counts.items())
+        counts = Counter((pod.shape.request, *_rules_of(pod)) for pod in pods)
+        kinds = tuple((_written(request), tuple(rules), count) for (request, *rules), count in counts.items())
         queue = (job.queue.view.id, job.view.is_preemptible) if self._is_of_queue(job, counts) else None
         guarded_id = job.view.id if job in self._session.reserved_nodes else None
         question = (kinds, constraint, names, queue, guarded_id)
@@ -110,13 +113,13 @@ class _Explainer:
             self._known[question] = answer, []
         return self._known[question][1]
 
-    def _is_of_queue(self, job: Job, kinds: Iterable[tuple[Request, object]]) -> bool:
+    def _is_of_queue(self, job: Job, kinds: Iterable[tuple[Request, *tuple[object, ...]]]) -> bool:
         """Return whether the rules of its queue may have a part in the answer: bounds, and where its work may run."""
         bounds = [queue.view.limit for queue in job.line]
         if not job.view.is_preemptible:
             bounds += [queue.view.quota for queue in job.line]
         has_bounds = self._session.policy.quotas and any(each is not None for bound in bounds for each in bound)
-        return has_bounds or any(request.node_labels is not None for request, _ in kinds)
+        return has_bounds or any(request.node_labels is not None for request, *_ in kinds)
 
     def _read_capacities(self) -> NodeCapacities:
         reserved = [node for nodes in self._session.reserved_nodes.values() for node in nodes]
@@ -175,10 +178,17 @@ class _Explainer:
     ) -> list[_Part]:
         kinds: dict[object, list[Pod]] = {}
         for pod in pods:
-            kinds.setdefault((pod.shape, affinity.rules_of(pod.view)), []).append(pod)
+            kinds.setdefault((pod.shape, *_rules_of(pod)), []).append(pod)
         parts = [
-            self._ruled(self._part(alike[0], len(alike), constraint, capacities), alike[0]) for alike in kinds.values()
+            self._ruled(self._part(alike[0], len(alike), _constraint_of(alike[0]) or constraint, capacities), alike[0])
+            for alike in kinds.values()
         ]
+        if len(parts) > 1 and (most := _most_of_all(pods, parts)) is not None:
+            where = wording.list_names(list(dict.fromkeys(part.where for part in parts)))
+            text = f"never fits: {wording.too_large(len(pods), *most, where)}"
+            return [
+                _Part(WaitCode.NEVER_FITS, text, p.report, p.needed, 0, p.where, most=(most[0], most[2])) for p in parts
+            ]
         if len(parts) > 1 and all(part.code is WaitCode.NEXT_CYCLE for part in parts):
             text = f"needs capacity for {len(pods)} unlike pods at once; each kind of them alone would find enough"
             return [_Part(WaitCode.NO_CAPACITY, text, p.report, p.needed, p.placeable, p.where) for p in parts]
@@ -258,11 +268,13 @@ class _Explainer:
     def _suggestions_for(self, part: _Part, nearest: Sequence[NodeShortfall]) -> tuple[Suggestion, ...]:
         """Return what would let the pods find capacity, the nearest first."""
         report, ways = part.report, []
-        if part.code is WaitCode.NEVER_FITS and nearest and nearest[0].cause is Cause.TOO_SMALL:
+        if part.code is WaitCode.NEVER_FITS and part.most is None and nearest and nearest[0].cause is Cause.TOO_SMALL:
             ways += [
                 Suggestion(Remedy.ASK_LESS, nearest[0].node, s.resource, s.available, s.profile)
                 for s in nearest[0].shortages
             ]
+        elif part.most is not None:
+            ways.append(Suggestion(Remedy.ASK_LESS, part.where, *part.most))
         elif part.code is WaitCode.NEVER_FITS:
             ways.append(Suggestion(Remedy.ASK_LESS, part.where, Resource.PODS, int(report.count_empty().sum())))
         if part.code is WaitCode.RESERVED:
@@ -292,6 +304,33 @@ _FIELDS = attrgetter(*(field.name for field in fields(Request)))
 def _written(request: Request) -> tuple[object, ...]:
     """Return a request as values whose text is the same in each process."""
     return tuple(tuple(sorted(value)) if isinstance(value, frozenset) else value for value in _FIELDS(request))
+
+
+def _constraint_of(pod: Pod) -> TopologyConstraint | None:
+    return pod.pod_set.view.topology_constraint
+
+
+def _rules_of(pod: Pod) -> tuple[object, object]:
+    """Return what of a pod, besides its request, decides where it may run."""
+    return affinity.rules_of(pod.view), _constraint_of(pod)
+
+
+def _most_of_all(pods: Sequence[Pod], parts: Sequence[_Part]) -> tuple[Resource, int, int] | None:
+    """Return of which resource unlike pods need more together than their nodes have: what they need, and what is there.
+
+    None where none is short, or where a kind of them alone is told why it finds nothing.
+    """
+    if any(part.code in _LASTING for part in parts):
+        return None
+    nodes = {node for part in parts for node in part.report.nodes(part.report.in_pool)}
+    requests = [pod.shape.request for pod in pods]
+    sums = (
+        (Resource.GPU, (ONE_GPU * r.gpus for r in requests), (ONE_GPU * len(n.view.devices) for n in nodes)),
+        (Resource.CPU, (r.cpu_millicores for r in requests), (n.view.cpu_millicores for n in nodes)),
+        (Resource.MEMORY, (r.memory_bytes for r in requests), (n.view.memory_bytes for n in nodes)),
+    )
+    amounts = ((resource, sum(asked), sum(there)) for resource, asked, there in sums)
+    return next((each for each in amounts if each[1] > each[2]), None)
 
 
 def _of_pools(answers: Mapping[str, _Answer]) -> _Answer:

@@ -104,6 +104,11 @@ def too_many(report: FitReport, count: int, most: int, where: str) -> str:
     return f"needs {count} pods of {_each(report)} at once; {where} has capacity for {most} when it is empty"
 
 
+def too_large(count: int, resource: Resource, asked: int, there: int, where: str) -> str:
+    """Say that unlike pods would need more of a resource together than there is if nothing ran."""
+    return f"needs {write(resource, asked)} for {count} pods at once; {where} has {write(resource, there)}"
+
+
 def not_together(report: FitReport, count: int, placeable: int, level: str | None) -> str:
     """Say that a gang would fit, but not in one part of the cluster."""
     return f"needs {count} pods of {_each(report)} in one {level}; the one with most capacity takes {placeable}"

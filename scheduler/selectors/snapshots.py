@@ -59,11 +59,14 @@ _ONE_POD = GroupView((PodSetView("", 1),))
 
 
 @lru_cache(maxsize=100)
-def _one_pod_set(name: str, min_count: int, required: str, preferred: str) -> GroupView:
-    """Return a structure of one set of pods. Equal ones are one object."""
+def _structure(*sets: tuple[str, int, str, str]) -> GroupView:
+    """Return a structure of sets of pods: name, minimum, required and preferred level. Equal ones are one object."""
+    return GroupView(tuple(PodSetView(name, least, _wish(*levels)) for name, least, *levels in sets))
+
+
+def _wish(required: str, preferred: str) -> TopologyConstraint | None:
     levels = tuple(dict.fromkeys(filter(None, (required, preferred))))
-    wish = TopologyConstraint(levels, required or None, preferred or None) if levels else None
-    return GroupView((PodSetView(name, min_count, wish),))
+    return TopologyConstraint(levels, required or None, preferred or None) if levels else None
 
 
 @dataclass(frozen=True)
@@ -708,11 +711,12 @@ def _pods_of(workload: Workload | _Row) -> tuple[PodView, ...]:
 
 
 def _structure_of(workload: Workload | _Row) -> GroupView:
-    if len(workload.pod_sets) == 1:
-        (pods,) = workload.pod_sets
-        levels = (pods.get("required_level", ""), pods.get("preferred_level", ""))
-        return _one_pod_set(pods["name"], pods["min_count"], *levels)
-    return GroupView(tuple(PodSetView(pods["name"], pods["min_count"]) for pods in workload.pod_sets))
+    return _structure(
+        *(
+            (pods["name"], pods["min_count"], pods.get("required_level", ""), pods.get("preferred_level", ""))
+            for pods in workload.pod_sets
+        )
+    )
 
 
 def _request_of(pods: Mapping[str, Any], workload: Workload | _Row) -> Request:

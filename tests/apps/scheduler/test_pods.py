@@ -1,5 +1,6 @@
 """Workloads of several pods: placed together or not at all, evicted together, and read back from the database."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -298,3 +299,19 @@ def test_missing_bytes_are_told_to_the_engine_and_may_change_while_it_waits(proj
     workloads.set_missing_bytes({waiting.pk: {"res_lab": 0}})
     waiting.refresh_from_db()
     assert waiting.revision == 1
+
+
+def test_only_those_pods_stay_together_that_are_to(project):
+    racks = {"n1": "a", "n2": "b", "n3": "b"}
+    report_nodes(*(replace(report(name, 1), labels={"rack": rack}) for name, rack in racks.items()))
+    launcher = PodSet(name="launcher", cpu_millicores=1000, memory_bytes=GIB)
+    gang = enqueue_pods(project, "gang", workers(2, required_level="rack"), launcher)
+    wide = enqueue_pods(project, "wide", workers(3, required_level="rack"), launcher)
+
+    cycle.run_once()
+
+    assert {pod: node for pod, (node, _) in places(gang).items() if pod != "launcher-0"} == {
+        "worker-0": "n2",
+        "worker-1": "n3",
+    }
+    assert (state(gang), state(wide)) == ("placed", "pending")

@@ -16,6 +16,7 @@ from scheduler.engine.snapshot import (
     Request,
     TopologyConstraint,
 )
+from tests.engine.scheduler.test_failures import launcher_with_workers
 from tests.factories.scheduler import START, decide, held, needs, node, queue, wait
 
 
@@ -178,14 +179,45 @@ def test_a_gang_that_lost_too_many_pods_can_never_start():
     assert explain(node("n1", 2), queue("a", 2), half).code == "incomplete"
 
 
+def test_unlike_pods_for_which_all_nodes_together_are_too_small_never_fit():
+    nodes = [node("n1", 1, cpu=1), node("n2", 1, cpu=1)]
+
+    free = explain(*nodes, queue("a", 32), launcher_with_workers("mpi", "a", 2))
+    full = explain(*nodes, queue("a", 32), held("busy", "a", "n1", {0: 1}), launcher_with_workers("mpi", "a", 2))
+
+    told = "never fits: needs 3 CPU for 3 pods at once; lab has 2 CPU"
+    assert {(each.code, each.text, each.advice) for each in (free, full)} == {
+        ("never_fits", told, "ask for at most 2 CPU")
+    }
+    assert free.proof.needed == 3
+
+
+def test_pods_of_which_one_kind_has_to_be_in_one_rack_are_told_so():
+    nodes = [replace(node(f"n{i}", 1, cpu=8), labels={"rack": f"r{i}"}) for i in range(2)]
+    job = launcher_with_workers("mpi", "a", 2)
+    rack = TopologyConstraint(("rack",), "rack", None)
+    launcher, workers = job.structure.children
+
+    found = explain(
+        *nodes,
+        queue("a", 32),
+        replace(job, structure=GroupView((launcher, replace(workers, topology_constraint=rack)))),
+    )
+
+    assert (found.code, found.text) == (
+        "not_together",
+        "needs 2 pods of 1 GPU and 1 CPU and 1 GiB of memory in one rack; the one with most capacity takes 1",
+    )
+
+
 def test_unlike_pods_that_fit_one_by_one_but_not_together():
     pods = (
         PodView("w", PodState.PENDING, needs(2, resource="lab")),
-        PodView("l", PodState.PENDING, needs(1, resource="lab")),
+        PodView("l", PodState.PENDING, needs(2, 2, resource="lab")),
     )
     job = JobView("job", "a", pods, GroupView((PodSetView("", 2),)))
 
-    found = explain(node("n1", 2), queue("a", 4), job)
+    found = explain(node("n1", 3), node("n2", 1), queue("a", 4), job)
 
     assert found.text == "needs capacity for 2 unlike pods at once; each kind of them alone would find enough"
 
