@@ -226,7 +226,8 @@ class Job(BaseModel):
     `evictions` counts how often it was stopped to run again, evicted or suspended: each run has a token of its own, and
     a name of its own on the resource. `last_lines` are the last lines of the log of a failed job that say why.
     `log_bytes` of its log are in the project's store, from `log_stored_at` on all of it.
-    A gang is `replica_count` replicas, each as large as its template. Once it is placed, `replicas` says of each, by
+    A gang is `replica_count` replicas, each as large as its template. One with a launcher has one more pod, which has
+    rank 0, no GPUs, and this size; without one that is 0. Once it is placed, `replicas` says of each pod, by
     rank, its `node`, `gpus` and `slices`, its `pod` in the scheduler, and how it stands (`state`, `reason`);
     `node_name`, `gpus` and `slices` are those of replica 0. `gpu_check` says what its present run can see of GPUs
     (`engine.gpu_check`); empty: nobody has found out. With `min_replicas` it is elastic: it runs with so many of
@@ -267,6 +268,8 @@ class Job(BaseModel):
     gpu_check = models.JSONField(default=dict)
     replica_count = models.PositiveIntegerField(default=1)
     min_replicas = models.PositiveIntegerField(default=0)
+    launcher_cpu_millicores = models.PositiveBigIntegerField(default=0)
+    launcher_memory_bytes = models.PositiveBigIntegerField(default=0)
     replicas = models.JSONField(default=list)
     completions = models.PositiveIntegerField(default=1)
     parallelism = models.PositiveIntegerField(default=1)
@@ -380,15 +383,35 @@ class Job(BaseModel):
     @property
     def gpu_cap(self) -> str:
         """What keeps it to its part of a GPU: `uncapped` is nothing. Empty: it has no part of one, or a slice."""
-        is_part = self.gpu_milli % ONE_GPU or any(milli % ONE_GPU for _, milli in self.gpus)
-        return UNCAPPED if is_part and not self.slices else ""
+        is_part = self.gpu_milli % ONE_GPU or any(milli % ONE_GPU for _, gpus in self.places for _, milli in gpus)
+        return UNCAPPED if is_part and not self._has_slices else ""
 
     @property
     def gpu_check_shown(self) -> str:
         """What it sees of GPUs, as people see it; empty: it has none, or none yet. Needs the resource at hand."""
-        if not (self.gpus or self.slices) or self.started_at is None or self.resource.is_simulated:
+        has_gpus = self._has_slices or any(gpus for _, gpus in self.places)
+        if not has_gpus or self.started_at is None or self.resource.is_simulated:
             return ""
         return str(self.gpu_check.get("text", "")) or "Not known: its resource has not told what it sees."
+
+    @property
+    def _has_slices(self) -> bool:
+        return bool(self.slices) or any(each.get("slices") for each in self.replicas)
+
+    @property
+    def has_launcher(self) -> bool:
+        """Whether one more pod, without GPUs, runs its command, and its replicas wait for that."""
+        return self.launcher_cpu_millicores > 0
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods it has: its replicas, and its launcher."""
+        return self.replica_count + self.has_launcher
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether it has several pods."""
+        return self.pod_count > 1
 
     @property
     def priority_name(self) -> str:
@@ -417,6 +440,12 @@ class Job(BaseModel):
     def places(self) -> list[tuple[str, list[list[int]]]]:
         """The node and the GPUs of each of its replicas, by rank, also where it has only one."""
         return [(each["node"], each["gpus"]) for each in self.replicas] or [(self.node_name, self.gpus)]
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Thousandths of cores, and bytes of memory, that it has at each of its places."""
+        launcher = [(self.launcher_cpu_millicores, self.launcher_memory_bytes)] if self.has_launcher else []
+        return [*launcher, *[(self.cpu_millicores, self.memory_bytes)] * self.replica_count]
 
     @property
     def node_names(self) -> list[str]:

@@ -287,6 +287,15 @@ class IdleStateOut(Schema):
     text: str
 
 
+class LauncherOut(Schema):
+    """The launcher of a gang, and what its replicas run meanwhile."""
+
+    cpu_millicores: int
+    memory_bytes: int
+    worker_command: str = Field(description="What a shell of each replica runs meanwhile.")
+    worker_port: int = Field(description="It begins once each replica listens there; 0: once their names are known.")
+
+
 class JobOut(Schema):
     """A job; `label` is what people call it. While it waits, `reason` says for what."""
 
@@ -329,6 +338,9 @@ class JobOut(Schema):
     node_labels: list[str] = Field(description="Its nodes have one of them; empty: any node.")
     required_level: str = Field(description="All replicas run on nodes with one value of this label.")
     preferred_level: str = Field(description="The same where it is possible.")
+    launcher: LauncherOut | None = Field(
+        description="One more pod, without GPUs, that runs the command, as replica 0; null: it has none."
+    )
     command: str
     image: str | None
     code: str = Field(description="The hash of the code that came with it; empty: none did.")
@@ -546,6 +558,19 @@ class IdleGpusOut(Schema):
     text: str
 
 
+class LauncherIn(BodySchema):
+    """A pod of a gang that has no GPUs, runs the job's command, and starts processes in the replicas: for MPI."""
+
+    cpu_millicores: bounds.Quantity = Field(500, description="Its cores, in thousandths.")
+    memory_bytes: bounds.Quantity = Field(2**30, description="Its memory.")
+    worker_command: bounds.Text = Field(
+        "exec /usr/sbin/sshd -D", description="What a shell of each replica runs meanwhile."
+    )
+    worker_port: int = Field(
+        22, ge=0, le=65535, description="It begins once each replica listens there; 0: once their names are known."
+    )
+
+
 class PlacingIn(BodySchema):
     """What a job asks of GPUs and nodes besides its size."""
 
@@ -571,6 +596,9 @@ class PlacingIn(BodySchema):
         ge=0,
         le=bounds.MAX_REPLICAS,
         description="It starts with so many of its replicas, and grows while others need nothing; 0: with all of them.",
+    )
+    launcher: LauncherIn | None = Field(
+        None, description="One more pod, without GPUs, that runs the command; null: each replica runs it."
     )
 
 

@@ -4,6 +4,8 @@ Replica 0 leads: peers meet at its address, its output is the job's, and its suc
 replica that fails before that fails the job.
 An elastic gang gets and loses replicas while it runs, always the last ones. Their programs meet anew each time, as
 `torchrun` does, at the address of replica 0, which stays.
+One with a launcher has one more pod, which counts as replica 0 and leads: it runs the command of the job, as `mpirun`,
+and starts processes in the replicas 1, 2, ..., the workers. Among these ranks begin at 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,8 +49,7 @@ def rank_variables(
         "OMPI_MCA_orte_default_hostfile": hostfile,
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
         "PRTE_MCA_prte_default_hostfile": hostfile,
-        "NEARLINE_REPLICA": str(rank),
-        "NEARLINE_REPLICAS": count,
+        **_place_in_gang(rank, len(hosts)),
         "NEARLINE_HOSTFILE": hostfile,
     }
 
@@ -76,6 +77,24 @@ def _elastic_nodes(rank: int, hosts: Sequence[str], least: int, most: int) -> Ma
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "PET_MAX_RESTARTS": str(_RESTARTS),
     }
+
+
+def launcher_variables(hosts: Sequence[str], *, gpus: int, hostfile: str) -> Mapping[str, str]:
+    """Return the variables of a launcher, by which it finds the workers, which are at these hosts."""
+    worker = rank_variables(0, hosts, gpus=gpus, hostfile=hostfile)
+    ranks = {"RANK", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
+    others = {name: value for name, value in worker.items() if name not in ranks and not name.startswith("PET_")}
+    return {**others, **_place_in_gang(0, len(hosts) + 1)}
+
+
+def worker_variables(rank: int, hosts: Sequence[str], *, gpus: int, hostfile: str) -> Mapping[str, str]:
+    """Return the variables of a worker beside a launcher, by its rank among the workers."""
+    variables = rank_variables(rank, hosts, gpus=gpus, hostfile=hostfile)
+    return {**variables, **_place_in_gang(rank + 1, len(hosts) + 1)}
+
+
+def _place_in_gang(number: int, count: int) -> Mapping[str, str]:
+    return {"NEARLINE_REPLICA": str(number), "NEARLINE_REPLICAS": str(count)}
 
 
 def write_hostfile(hosts: Sequence[str], *, gpus: int) -> str:

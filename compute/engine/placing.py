@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from compute.engine.launcher import Launcher
 from compute.errors import InvalidJobSpec
 from core.gpus import ONE_GPU
 
@@ -29,6 +30,7 @@ class Placing:
       must, or should, find one value. Empty: they run anywhere.
     - `min_replicas`: with so many of its replicas it starts and goes on; it grows while others need nothing, and gives
       back the rest first. 0: all of them, or none.
+    - `launcher`: one more pod, without GPUs, that runs the job's command; its replicas wait for it. None: it has none.
     """
 
     gpu_memory_bytes: int = 0
@@ -38,9 +40,12 @@ class Placing:
     required_level: str = ""
     preferred_level: str = ""
     min_replicas: int = 0
+    launcher: Launcher | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node_labels", tuple(self.node_labels))
+        if isinstance(self.launcher, Mapping):
+            object.__setattr__(self, "launcher", Launcher(**self.launcher))
 
     @classmethod
     def read(cls, value: object) -> "Placing":
@@ -49,7 +54,7 @@ class Placing:
 
     def to_json(self) -> dict[str, object]:
         """Return it as JSON types, without what says nothing."""
-        return {name: value for name, value in vars(self).items() if value}
+        return {name: value for name, value in asdict(self).items() if value}
 
     @property
     def has_own_gpu(self) -> bool:
@@ -72,6 +77,10 @@ class Placing:
     def is_elastic(self, replicas: int) -> bool:
         """Whether it runs with less than all of its replicas too."""
         return 0 < self.min_replicas < replicas
+
+    def count_pods(self, replicas: int) -> int:
+        """Return how many pods a job with so many replicas has."""
+        return replicas + (self.launcher is not None)
 
     def check(self, *, gpu_milli: int, replicas: int) -> None:
         """Raise InvalidJobSpec for what contradicts itself, in a job that asks for so many GPUs by number."""
@@ -111,6 +120,10 @@ class Placing:
             faults.append(f"A job names at most {_MOST_LABELS} labels of nodes.")
         if self.min_replicas > replicas:
             faults.append(f"It needs {self.min_replicas} replicas at least, and has {replicas} at most.")
+        if self.launcher is not None:
+            faults += self.launcher.list_faults()
+            if self.min_replicas:
+                faults.append("A job with a launcher has all of its replicas, or none: leave out the least number.")
         return faults
 
     def in_words(self) -> list[tuple[str, str]]:
@@ -123,5 +136,6 @@ class Placing:
             "Together by": self.required_level and f"{self.required_level} (required)",
             "Near by": self.preferred_level and f"{self.preferred_level} (preferred)",
             "Replicas": f"from {self.min_replicas}" if self.min_replicas else "",
+            "Launcher": self.launcher.in_words() if self.launcher is not None else "",
         }
         return [(name, text) for name, text in shown.items() if text]

@@ -159,6 +159,7 @@ class Launch:
     """Everything a driver needs to start one job. `secrets` goes into the job's environment and nowhere else.
 
     `peers` are the replicas 1, 2, ... of a gang; all else is said of replica 0. CPU and memory are those of each.
+    Where `spec.placing` has a launcher, that is replica 0, and has its own size; its peers run the workers' command.
     `min_replicas` and `max_replicas` bound how many an elastic gang has over time; 0: it has the same number always.
     `evictions` is how often the job was evicted before: to a driver each of its runs is a job of its own.
     `slices` names the slices of GPUs that it got (MIG): `0:3g.20gb@4` by device, profile and first memory slice, or

@@ -17,12 +17,16 @@ def find_with_capacity(templates: Collection[Template]) -> frozenset[tuple[str, 
     """Return the ids and pools of those that could start a job now, in a fixed number of queries."""
     resource_ids = {template.resource_id for template in templates}
     nodes, pools = nodes_of(_SYSTEM, resource_ids), ResourcePools(resource_ids)
-    columns = ("resource_id", "node_name", "cpu_millicores", "memory_bytes", "gpus", "replicas")
+    columns = (
+        *("resource_id", "node_name", "cpu_millicores", "memory_bytes", "gpus", "replicas", "replica_count"),
+        *("launcher_cpu_millicores", "launcher_memory_bytes"),
+    )
     held: dict[tuple[str, str], list[Holding]] = {}
     rows = Job.objects.filter(resource__in=sorted(resource_ids), state__in=sorted(HOLDING)).order_by()
     for job in rows.only(*columns):
-        for node, gpus in job.places:
-            holding = Holding(job.pk, node, job.cpu_millicores, job.memory_bytes, gpus, None)
+        # An elastic job has fewer places at times.
+        for (node, gpus), (cpu_millicores, memory_bytes) in zip(job.places, job.sizes, strict=False):
+            holding = Holding(job.pk, node, cpu_millicores, memory_bytes, gpus, None)
             held.setdefault((job.resource_id, node), []).append(holding)
     return frozenset(
         (template.pk, template.pool)

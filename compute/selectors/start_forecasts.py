@@ -18,7 +18,7 @@ from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
 from compute.selectors import capacity, run_times, templates
 from compute.selectors.locality import sites_by_resource
-from compute.selectors.pod_sets import placing_of
+from compute.selectors.pod_sets import launcher_of, placing_of
 from compute.selectors.pool_places import Place, in_each_pool, in_pool, place_of
 from compute.selectors.run_times import RunHistory
 from core import clock
@@ -317,7 +317,7 @@ class Forecaster:
         return self._outlooks.of_probe(self._probe(job, there, arrival))
 
     def _probe(self, job: JobFacts, there: JobFacts, arrival: DataArrival | None) -> Probe:
-        placing = Placing.read(job["spec__placing"])
+        placing, pod = Placing.read(job["spec__placing"]), PodOptions.read(there["spec__pod"])
         ready_in_s = 0.0 if arrival is None or arrival.is_ready else arrival.ready_in_s
         return Probe(
             project_id=job["project_id"],
@@ -329,7 +329,8 @@ class Forecaster:
             enqueued_at=job["created_at"] if there is job else clock.now(),
             run_times=self._history.predict(there, there["template_name"]),
             replicas=job["replica_count"],
-            placing=placing_of(placing, PodOptions.read(there["spec__pod"])),
+            placing=placing_of(placing, pod),
+            launcher=launcher_of(placing, pod.parsed_tolerations),
             priority=job["priority"],
             is_preemptible=job["is_preemptible"],
             instead_of=_id_of(job),
@@ -478,7 +479,7 @@ def _may_run_on(job: JobFacts, row: Template) -> bool:
         and not templates.describe_kind_mismatch(
             row.resource,
             gpu_milli=job["gpu_milli"],
-            replicas=job["replica_count"],
+            replicas=Placing.read(job["spec__placing"]).count_pods(job["replica_count"]),
             needs_image=bool(job["spec__image"]),
         )
     )

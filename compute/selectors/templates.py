@@ -14,7 +14,7 @@ from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec, TemplateNotFound
 from compute.models import Resource, Template
 from compute.selectors import pool_places, resources
-from compute.selectors.pod_sets import placing_of
+from compute.selectors.pod_sets import launcher_of, placing_of
 from core import hosts
 from core.prepared import prepared
 from core.units import ONE_GPU
@@ -76,13 +76,16 @@ def ignores_image(template: Template) -> bool:
     return drivers.get_kind(template.resource.kind).ignores_images
 
 
-def describe_gang_mismatch(template: Template, replicas: int) -> str:
-    """Say why jobs of a template cannot have so many replicas; empty when they can. Needs the resource at hand."""
+def describe_gang_mismatch(template: Template, replicas: int, *, has_launcher: bool = False) -> str:
+    """Say why jobs of a template cannot have so many replicas, and a launcher where they are to; empty when they can.
+
+    Needs the resource at hand.
+    """
     kind = drivers.get_kind(template.resource.kind)
-    if replicas == 1 or kind.runs_gangs:
+    if kind.runs_gangs or (replicas == 1 and not has_launcher):
         return ""
-    why = f"a resource of kind {kind.name} runs each job on one node."
-    return f"{template.full_name} cannot run {replicas} replicas: {why}"
+    what = "a launcher beside replicas" if has_launcher else f"{replicas} replicas"
+    return f"{template.full_name} cannot run {what}: a resource of kind {kind.name} runs each job on one node."
 
 
 def describe_placing_mismatch(template: Template, placing: Placing, replicas: int) -> str:
@@ -91,7 +94,8 @@ def describe_placing_mismatch(template: Template, placing: Placing, replicas: in
     Raises InvalidJobSpec for what contradicts itself.
     """
     placing.check(gpu_milli=0 if placing.has_own_gpu else template.gpu_milli, replicas=replicas)
-    return describe_gang_mismatch(template, replicas) or describe_unplaceable(
+    has_launcher = placing.launcher is not None
+    return describe_gang_mismatch(template, replicas, has_launcher=has_launcher) or describe_unplaceable(
         template.resource,
         placing,
         replicas,
@@ -119,6 +123,12 @@ def describe_unplaceable(resource: Resource, placing: Placing, replicas: int, po
     levels = {placing.required_level, placing.preferred_level} - {""}
     if levels and (unknown := sorted(levels - node_selectors.list_levels(resource.pk))):
         return f"No node of {resource.name} has the label {unknown[0]}, by which replicas would be kept together."
+    launcher = launcher_of(placing, pods.tolerations)
+    fault = "" if launcher is None else _describe_unservable(resource, launcher, pool)
+    return f"For its launcher: {fault}" if fault else _describe_unservable(resource, pods, pool)
+
+
+def _describe_unservable(resource: Resource, pods: PodSet, pool: str) -> str:
     place = pool_places.describe(resource.name, pool)
     return node_selectors.describe_unservable(resource_id=resource.pk, resource=place, pods=pods, pool=pool)
 

@@ -50,7 +50,7 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
         for job in jobs
         if job.state == JobState.PENDING and job.workload is not None and job.workload.why_code in _HELD_BY_OTHERS
         # Replicas of a gang may wait for several nodes at once.
-        if job.replica_count == 1
+        if not job.is_gang
     ]
     if not waiting:
         return {}
@@ -95,7 +95,8 @@ def _end_of(job: Job, forecast: Forecast | None) -> _End:
 
 def _holdings(job: Job, ends: Mapping[str, _End]) -> list[Holding]:
     return [
-        Holding(job.pk, node, job.cpu_millicores, job.memory_bytes, gpus, ends[job.pk][0]) for node, gpus in job.places
+        Holding(job.pk, node, *size, gpus, ends[job.pk][0])
+        for (node, gpus), size in zip(job.places, job.sizes, strict=False)
     ]
 
 

@@ -39,9 +39,9 @@ def run_command(
     """
     _require_access(actor, job)
     job_selectors.require_no_parts(job)
-    if replica >= job.replica_count:
+    if replica >= job.pod_count:
         raise InvalidInput(
-            f"{job.name} has no replica {replica}; the first one is 0, the last one {job.replica_count - 1}."
+            f"{job.name} has no replica {replica}; the first one is 0, the last one {job.pod_count - 1}."
         )
     if job.state != JobState.RUNNING:
         raise JobNotRunning(f"{job.name} does not run: it is {job.state}.")

@@ -237,6 +237,7 @@ def _cancel(job: Job, reason: str, now: datetime) -> journal.Step:
 
 
 def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
+    launcher = request.spec.placing.launcher
     return Job(
         id=request.id,
         project_id=request.project_id,
@@ -250,6 +251,8 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         memory_bytes=template.memory_bytes,
         gpu_milli=0 if request.spec.placing.has_own_gpu else template.gpu_milli,
         replica_count=request.spec.replicas,
+        launcher_cpu_millicores=launcher.cpu_millicores if launcher is not None else 0,
+        launcher_memory_bytes=launcher.memory_bytes if launcher is not None else 0,
         min_replicas=request.spec.placing.min_replicas if request.spec.placing.is_elastic(request.spec.replicas) else 0,
         completions=request.spec.completions,
         parallelism=request.spec.parallelism,

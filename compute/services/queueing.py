@@ -11,7 +11,7 @@ from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.models import Job
 from compute.selectors import locality
-from compute.selectors.pod_sets import placing_of
+from compute.selectors.pod_sets import launcher_of, placing_of
 from scheduler.services import workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
 
@@ -39,6 +39,8 @@ def _requests_of(jobs: Sequence[Job]) -> list[WorkloadRequest]:
 
 
 def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadRequest:
+    placing, pod = Placing.read(job.spec.get("placing")), PodOptions.read(job.spec.get("pod"))
+    launcher = launcher_of(placing, pod.parsed_tolerations)
     return WorkloadRequest(
         project_id=job.project_id,
         name=job.name,
@@ -47,13 +49,15 @@ def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadR
         is_preemptible=job.is_preemptible,
         pod_sets=[
             PodSet(
-                name="replica" if job.replica_count > 1 else "",
+                name="replica" if job.is_gang else "",
                 count=job.replica_count,
                 cpu_millicores=job.cpu_millicores,
                 memory_bytes=job.memory_bytes,
                 gpu_milli=job.gpu_milli,
-                **placing_of(Placing.read(job.spec.get("placing")), PodOptions.read(job.spec.get("pod"))),
+                **placing_of(placing, pod),
             ),
+            # The smaller one comes last: it finds a place beside the larger ones.
+            *([launcher] if launcher is not None else []),
         ],
         resource_id=job.resource_id,
         missing_bytes=missing_bytes,

@@ -11,6 +11,7 @@ from itertools import product
 
 from accounts.actor import Actor
 from compute.engine.holders import Amounts, count_empty, fits
+from compute.engine.launcher import Launcher
 from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
@@ -248,7 +249,10 @@ def _fit(actor: Actor, ask: Ask, resource: Resource, pool: str, nodes: Sequence[
 
 def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
     if fault := templates.describe_kind_mismatch(
-        resource, gpu_milli=ask.gpu_milli, replicas=ask.replicas, needs_image=ask.needs_image
+        resource,
+        gpu_milli=ask.gpu_milli,
+        replicas=ask.placing.count_pods(ask.replicas),
+        needs_image=ask.needs_image,
     ):
         yield fault
     if ask.commits and not resource_selectors.list_readable_sites(resource):
@@ -277,7 +281,7 @@ def _stored(ask: Ask, resource: Resource, pool: str) -> Template | None:
 
 
 def _made(ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template:
-    cpu_millicores, memory_bytes = _share_of(ask.gpu_milli or ask.placing.nominal_milli, nodes)
+    cpu_millicores, memory_bytes = _share_of(ask.gpu_milli or ask.placing.nominal_milli, nodes, ask.placing.launcher)
     template = Template(
         resource=resource,
         cpu_millicores=cpu_millicores if ask.cpu_millicores is None else ask.cpu_millicores,
@@ -293,13 +297,17 @@ def _made(ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template:
     return template
 
 
-def _share_of(gpu_milli: int, nodes: Sequence[Amounts]) -> tuple[int, int]:
-    """Return the CPU and memory that go with GPUs: on the node that has the least of them for each GPU."""
+def _share_of(gpu_milli: int, nodes: Sequence[Amounts], launcher: Launcher | None) -> tuple[int, int]:
+    """Return the CPU and memory that go with GPUs: on the node that has the least of them for each GPU.
+
+    A launcher finds its own beside them, also where there are no nodes without GPUs.
+    """
+    launcher_cpu, launcher_memory = (launcher.cpu_millicores, launcher.memory_bytes) if launcher is not None else (0, 0)
     with_gpus = [node for node in nodes if node.gpu_milli]
     if not gpu_milli or not with_gpus:
         return _CPU_MILLICORES, _MEMORY_BYTES
-    cpu_millicores = min(node.cpu_millicores * gpu_milli // node.gpu_milli for node in with_gpus)
-    memory_bytes = min(node.memory_bytes * gpu_milli // node.gpu_milli for node in with_gpus)
+    cpu_millicores = min((node.cpu_millicores - launcher_cpu) * gpu_milli // node.gpu_milli for node in with_gpus)
+    memory_bytes = min((node.memory_bytes - launcher_memory) * gpu_milli // node.gpu_milli for node in with_gpus)
     return max(1, cpu_millicores), max(1, memory_bytes)
 
 

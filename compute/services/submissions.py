@@ -364,6 +364,8 @@ def _check_parts(submission: Submission) -> None:
             raise InvalidJobSpec("Parallelism needs completions: how many parts are to succeed.")
         if not submission.retries:
             return
+    if submission.placing.launcher is not None:
+        raise InvalidJobSpec("A job with completions or retries has no launcher.")
     if submission.replicas > 1 or submission.jupyter:
         raise InvalidJobSpec("A job with completions or retries has no replicas, and runs no Jupyter.")
 

@@ -1,6 +1,7 @@
 """The form that submits a job, or only tries it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -14,6 +15,7 @@ from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
 from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
+from compute.engine.launcher import Launcher
 from compute.models import Resource, Template
 from compute.selectors import resources, templates
 from compute.services import submissions, trials
@@ -99,6 +101,36 @@ class JobForm(forms.Form):
         max_value=bounds.MAX_REPLICAS,
         label="Replicas at least",
         help_text="With so many it starts, and grows while others need nothing; left empty, with all of them.",
+    )
+    launcher = forms.BooleanField(required=False, widget=forms.CheckboxInput(attrs={"class": "form-check-input"}))
+    launcher_cpu = forms.FloatField(
+        required=False,
+        min_value=0.001,
+        max_value=MOST_CORES,
+        label="CPU of the launcher",
+        widget=forms.NumberInput(attrs={"placeholder": "0.5", "step": "any"}),
+        help_text="Its cores; left empty, 0.5.",
+    )
+    launcher_memory = SizeField(
+        most=bounds.MAX_QUANTITY,
+        required=False,
+        label="Memory of the launcher",
+        widget=forms.TextInput(attrs={"placeholder": "1 GiB"}),
+        help_text="Left empty, 1 GiB.",
+    )
+    worker_command = forms.CharField(
+        max_length=10_000,
+        required=False,
+        label="Command of replicas",
+        widget=forms.TextInput(attrs={"placeholder": Launcher.worker_command}),
+        help_text="What they run beside a launcher.",
+    )
+    worker_port = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=_MOST_PORT,
+        label="Port of replicas",
+        help_text="The launcher begins once each replica listens there; left empty, 22; 0: at once.",
     )
     gpu_memory = SizeField(
         most=bounds.MAX_QUANTITY,
@@ -255,6 +287,12 @@ class JobForm(forms.Form):
         return cleaned
 
     @property
+    def has_launcher(self) -> bool:
+        """Whether anything is said of a launcher."""
+        names = ("launcher", "launcher_cpu", "launcher_memory", "worker_command", "worker_port")
+        return any(self[name].value() or self[name].errors for name in names)
+
+    @property
     def has_more(self) -> bool:
         """Whether anything is said in the part that is folded otherwise."""
         names = ("env", "secrets", "volumes", "ports", "jupyter", "grace_period")
@@ -321,6 +359,7 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
             required_level=fields["required_level"].strip(),
             preferred_level=fields["preferred_level"].strip(),
             min_replicas=fields["min_replicas"] or 0,
+            launcher=_launcher_of(fields),
         ),
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
         checkpoints=fields["checkpoints"],
@@ -330,6 +369,18 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         grace_period_s=DEFAULT_GRACE_PERIOD_S if fields["grace_period"] is None else fields["grace_period"],
         priority=int(fields["priority"] or priorities.DEFAULT),
     )
+
+
+def _launcher_of(fields: Mapping[str, Any]) -> Launcher | None:
+    """Return the launcher that is asked for, by its mark or by anything that is said of it."""
+    given = {
+        "cpu_millicores": _milli(fields["launcher_cpu"]),
+        "memory_bytes": fields["launcher_memory"] or None,
+        "worker_command": fields["worker_command"].strip() or None,
+        "worker_port": fields["worker_port"],
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    return Launcher(**known) if known or fields["launcher"] else None
 
 
 def _pools_of(fields: Mapping[str, str], project: Project) -> Sequence[str]:

@@ -49,6 +49,7 @@ _LAUNCHED = (
     *journal.LOCKED_FIELDS,
     *("project_id", "name", "spec", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
     *("replica_count", "min_replicas", "replicas", "slices", "checkpoint_id"),
+    *("launcher_cpu_millicores", "launcher_memory_bytes"),
     *("submitted_by", "resource__name", "resource__kind", "resource__host", "resource__unconfined_reason"),
     *("resource__credentials", "project__name"),
 )
@@ -159,7 +160,7 @@ def placed_fields(job: Job, places: Sequence[ClaimedPlacement]) -> dict[str, obj
     fields: dict[str, object] = {"node_name": places[0].node_name, "gpus": places[0].gpus}
     if places[0].slices:
         fields["slices"] = places[0].slices
-    if job.replica_count > 1:
+    if job.is_gang:
         fields["replicas"] = [
             {"node": place.node_name, "gpus": place.gpus, "slices": place.slices, "pod": place.pod} for place in places
         ]

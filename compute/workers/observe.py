@@ -264,9 +264,9 @@ def _read_end(driver: ComputeDriver, name: str) -> bytes:
 def _note_replicas(resource: Resource, reports: Sequence[JobReport]) -> None:
     """Note in the gangs of a resource how each of their replicas stands."""
     replicas = {report.token: report.replicas for report in reports if report.replicas}
-    gangs = Job.objects.filter(resource=resource, is_live=True, replica_count__gt=1) if replicas else ()
-    for job in gangs:
-        states = [{"state": each.state, "reason": each.reason} for each in replicas.get(job.token, ())]
+    live = Job.objects.filter(resource=resource, is_live=True)
+    for job in (job for tokens in orm.in_batches(sorted(replicas)) for job in live.filter(token__in=tokens)):
+        states = [{"state": each.state, "reason": each.reason} for each in replicas[job.token]]
         # An elastic job may have more or less of them than its resource told just now: that is not decided here.
         padded = [*states, *[{}] * len(job.replicas)]
         present = [{**place, **state} for place, state in zip(job.replicas, padded, strict=False)]

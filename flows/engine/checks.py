@@ -350,6 +350,8 @@ def _check_parts(path: Path, step: StepSpec) -> Iterator[Finding]:
         yield Finding((*path, "completions"), "wrong_value", text)
     if step.completions > 1 and step.replicas > 1:
         yield Finding((*path, "completions"), "wrong_value", "A step with completions has no replicas.")
+    if step.completions > 1 and step.launcher is not None:
+        yield Finding((*path, "launcher"), "wrong_value", "A step with completions has no launcher.")
     if step.parallelism is not None and step.parallelism > 1 and not step.is_fan:
         text = "Parallelism needs completions: how many parts are to succeed; or a grid, whose tries it limits."
         yield Finding((*path, "parallelism"), "wrong_value", text)

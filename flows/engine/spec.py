@@ -236,6 +236,19 @@ class Topology(_Model):
     """The same where it is possible."""
 
 
+class LauncherSpec(_Model):
+    """A pod without GPUs beside the replicas, which runs the step's command and starts processes in them, for MPI."""
+
+    cpu: Cores = 0.5
+    """How many cores it has."""
+    memory: Bytes = 2**30
+    """How much memory it has, as `1GiB`."""
+    worker_command: Annotated[str, Field(min_length=1, max_length=100_000)] = "exec /usr/sbin/sshd -D"
+    """What a shell of each replica runs meanwhile."""
+    worker_port: Annotated[int, Field(ge=0, le=65535)] = 22
+    """It begins once each replica listens there; 0: once their host names are known."""
+
+
 def template_entries(value: object) -> object:
     """Write out the short forms of `compute`: one template, or texts instead of mappings."""
     items = [value] if isinstance(value, str | dict) else value
@@ -346,6 +359,8 @@ class StepSpec(_Model):
     """How many replicas of the command run together as a gang, each as large as the template. All start, or none."""
     min_replicas: NonNegativeInt = Field(0, le=bounds.MAX_REPLICAS)
     """With so many replicas it starts; it grows while others need nothing, and gives back first. 0: all, or none."""
+    launcher: LauncherSpec | None = None
+    """One more pod, without GPUs, that runs the command, as `mpirun`; the replicas wait for it. `{}`: as usual."""
     completions: PositiveInt = Field(1, le=bounds.MAX_COMPLETIONS)
     """More than one: it runs as so many parts, each with its own `$NEARLINE_INDEX`, until all have succeeded."""
     parallelism: Annotated[PositiveInt, Field(le=bounds.MAX_COMPLETIONS)] | None = None
@@ -411,6 +426,13 @@ class StepSpec(_Model):
             "required_level": self.topology.required,
             "preferred_level": self.topology.preferred,
             "min_replicas": self.min_replicas,
+            "launcher": self.launcher
+            and {
+                "cpu_millicores": round(1000 * self.launcher.cpu),
+                "memory_bytes": self.launcher.memory,
+                "worker_command": self.launcher.worker_command,
+                "worker_port": self.launcher.worker_port,
+            },
         }
 
 

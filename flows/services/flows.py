@@ -174,8 +174,10 @@ def _check_mounts(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Fin
 
 def _check_offers(needs: Needs, template: "Template") -> Iterator[Finding]:
     """Check that a template's jobs can have what else the step asks for."""
-    if fault := templates.describe_gang_mismatch(template, needs.replicas):
-        yield Finding((*needs.path, "replicas"), "no_gangs", f"{fault} Choose a template of a cluster.")
+    has_launcher = needs.spec.launcher is not None
+    if fault := templates.describe_gang_mismatch(template, needs.replicas, has_launcher=has_launcher):
+        path = (*needs.path, "launcher" if has_launcher else "replicas")
+        yield Finding(path, "no_gangs", f"{fault} Choose a template of a cluster.")
     elif fault := _placing_fault(template, needs):
         yield Finding(needs.path, "unplaceable", f"'{needs.step}' cannot run on {template.full_name}: {fault}")
     if needs.ports and (fault := templates.describe_lack_of_ports(template.resource, needs.ports)):

@@ -54,8 +54,8 @@ class Probe:
 
     `pool` is the name of the pool of that resource; without one it is in the first that could run it.
 
-    A gang is `replicas` pods of this size. `placing` holds what else its `PodSet` says, by name. `id` names one that is
-    submitted already and joins the queue then.
+    A gang is `replicas` pods of this size, and a `launcher` of another. `placing` holds what else its `PodSet` says, by
+    name. `id` names one that is submitted already and joins the queue then.
     It has the place in line that a workload has which was enqueued at `enqueued_at`.
     """
 
@@ -68,6 +68,7 @@ class Probe:
     run_times: RunTimes
     replicas: int = 1
     placing: Mapping[str, Any] = field(default_factory=dict)
+    launcher: PodSet | None = None
     priority: int = 50
     is_preemptible: bool = True
     instead_of: str | None = None
@@ -225,7 +226,9 @@ class Outlooks:
         return Outlook(probe.id, self._pool_of(probe), wait_class, start, _names(forward, start), own, holders)
 
     def _pool_of(self, probe: Probe) -> str:
-        return choose_pool(self._pools, self._choice, probe.resource_id, probe.pool, [_pods_of(probe).to_json()])
+        return choose_pool(
+            self._pools, self._choice, probe.resource_id, probe.pool, [pods.to_json() for pods in _pods_of(probe)]
+        )
 
     @cached_property
     def _choice(self) -> PoolChoice:
@@ -518,14 +521,15 @@ def _names(forward: Forward, start: StartForecast) -> list[str]:
     return [forward.session.node_of[node_id].view.name for node_id in start.node_ids]
 
 
-def _pods_of(probe: Probe) -> PodSet:
-    return PodSet(
+def _pods_of(probe: Probe) -> list[PodSet]:
+    pods = PodSet(
         count=probe.replicas,
         cpu_millicores=probe.cpu_millicores,
         memory_bytes=probe.memory_bytes,
         gpu_milli=probe.gpu_milli,
         **probe.placing,
     )
+    return [pods, *([probe.launcher] if probe.launcher is not None else [])]
 
 
 def _workload_of(probe: Probe, queue_id: str) -> Workload:
@@ -535,8 +539,8 @@ def _workload_of(probe: Probe, queue_id: str) -> Workload:
         project_id=probe.project_id,
         queue_id=queue_id,
         resource_id=probe.resource_id,
-        pod_sets=[_pods_of(probe).to_json()],
-        has_many_pods=probe.replicas > 1,
+        pod_sets=[pods.to_json() for pods in _pods_of(probe)],
+        has_many_pods=probe.replicas > 1 or probe.launcher is not None,
         priority=probe.priority,
         is_preemptible=probe.is_preemptible,
         enqueued_at=probe.enqueued_at,

@@ -6,6 +6,8 @@ import pytest
 
 from compute.adapters.kubernetes.nodes import parse_quantity
 from compute.engine.failures import explain_end
+from compute.engine.launcher import Launcher
+from compute.engine.placing import Placing
 from compute.engine.ports import EndCause, Replica, ReplicaReport, ReportState
 from compute.engine.states import ReasonCode
 from tests.contracts.compute_driver import read_output
@@ -78,6 +80,29 @@ def test_one_replica_that_is_killed_ends_all_and_is_named(place):
     stopped = ReplicaReport(ReportState.FAILED, "Replica 1 has ended.")
     assert (report.replicas[0], report.replicas[2]) == (stopped, stopped)
     assert {pod["status"]["phase"] for pod in pods(place)} <= {"Failed", "Succeeded"}
+
+
+# The workers begin to listen late, and end only when they are told to. The launcher asks those of the host file at once.
+SERVE = 'mkdir /tmp/www; echo "rank $RANK" > /tmp/www/rank; sleep 1; exec httpd -f -p 8000 -h /tmp/www'
+LAUNCH = """
+for host in $(cut -d ' ' -f 1 $NEARLINE_HOSTFILE); do wget -q -O - http://$host:8000/rank; done > $NEARLINE_OUTPUT/ranks
+echo "rank [$RANK] of $WORLD_SIZE, first at ${MASTER_ADDR%%.*}"; exit 3
+"""
+
+
+def test_a_launcher_begins_once_the_workers_listen_and_its_end_is_that_of_all(place):
+    launcher = Launcher(cpu_millicores=50, memory_bytes=2**26, worker_command=SERVE, worker_port=8000)
+    launch = place.make("ring", LAUNCH, placing=Placing(launcher=launcher))
+    place.start(replace(launch, peers=(Replica(launch.node_name),) * 2))
+
+    report = place.wait_for_end("ring")
+
+    assert (report.state, report.exit_code, report.replica) == (ReportState.FAILED, 3, 0)
+    assert [each.state for each in report.replicas] == [ReportState.FAILED] * 3
+    assert {pod["status"]["phase"] for pod in pods(place)} <= {"Failed", "Succeeded"}
+    assert read_output(place.driver.open_output("ring")) == {"ranks": b"rank 0\nrank 1\n"}
+    log = place.driver.read_log("ring", 0, 100_000).data.decode()
+    assert "rank [] of 2, first at worker-0" in log.splitlines()
 
 
 def node_memory(cluster):

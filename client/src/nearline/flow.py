@@ -76,6 +76,7 @@ class Flow:
         fallback: str | None = None,
         replicas: int | None = None,
         min_replicas: int | None = None,
+        launcher: Mapping[str, Any] | None = None,
         completions: int | None = None,
         parallelism: int | None = None,
         ports: Sequence[int] = (),
@@ -95,6 +96,8 @@ class Flow:
         or `cheapest`.
         `gpu_memory` or `mig` asks for a part of one GPU in place of the template's, `gpu_limit` for more of it while
         nobody else uses it. `min_replicas` makes it elastic; `topology` has `required` and `preferred`.
+        A `launcher` is one more pod, without GPUs, that runs the command; the replicas run its `worker_command`. It has
+        `cpu`, `memory` and `worker_port` too; `{}` is the usual one.
         With `completions` it runs as so many parts, at most `parallelism` at once, each with its `$NEARLINE_INDEX`.
         `ports` are those on which its programs listen; `idle_limit` is how long it may be idle.
         `volumes` are what it mounts of what an admin offers there, as `NAME:/path` or `NAME:/path:ro`.
@@ -152,6 +155,8 @@ class Flow:
             topology=dict(topology or {}),
             simulated_duration=simulated_duration,
         )
+        if launcher is not None:
+            self._steps[name]["launcher"] = dict(launcher)
         return self
 
     def to_spec(self) -> Spec:

@@ -759,6 +759,7 @@ class Job(Record):
     `is_unknown`: its resource does not answer, so that `state` is the last that was known.
 
     Of a gang that is placed `replicas` has `node`, `gpus`, `state` and `reason` of each, by rank; a list has none.
+    Where a `launcher` runs the command that is the first of them, besides the `replica_count` others.
     Of one with `completions` of more than one `parts` has the tries of each part, by `part_index`, the last one first:
     `name`, `state`, `reason`, `node`, `evictions`; a list has none. `part_index` is that of a part of another job.
     `gpu_check` is what it could see of GPUs at its start: `text`, whether that `differs` from what it was given, and
@@ -806,6 +807,7 @@ class Job(Record):
     parts_running: int = 0
     part_index: int | None = None
     min_replicas: int = 0
+    launcher: Mapping[str, Any] | None = None
     gpu_memory_bytes: int = 0
     gpu_limit_milli: int = 0
     mig_profile: str = ""
@@ -815,6 +817,11 @@ class Job(Record):
     preferred_level: str = ""
     replicas: tuple[Mapping[str, Any], ...] = ()
     parts: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods it has: its replicas, and its launcher."""
+        return self.replica_count + (self.launcher is not None)
 
 
 class Eviction(Record):

@@ -342,6 +342,27 @@ def test_a_job_is_tried_with_all_that_decides_where_it_starts(cli, server, verb)
     assert {key: asked[key] for key in said} == said
 
 
+@pytest.mark.parametrize(
+    ("flags", "launcher"),
+    [
+        (["--launcher"], {}),
+        (["--launcher-cpu", "0.25"], {"cpu_millicores": 250}),
+        (
+            ["--launcher-memory", "2GiB", "--worker-command", "sshd -De", "--worker-port", "0"],
+            {"memory_bytes": 2**31, "worker_command": "sshd -De", "worker_port": 0},
+        ),
+        ([], None),
+    ],
+)
+def test_a_launcher_is_asked_for_by_anything_that_is_said_of_it(cli, server, flags, launcher):
+    server.on("POST", "/compute/jobs", job())
+
+    cli("job", "submit", "mpirun ./train", "--project", "team", "--gpus", "1", "--replicas", "2", *flags)
+
+    [asked] = server.bodies("POST", "/compute/jobs")
+    assert (asked["replicas"], asked.get("launcher")) == (2, launcher)
+
+
 @pytest.mark.parametrize("part", [["--gpu-memory", "10GiB"], ["--mig-profile", "2g.10gb"], ["--gpus", "0.5"]])
 def test_a_part_of_a_gpu_is_tried_as_it_is_submitted(cli, server, part):
     server.on("POST", "/compute/jobs/try", {"starts_now": True, "outlook": {"text": "Now.", "places": []}})

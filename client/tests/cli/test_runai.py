@@ -593,29 +593,33 @@ def test_a_limit_of_memory_is_what_is_asked_for(runai, server):
     assert {asked["memory_bytes"] for asked in server.bodies("POST", "/compute/jobs")} == {4 * 10**9}
 
 
-def test_the_first_worker_of_mpi_launches_and_the_others_serve_it(runai, server):
+def test_mpi_has_a_launcher_beside_its_workers(runai, server):
     server.on("POST", "/compute/jobs", job(is_simulated=False))
 
     runai(f"submit-dist mpi x --workers=2 -g 1 -i {DISTRIBUTED} --working-dir /src --command -- mpirun ./train")
     runai(f"submit-dist mpi x --workers=1 -g 1 -i {DISTRIBUTED} --command -- mpirun ./train")
     runai(f"submit-dist pytorch x --workers=2 -g 1 -i {DISTRIBUTED} --command -- torchrun train.py")
 
-    assert [asked["command"] for asked in server.bodies("POST", "/compute/jobs")] == [
-        'if [ "$RANK" = 0 ]; then cd /src && exec mpirun ./train; else exec /usr/sbin/sshd -D; fi',
-        "mpirun ./train",
-        "torchrun train.py",
+    asked = server.bodies("POST", "/compute/jobs")
+    assert [(each["command"], each["replicas"], each.get("launcher")) for each in asked] == [
+        ("cd /src && exec mpirun ./train", 2, {}),
+        ("mpirun ./train", 1, None),
+        ("torchrun train.py", 2, None),
     ]
 
 
-def test_mpi_without_a_command_is_refused_before_it_is_submitted_where_each_worker_would_launch(runai, server):
-    server.on("POST", "/compute/jobs/try", {"is_simulated": False})
+def test_a_launcher_is_one_of_the_pods_of_a_job(runai, server):
+    launcher = {"cpu_millicores": 500, "memory_bytes": 2**30, "worker_command": "sshd", "worker_port": 22}
+    pods = [{"node": f"n{rank}", "gpus": [[0, 1000]] * bool(rank), "state": "running"} for rank in range(3)]
+    server.on("GET", "/compute/jobs/x", job("x", replica_count=2, launcher=launcher, replicas=pods, gpus=[]))
+    server.on("GET", "/compute/jobs/x/log?offset=0", {"text": "", "next_offset": 0, "is_complete": True})
 
-    done = runai(f"submit-dist mpi dist1 --workers=2 -g 1 -i {DISTRIBUTED} --json")
+    shown = [line.split() for line in runai("describe job x").stdout.splitlines()]
 
-    problem = json.loads(done.stderr)
-    assert (done.exit_code, done.stdout, problem["code"]) == (2, "", "client.flag_refused")
-    assert "mpirun" in problem["hint"]
-    assert paths(server) == ["POST /compute/jobs/try"]
+    assert ["RUNNING", "PODS:", "3"] in shown
+    assert ["TOTAL", "REQUESTED", "GPUS:", "2"] in shown
+    assert ["IS", "DISTRIBUTED", "WORKLOAD:", "true"] in shown
+    assert [line[0] for line in shown if line and line[0].startswith("x-")] == ["x-0", "x-1", "x-2"]
 
 
 @pytest.mark.parametrize(("framework", "words"), [("tf", "No $TF_CONFIG is set."), ("xgboost", "No tracker")])

@@ -62,6 +62,13 @@ def test_the_spec_uses_the_keys_of_the_flow_file_and_leaves_out_what_was_not_giv
     }
 
 
+def test_the_usual_launcher_is_an_empty_mapping():
+    flow = Flow("x").step("a", command="c", launcher={}).step("b", command="c", launcher={"cpu": 1})
+
+    assert [step["launcher"] for step in flow.to_spec()["steps"]] == [{}, {"cpu": 1}]
+    assert yaml.safe_load(flow.to_yaml()) == flow.to_spec()
+
+
 def test_yaml_reads_back_as_the_spec():
     assert yaml.safe_load(digits().to_yaml()) == digits().to_spec()
 

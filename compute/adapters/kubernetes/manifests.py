@@ -6,6 +6,7 @@ A checkpoint folder is a claim, which outlives the pods; `resume` makes it hold 
 Each replica of a gang is a pod, under the host name that a headless Service gives it; before its command starts,
 `meet` waits until all these names are known. Only replica 0 has `keep`.
 Of an elastic gang it waits for replica 0 alone, and all pods are told by an annotation which replicas there are now.
+The launcher of a gang, which is its replica 0, also waits until the others listen, for the processes that it starts.
 """
 
 import base64
@@ -21,7 +22,8 @@ from typing import Any
 
 from compute.engine import volumes
 from compute.engine.environment import JobPaths, job_environment
-from compute.engine.gangs import rank_variables, write_hostfile
+from compute.engine.gangs import launcher_variables, rank_variables, worker_variables, write_hostfile
+from compute.engine.launcher import Launcher
 from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
 from compute.engine.pod_options import PodOptions
 from compute.engine.ports import GpuShare, Launch, Replica
@@ -185,7 +187,7 @@ def build_secret(launch: Launch, settings: PodSettings, attempt_token: str) -> J
             "attempt-token": attempt_token,
             "parameters.json": json.dumps(dict(launch.spec.parameters)),
             **(
-                {_HOSTFILE_KEY: write_hostfile(_hosts(launch, settings), gpus=_count_devices(launch))}
+                {_HOSTFILE_KEY: write_hostfile(_workers(launch, settings), gpus=_count_devices(launch.replicas[-1]))}
                 if launch.is_gang and not launch.max_replicas
                 else {}
             ),
@@ -219,12 +221,13 @@ def build_run(launch: Launch, settings: PodSettings, secret_uid: str) -> list[Js
 def build_gang(launch: Launch, settings: PodSettings) -> list[Json]:
     """Return the pods of the replicas of a gang, by rank."""
     gang, count = object_name(settings, launch.name), len(launch.replicas)
-    hosts, bounds = _hosts(launch, settings), None
+    hosts, bounds, launcher = _hosts(launch, settings), None, launch.spec.placing.launcher
     if launch.max_replicas:
         bounds = launch.min_replicas, launch.max_replicas
     pods = []
     for rank, place in enumerate(launch.replicas):
-        pod = build_pod(replace(launch, node_name=place.node_name, gpus=place.gpus, slices=place.slices), settings)
+        there = replace(launch, node_name=place.node_name, gpus=place.gpus, slices=place.slices)
+        pod = build_pod(_beside_launcher(there, rank, launcher) if launcher is not None else there, settings)
         metadata, spec = pod["metadata"], pod["spec"]
         metadata["labels"][GANG] = gang
         metadata["annotations"] |= {REPLICA: str(rank), REPLICAS: str(count)}
@@ -235,6 +238,8 @@ def build_gang(launch: Launch, settings: PodSettings) -> list[Json]:
         containers = {container["name"]: container for container in spec["initContainers"]}
         # Those of an elastic gang may have gone by then.
         awaited = hosts if bounds is None else hosts[:1]
+        if launcher is not None and launcher.worker_port and not rank:
+            awaited = [f"{host}:{launcher.worker_port}" for host in hosts[1:]]
         containers[MEET] = _agent(settings, launch, MEET, json.dumps(awaited))
         if launch.checkpoint is not None:
             containers[RESUME] = _resume(settings, launch, rank)
@@ -242,12 +247,34 @@ def build_gang(launch: Launch, settings: PodSettings) -> list[Json]:
             metadata["name"] = object_name(settings, launch.name, rank)
             del containers[KEEP]
         spec["initContainers"] = [containers[name] for name in (BRING, RESUME, MEET, KEEP) if name in containers]
-        variables = rank_variables(rank, hosts, gpus=_count_devices(place), hostfile=HOSTFILE, bounds=bounds)
+        variables = _variables(launch, settings, rank, bounds)
         (main,) = spec["containers"]
         own = {variable["name"] for variable in main["env"]}
         main["env"] += [{"name": name, "value": value} for name, value in variables.items() if name not in own]
         pods.append(pod)
     return pods
+
+
+def _beside_launcher(launch: Launch, rank: int, launcher: Launcher) -> Launch:
+    """Return what one pod of a gang with a launcher is started from: that itself, or one of the others."""
+    spec = launch.spec
+    if rank:
+        # Parameters on a command line are those of the job's command.
+        own = replace(spec, command=launcher.worker_command, append_parameters=False)
+        return replace(launch, spec=own)
+    # The nodes of its template are those with GPUs: it was placed on any.
+    own = replace(spec, pod=replace(spec.pod, node_selector={}))
+    return replace(launch, spec=own, cpu_millicores=launcher.cpu_millicores, memory_bytes=launcher.memory_bytes)
+
+
+def _variables(launch: Launch, settings: PodSettings, rank: int, bounds: tuple[int, int] | None) -> Mapping[str, str]:
+    """Return the variables by which a pod of a gang finds the others."""
+    hosts, gpus = _workers(launch, settings), _count_devices(launch.replicas[-1])
+    if launch.spec.placing.launcher is None:
+        return rank_variables(rank, hosts, gpus=gpus, hostfile=HOSTFILE, bounds=bounds)
+    if rank:
+        return worker_variables(rank - 1, hosts, gpus=gpus, hostfile=HOSTFILE)
+    return launcher_variables(hosts, gpus=gpus, hostfile=HOSTFILE)
 
 
 def retell(leader: Mapping[str, Any], count: int) -> Json:
@@ -264,8 +291,15 @@ def _count_devices(place: Launch | Replica) -> int:
 
 def _hosts(launch: Launch, settings: PodSettings) -> list[str]:
     """Return the host names of the replicas, as the pods of their namespace know them."""
-    gang = object_name(settings, launch.name)
-    return [f"replica-{rank}.{gang}" for rank in range(len(launch.replicas))]
+    gang, count = object_name(settings, launch.name), len(launch.replicas)
+    if launch.spec.placing.launcher is not None:
+        return [f"launcher.{gang}", *(f"worker-{rank}.{gang}" for rank in range(count - 1))]
+    return [f"replica-{rank}.{gang}" for rank in range(count)]
+
+
+def _workers(launch: Launch, settings: PodSettings) -> list[str]:
+    """Return the host names of the replicas without the launcher, if they have one."""
+    return _hosts(launch, settings)[launch.spec.placing.launcher is not None :]
 
 
 def _owned_by(secret: str, uid: str) -> Json:

@@ -7,10 +7,13 @@ import pytest
 
 from accounts.actor import Actor
 from accounts.models import User
-from compute.errors import InvalidJobSpec
+from compute.engine.launcher import Launcher
+from compute.engine.placing import Placing
+from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Job, Resource
 from compute.selectors.stamps import stamps_of_jobs
-from compute.services import jobs, resources
+from compute.services import jobs, resources, submissions
+from compute.services.submissions import Submission
 from compute.workers import launches, observe, stops
 from core import clock
 from scheduler.models import Placement, Workload
@@ -171,3 +174,111 @@ def test_the_api_says_how_many_replicas_a_job_has_and_how_each_stands(template, 
         assert "n-1 and 1 more" in browser.get(page).content.decode(), page
     assert [(each["node"], each["state"]) for each in answer["replicas"]] == [("n-1", "running"), ("n-2", "running")]
     jobs.cancel_job(actor=SYSTEM, job=job)
+
+
+MPI = Placing(launcher=Launcher(cpu_millicores=200, memory_bytes=2**20))
+
+
+@pytest.fixture
+def large(db, home, site_admin):
+    """Return a template of one GPU on a resource whose GPU nodes have cores beside, and one node without GPUs."""
+    nodes = [node(f"gpu-{number}") | {"cpu_millicores": 1500, "memory_bytes": 2**31} for number in (1, 2)]
+    nodes.append(node("cpu-1") | {"gpus": 0, "gpu_memory_bytes": 0})
+    lab = resources.attach_resource(actor=site_admin, name="large", kind="simulated", config={"nodes": nodes})
+    return make.make_template(lab, gpu_milli=1000)
+
+
+def test_a_launcher_is_placed_with_all_replicas_on_a_node_without_gpus_and_counts_as_none(large, project, browser):
+    [job] = make.submit(project, large, "ring", replicas=2, placing=MPI, simulated_duration_s=600)
+    workload = Workload.objects.get(pk=job.workload_id)
+    assert (workload.gpu_milli, workload.cpu_millicores, workload.has_many_pods) == (2000, 2200, True)
+
+    job = start(job)
+
+    assert [(each["node"], each["gpus"], each["pod"]) for each in job.replicas] == [
+        ("cpu-1", [], "launcher-0"),
+        ("gpu-1", [[0, 1000]], "replica-0"),
+        ("gpu-2", [[0, 1000]], "replica-1"),
+    ]
+    assert (job.state, job.node_name, job.gpu_held_milli, job.gpu_asked_milli) == ("running", "cpu-1", 2000, 2000)
+    assert job.sizes == [(200, 2**20), *[(job.cpu_millicores, job.memory_bytes)] * 2]
+    assert {each["state"] for each in job.replicas} == {"running"}
+    answer = json.loads(browser.get("/api/v1/compute/jobs/ring").content)
+    assert (answer["replica_count"], len(answer["replicas"]), answer["launcher"]["cpu_millicores"]) == (2, 3, 200)
+    page = " ".join(browser.get("/jobs/ring/").content.decode().split())
+    assert "0 (launcher)</td>" in page
+    assert "All replicas, and the launcher, were placed at once." in page
+
+
+def test_a_launcher_takes_a_node_with_gpus_where_there_is_no_other_and_waits_with_its_replicas_else(
+    template, project, lab
+):
+    [job] = make.submit(project, template, "full", replicas=3, placing=MPI, simulated_duration_s=600)
+
+    assert start(job).state == "pending"
+    assert not Placement.objects.exists()
+
+    jobs.cancel_job(actor=SYSTEM, job=job)
+    [job] = make.submit(project, template, "ring", replicas=2, placing=MPI, simulated_duration_s=600)
+
+    assert [each["node"] for each in start(job).replicas] == ["n-3", "n-1", "n-2"]
+
+
+def test_one_replica_beside_a_launcher_is_a_gang_of_two_which_is_evicted_as_one(large, project):
+    [job] = make.submit(project, large, "ring", replicas=1, placing=MPI, simulated_duration_s=600)
+    job = start(job)
+    assert [each["state"] for each in job.replicas] == ["running", "running"]
+
+    Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Another queue claims its share.")
+    Placement.objects.update(evicting_since=clock.now())
+    stops.evict_jobs()
+    job = look(job)
+
+    assert (job.state, job.evictions, job.replicas) == ("pending", 1, [])
+
+
+def test_what_cannot_have_a_launcher_is_refused_in_words(db, home, project, large):
+    resource, _ = make.make_resource(root=home / "scripted")
+    Resource.objects.filter(pk=resource.pk).update(kind="local")
+    huge = Placing(launcher=Launcher(cpu_millicores=10**6))
+
+    for template, placing, words in (
+        (make.make_template(resource), MPI, "scripted.small cannot run a launcher beside replicas: a resource of kind"),
+        (large, huge, "For its launcher: No node of large is large enough"),
+    ):
+        with pytest.raises(InvalidJobSpec) as refused:
+            make.submit(project, template, "ring", placing=placing)
+        assert refused.value.message.startswith(words)
+    assert not Job.objects.exists()
+
+
+def test_a_size_of_its_own_with_a_launcher_finds_no_place_where_gangs_do_not_run(db, home, project, site_admin):
+    resource, _ = make.make_resource(root=home / "scripted")
+    Resource.objects.update(kind="local", unconfined_reason="")
+    submission = Submission(command="mpirun ./train", resource=resource.name, cpu_millicores=100, placing=MPI)
+
+    with pytest.raises(NoResourceFits, match="runs each job on one node"):
+        submissions.submit_job(actor=site_admin, project=project, submission=submission)
+
+
+def test_what_belongs_to_the_gpus_of_nodes_leaves_their_launcher_its_own(db, home, project, site_admin):
+    nodes = [node(f"gpu-{number}") | {"gpus": 2, "cpu_millicores": 4000} for number in (1, 2)]
+    resources.attach_resource(actor=site_admin, name="large", kind="simulated", config={"nodes": nodes})
+    submission = Submission(
+        command="mpirun ./train", resource="large", gpu_milli=2000, replicas=2, placing=MPI, simulated_duration_s=600
+    )
+
+    job = submissions.submit_job(actor=site_admin, project=project, submission=submission)
+
+    assert (job.cpu_millicores, job.memory_bytes) == (3800, 2**30 - 2**20)
+    assert start(job).state == "running"
+
+
+def test_a_launcher_is_submitted_once_more_with_its_job(large, project, site_admin):
+    submission = Submission(template=large.full_name, command="mpirun ./train", name="ring", replicas=2, placing=MPI)
+    job = submissions.submit_job(actor=site_admin, project=project, submission=submission)
+
+    again = submissions.rerun_job(actor=site_admin, job=job)
+
+    assert again.has_launcher
+    assert again.spec["placing"] == job.spec["placing"]

@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from io import StringIO
@@ -12,6 +13,7 @@ from django.core.management import CommandError, call_command
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import Project
+from compute.engine.launcher import Launcher
 from compute.engine.placing import Placing
 from compute.errors import NoResourceFits
 from compute.models import Job, ResourceSite
@@ -159,10 +161,27 @@ def any_ask(dice: random.Random) -> dict[str, object]:
     )
 
 
+def any_gang(dice: random.Random) -> dict[str, object]:
+    """Return what a gang may ask for: a launcher, which is small or takes nearly half of a node, and one rack."""
+    gang = {"gpu_milli": 1000, "replicas": dice.randint(1, 4)}
+    launcher = dice.choice((None, Launcher(), Launcher(cpu_millicores=4 * 10**5)))
+    return {**gang, "placing": Placing(required_level=dice.choice(("", "", "rack")), launcher=launcher)}
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES // 2))
 def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, move):
-    dice = random.Random(seed)
+    try_among(any_ask, random.Random(seed), move)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES // 4))
+def test_a_trial_knows_launchers(seed, move):
+    try_among(any_gang, random.Random(seed), move)
+
+
+def try_among(any_ask: Callable[[random.Random], dict[str, object]], dice: random.Random, move) -> None:
+    """Bring a cluster into any state, try a job there, and see that what is told of it happens."""
     shape = {"cpu_millicores": 10**6, "memory_bytes": 2**40, "gpu_model": "A100", "gpu_memory_bytes": 40 * 2**30}
     nodes = [
         {

@@ -105,6 +105,24 @@ steps:
     assert [(each.line, each.code, each.message) for each in found.problems] == [(5, "no_gangs", message)]
 
 
+def test_a_launcher_is_passed_on_to_the_job_and_refused_where_no_gangs_run(world: World, member, project):
+    world.add_resource("k8s", world.drivers["lab"].root, kind="kubernetes")
+    step = "  - {{name: train, command: mpirun ./train, replicas: 2, launcher: {launcher}, compute: [{template}]}}"
+
+    world.start(member, project, "flow: f\nsteps:\n" + step.format(launcher="{cpu: 0.25}", template="k8s.small"))
+    world.turn()
+
+    job = Job.objects.get()
+    assert (job.replica_count, job.launcher_cpu_millicores, job.launcher_memory_bytes) == (2, 250, 2**30)
+    text = "flow: f\nsteps:\n" + step.format(launcher="{}", template="this-machine.small")
+    problems = flows.validate_spec(actor=member, project=project, text=text).problems
+    message = (
+        "this-machine.small cannot run a launcher beside replicas: a resource of kind local runs each job on one node. "
+        "Choose a template of a cluster."
+    )
+    assert [(each.line, each.code, each.message) for each in problems] == [(3, "no_gangs", message)]
+
+
 def test_a_grace_period_that_is_longer_than_an_admin_allows_is_told(world: World, member, project):
     text = """\
 flow: f

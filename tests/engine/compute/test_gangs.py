@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from compute.engine.failures import explain_end
-from compute.engine.gangs import join_reports, rank_variables, write_hostfile
+from compute.engine.gangs import join_reports, launcher_variables, rank_variables, worker_variables, write_hostfile
 from compute.engine.ports import EndCause, JobReport, ReplicaReport, ReportState
 from compute.engine.states import JobState, ReasonCode
 
@@ -66,6 +66,36 @@ def test_torchrun_is_told_the_bounds_of_an_elastic_gang_and_where_its_replicas_m
         "PET_NPROC_PER_NODE": "1",
     }
     assert variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
+
+
+def test_a_launcher_knows_the_workers_and_is_none_of_them():
+    workers = ["worker-0.ring", "worker-1.ring"]
+
+    launcher = launcher_variables(workers, gpus=2, hostfile="/nearline/hostfile")
+    last = worker_variables(1, workers, gpus=2, hostfile="/nearline/hostfile")
+
+    assert [launcher[name] for name in ("WORLD_SIZE", "MASTER_ADDR", "NEARLINE_REPLICA", "NEARLINE_REPLICAS")] == [
+        "2",
+        "worker-0.ring",
+        "0",
+        "3",
+    ]
+    assert launcher["OMPI_MCA_orte_default_hostfile"] == "/nearline/hostfile"
+    assert not {name for name in launcher if name == "RANK" or name.startswith("PET_")}
+    assert [last[name] for name in ("RANK", "WORLD_SIZE", "NEARLINE_REPLICA", "NEARLINE_REPLICAS")] == [
+        "1",
+        "2",
+        "2",
+        "3",
+    ]
+
+
+def test_a_gang_fails_as_its_launcher_does():
+    stopped = failed(EndCause.STOPPED, exit_code=-15, ended_s=12)
+
+    joined = join_reports([failed(exit_code=3, ended_s=9), stopped, stopped])
+
+    assert (joined.state, joined.replica, joined.exit_code) == (ReportState.FAILED, 0, 3)
 
 
 def test_an_elastic_gang_runs_while_another_replica_starts():

@@ -1,7 +1,10 @@
 """What a job asks of GPUs and nodes besides its size: what contradicts itself is refused, in words."""
 
+import json
+
 import pytest
 
+from compute.engine.launcher import Launcher
 from compute.engine.placing import Placing
 from compute.errors import InvalidJobSpec
 
@@ -43,6 +46,19 @@ PART = "A limit of a GPU belongs to a share of one: ask for a part of a GPU, or 
             "'a rack' is no label of nodes; write one like topology.kubernetes.io/rack.",
         ),
         (Placing(min_replicas=3), 1000, 2, "It needs 3 replicas at least, and has 2 at most."),
+        (
+            Placing(min_replicas=1, launcher=Launcher()),
+            1000,
+            2,
+            "A job with a launcher has all of its replicas, or none: leave out the least number.",
+        ),
+        (Placing(launcher=Launcher(cpu_millicores=0)), 0, 1, "A launcher needs some CPU and some memory."),
+        (
+            Placing(launcher=Launcher(worker_command=" ")),
+            0,
+            1,
+            "Replicas beside a launcher need a command, such as /usr/sbin/sshd -D.",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(placing, gpu_milli, replicas, fault):
@@ -50,6 +66,14 @@ def test_what_contradicts_itself_is_refused(placing, gpu_milli, replicas, fault)
         placing.check(gpu_milli=gpu_milli, replicas=replicas)
 
     assert refused.value.message == fault
+
+
+def test_a_launcher_is_read_back_and_told():
+    placing = Placing(launcher=Launcher(cpu_millicores=1500, worker_port=2222))
+
+    assert Placing.read(json.loads(json.dumps(placing.to_json()))) == placing
+    assert Placing.read({"launcher": {}}).launcher == Launcher()
+    assert placing.in_words() == [("Launcher", "1.5 CPU, 1 GiB; the replicas run exec /usr/sbin/sshd -D")]
 
 
 def test_what_fits_together_is_taken_and_read_back():

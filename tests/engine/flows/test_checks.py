@@ -307,6 +307,25 @@ steps:
     ]
 
 
+def test_a_launcher_is_checked_with_its_step():
+    text = """flow: a
+steps:
+  - name: b
+    command: c
+    completions: 4
+    launcher: {}
+  - name: d
+    command: c
+    launcher: {cpu: 0, gpus: 1}
+"""
+
+    assert [(line, path) for line, path, _ in problems_of(text)] == [
+        (6, "steps[0].launcher"),
+        (9, "steps[1].launcher.cpu"),
+        (9, "steps[1].launcher.gpus"),
+    ]
+
+
 def test_idle_limits_and_ports_are_checked_as_those_of_a_job():
     text = "flow: a\nsteps:\n  - {name: b, command: c, idle_limit: 59}\n  - {name: d, command: c, ports: [80, 70000]}\n"
 

@@ -28,6 +28,7 @@ _TIMEOUT = httpx.Timeout(60, connect=10)
 _WAITED_FOR = {429, 502, 503, 504}
 _FAULT = 500
 _LOOK_EVERY_S = 0.1
+_CONNECT_S = 5.0
 _LONGEST_S = 24 * 3600.0
 
 
@@ -96,8 +97,15 @@ def _read(file: Path) -> str:
 
 
 def _meet(_: httpx.Client, task: str) -> None:
-    """Wait until all host names of a JSON list are known; whoever waits in vain is ended from outside."""
-    _wait_for({f"No address of {host} was found.": partial(_has_address, host) for host in json.loads(task)})
+    """Wait until all host names of a JSON list are known, and of `host:port` until something listens there.
+
+    Whoever waits in vain is ended from outside.
+    """
+    places = [place.partition(":") for place in json.loads(task)]
+    _wait_for(
+        {f"No address of {host} was found.": partial(_has_address, host) for host, _, _ in places}
+        | {f"Nothing listens on {host}:{port}.": partial(_listens, host, int(port)) for host, _, port in places if port}
+    )
 
 
 def _wait_for(conditions: Mapping[str, Callable[[], bool]]) -> None:
@@ -115,6 +123,14 @@ def _has_address(host: str) -> bool:
         return bool(socket.getaddrinfo(host, None))
     except OSError:
         return False
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _keep(platform: httpx.Client, task: str) -> None:

@@ -36,7 +36,9 @@ class JobOptions(TypedDict, total=False):
     `gpu_memory_bytes` or `mig_profile` asks for a part of one GPU in place of `gpu_milli`; `gpu_limit_milli` lets it
     use more while nobody else does. With `completions` it runs as so many parts, each with its `$NEARLINE_INDEX`, at
     most `parallelism` at once. What fails runs again, `retries` times in all. With `min_replicas` it starts
-    with so many of its `replicas`. Its nodes have one of `node_labels` (`key=value`), and one value of
+    with so many of its `replicas`. With a `launcher` one more pod, without GPUs, runs the command, and the replicas run
+    `worker_command`; it has `cpu_millicores`, `memory_bytes` and `worker_port` too, all of which may be left out.
+    Its nodes have one of `node_labels` (`key=value`), and one value of
     `required_level`, where possible also of `preferred_level`.
     `priority` is a number or a name: `train` (50), `build-preemptible`, `build`, `inference`.
     """
@@ -62,6 +64,7 @@ class JobOptions(TypedDict, total=False):
     parallelism: int
     retries: int
     min_replicas: int
+    launcher: Mapping[str, Any]
     gpu_memory_bytes: int
     gpu_limit_milli: int
     mig_profile: str

@@ -21,7 +21,9 @@ from compute.adapters.kubernetes.manifests import (
     object_name,
 )
 from compute.adapters.kubernetes.nodes import requests_of
+from compute.engine.launcher import Launcher
 from compute.engine.mounts import HostFolder, Mount, NfsExport, Tree, Volume
+from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.engine.ports import CheckpointFolder, GpuShare, Replica
 from compute.errors import StartRefused
@@ -398,6 +400,66 @@ def test_the_secret_of_a_gang_has_its_hostfile_and_owns_all_else():
     assert [item["metadata"].get("ownerReferences") for item in (service, *pods)] == [owner] * 4
     assert service["spec"]["selector"] == {"nearline.dev/gang": name}
     assert all(pod["metadata"]["labels"]["nearline.dev/gang"] == name for pod in pods)
+
+
+def with_launcher(count=3, **more):
+    gpus = (GpuShare(0, 1000), GpuShare(1, 1000))
+    peers = tuple(Replica(f"node-{rank + 1}", gpus) for rank in range(1, count))
+    given = launch(
+        "ring",
+        placing=Placing(launcher=Launcher(cpu_millicores=300, memory_bytes=2**28, worker_port=2222)),
+        pod=PodOptions(node_selector={"gpu": "a100"}, tolerations=("gpu",)),
+        **more,
+    )
+    return replace(given, gpus=(), peers=peers)
+
+
+def test_a_launcher_is_a_small_pod_without_gpus_on_any_node_that_runs_the_command():
+    launcher, *workers = build_gang(with_launcher(), SETTINGS)
+
+    mains = [container(pod, "main") for pod in (launcher, *workers)]
+    assert [main["resources"]["limits"] for main in mains] == [
+        {"memory": str(2**28)},
+        *[{"memory": str(launch().memory_bytes), "nvidia.com/gpu": "2"}] * 2,
+    ]
+    assert mains[0]["resources"]["requests"]["cpu"] == "290m"
+    assert mains[0]["command"] != mains[1]["command"] == mains[2]["command"]
+    assert mains[1]["command"] == ["/bin/sh", "-c", "exec /usr/sbin/sshd -D"]
+    assert "nodeSelector" not in launcher["spec"]
+    assert {pod["spec"]["nodeSelector"]["gpu"] for pod in workers} == {"a100"}
+    assert all(pod["spec"]["tolerations"] for pod in (launcher, *workers))
+    assert environment(launcher)["NVIDIA_VISIBLE_DEVICES"] == "void"
+
+
+def test_only_the_workers_are_in_the_host_file_and_the_launcher_waits_until_they_listen():
+    gang, name = with_launcher(), object_name(SETTINGS, "ring")
+    launcher, *workers = build_gang(gang, SETTINGS)
+
+    hosts = [f"worker-{rank}.{name}" for rank in range(2)]
+    assert build_secret(gang, SETTINGS, "token")["stringData"]["hostfile"] == "".join(
+        f"{host} slots=2\n" for host in hosts
+    )
+    assert [pod["spec"]["hostname"] for pod in (launcher, *workers)] == ["launcher", "worker-0", "worker-1"]
+    assert [json.loads(container(pod, "meet")["command"][-1]) for pod in (launcher, *workers)] == [
+        [f"{host}:2222" for host in hosts],
+        *[[f"launcher.{name}", *hosts]] * 2,
+    ]
+    told = environment(launcher)
+    assert (told["OMPI_MCA_orte_default_hostfile"], told["WORLD_SIZE"], "RANK" in told) == (
+        "/nearline/hostfile", "2", False
+    )  # fmt: skip
+    assert [environment(pod)["RANK"] for pod in workers] == ["0", "1"]
+    duties = [[each["name"] for each in pod["spec"]["initContainers"]] for pod in (launcher, *workers)]
+    assert duties == [["meet", "keep"], ["meet"], ["meet"]]
+
+
+def test_parameters_are_on_the_command_line_of_the_launcher_alone():
+    launcher, worker, _ = build_gang(
+        with_launcher(command="mpirun ./train", append_parameters=True, parameters={"lr": 0.1}), SETTINGS
+    )
+
+    commands = [container(pod, "main")["command"][-1] for pod in (launcher, worker)]
+    assert commands == ["mpirun ./train --lr 0.1", "exec /usr/sbin/sshd -D"]
 
 
 def test_pods_of_an_elastic_gang_are_told_by_an_annotation_which_replicas_there_are():

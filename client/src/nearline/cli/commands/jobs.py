@@ -46,6 +46,22 @@ Replicas = Annotated[int, typer.Option("--replicas", min=1, help="Run it so ofte
 MinReplicas = Annotated[
     int, typer.Option("--min-replicas", min=0, help="Start with so many, and grow while others need nothing.")
 ]
+HasLauncher = Annotated[
+    bool, typer.Option("--launcher", help="One more pod, without GPUs, runs the command, as mpirun; replicas run sshd.")
+]
+LauncherCpu = Annotated[
+    str, typer.Option("--launcher-cpu", metavar="CORES", help="With a launcher of so many cores; else 0.5.")
+]
+LauncherMemory = Annotated[
+    str, typer.Option("--launcher-memory", metavar="SIZE", help="With a launcher of so much memory; else 1GiB.")
+]
+WorkerCommand = Annotated[
+    str, typer.Option("--worker-command", help="What replicas run beside a launcher; else exec /usr/sbin/sshd -D.")
+]
+WorkerPort = Annotated[
+    int | None,
+    typer.Option("--worker-port", min=0, max=65535, help="A launcher waits until replicas listen there; else 22."),
+]
 GpuMemory = Annotated[str, typer.Option("--gpu-memory", metavar="SIZE", help="A share of a GPU by memory, as 10GiB.")]
 MigProfile = Annotated[str, typer.Option("--mig-profile", metavar="PROFILE", help="A slice of a GPU, as 2g.10gb.")]
 GpuLimit = Annotated[
@@ -115,6 +131,10 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         typer.Option("--retries", min=0, help="So often what fails runs again, in all; else 6 times for parts."),
     ] = None,
     min_replicas: MinReplicas = 0,
+    launcher_cpu: LauncherCpu = "",
+    launcher_memory: LauncherMemory = "",
+    worker_command: WorkerCommand = "",
+    worker_port: WorkerPort = None,
     gpu_memory: GpuMemory = "",
     mig_profile: MigProfile = "",
     gpu_limit: GpuLimit = "",
@@ -133,6 +153,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     checkpoints: Checkpoints = False,
     is_preemptible: Preemptible = True,
     interactive: Interactive = False,
+    has_launcher: HasLauncher = False,
     jupyter: Annotated[
         bool, typer.Option("--jupyter", help="Run a Jupyter, on port 8888 or the first --port.")
     ] = False,
@@ -178,6 +199,14 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     }
     if idle_limit:
         options["idle_limit_s"] = read_seconds(idle_limit)
+    add_launcher(
+        options,
+        cpu=launcher_cpu,
+        memory=launcher_memory,
+        command=worker_command,
+        port=worker_port,
+        is_asked=has_launcher,
+    )
     add_parts(options, completions=completions, parallelism=parallelism, retries=retries)
     if dry_run:
         _show_trial(session, project, command, options)
@@ -272,6 +301,23 @@ def add_placing(options: "JobOptions", *, gpu_memory: str, mig_profile: str, gpu
         options["mig_profile"] = mig_profile
     if gpu_limit:
         options["gpu_limit_milli"] = _positive(read_milli(gpu_limit), gpu_limit)
+
+
+def add_launcher(
+    options: "JobOptions", *, cpu: str, memory: str, command: str, port: int | None, is_asked: bool
+) -> None:
+    """Note the launcher of a gang as it was typed; one is asked for by any of these. Raises InvalidRequest."""
+    launcher: dict[str, object] = {}
+    if cpu:
+        launcher["cpu_millicores"] = _positive(read_milli(cpu), cpu)
+    if memory:
+        launcher["memory_bytes"] = _positive(read_bytes(memory), memory)
+    if command:
+        launcher["worker_command"] = command
+    if port is not None:
+        launcher["worker_port"] = port
+    if launcher or is_asked:
+        options["launcher"] = launcher
 
 
 def add_parts(options: "JobOptions", *, completions: int, parallelism: int, retries: int | None) -> None:
@@ -390,6 +436,8 @@ def show(context: typer.Context, name: Name) -> None:
     replicas = str(job.replica_count) if job.replica_count > 1 else ""
     if job.min_replicas:
         replicas = f"{job.min_replicas} to {replicas}"
+    if job.launcher is not None:
+        replicas = f"{job.replica_count}, and a launcher"
     checkpoint = (job.raw.get("checkpoint") or {}).get("text", "")
     pages = [f"{session.settings().url}{path}" for path in job.raw.get("port_urls", {}).values()]
     fields = (
@@ -420,7 +468,10 @@ def show(context: typer.Context, name: Name) -> None:
     session.out.record(job, fields)
     if job.replicas and not session.out.is_json:
         rows = [
-            (rank, each["node"], formats.state(each["state"] or job.state), each["reason"])
+            (
+                f"{rank} (launcher)" if job.launcher is not None and not rank else rank,
+                *(each["node"], formats.state(each["state"] or job.state), each["reason"]),
+            )
             for rank, each in enumerate(job.replicas)
         ]
         session.out.table([], ("REPLICA", "NODE", "STATE", "WHY"), rows, empty="")
@@ -464,6 +515,8 @@ def try_job(  # noqa: PLR0917 (each is an option of the command line)
     completions: Completions = 1,
     parallelism: Parallelism = 1,
     min_replicas: MinReplicas = 0,
+    launcher_cpu: LauncherCpu = "",
+    launcher_memory: LauncherMemory = "",
     gpu_memory: GpuMemory = "",
     mig_profile: MigProfile = "",
     gpu_limit: GpuLimit = "",
@@ -478,6 +531,7 @@ def try_job(  # noqa: PLR0917 (each is an option of the command line)
     checkpoints: Checkpoints = False,
     is_preemptible: Preemptible = True,
     interactive: Interactive = False,
+    has_launcher: HasLauncher = False,
 ) -> None:
     """Say when a job would start, where, and whom it would stop."""
     named, command = _split_words(words or [])
@@ -508,6 +562,7 @@ def try_job(  # noqa: PLR0917 (each is an option of the command line)
         is_preemptible=is_preemptible and not interactive,
         priority=priority or ("build" if interactive else ""),
     )
+    add_launcher(options, cpu=launcher_cpu, memory=launcher_memory, command="", port=None, is_asked=has_launcher)
     add_parts(options, completions=completions, parallelism=parallelism, retries=None)
     _show_trial(session_of(context), project, command, options)
 

@@ -206,7 +206,7 @@ def _show_job(session: Session, job: Job) -> None:
             ("SUCCEEDED PODS", str(_ended_pods(job, "succeeded"))),
             ("FAILED PODS", str(_ended_pods(job, "failed", "lost"))),
         ),
-        *(("IS DISTRIBUTED WORKLOAD", str(job.replica_count > 1).lower()), ("USER", job.submitted_by)),
+        *(("IS DISTRIBUTED WORKLOAD", str(job.pod_count > 1).lower()), ("USER", job.submitted_by)),
         *(("IMAGE", job.image), ("PORTS", ", ".join(map(str, job.ports))), ("VOLUMES", ", ".join(job.volumes))),
         ("SERVICE URL(S)", ", ".join(urls_of(job, session.settings().url))),
         *(("COMMAND LINE", job.command), ("REASON", job.reason)),
@@ -235,9 +235,9 @@ def _find_pod(job: Job, pod: str) -> tuple[str, int | None]:
     if any(part["name"] == pod for part in job.parts):
         return pod, None
     label, _, rank = pod.rpartition("-")
-    is_rank = rank.isascii() and rank.isdecimal() and int(rank) < job.replica_count
+    is_rank = rank.isascii() and rank.isdecimal() and int(rank) < job.pod_count
     if not job.parts and label in {name_of(job), job.name} and is_rank:
-        return job.name, int(rank) if job.replica_count > 1 else None
+        return job.name, int(rank) if job.pod_count > 1 else None
     raise NotFound(f"The job {name_of(job)} has no pod called '{pod}'.", hint=f"See: describe job {name_of(job)}.")
 
 
@@ -269,7 +269,7 @@ def _pending_pods(job: Job, running: int) -> int:
     if job.completions > 1 or job.parts:
         return sum(part["state"] in _PENDING for part in job.parts)
     if job.state in _PENDING:
-        return job.replica_count - running
+        return job.pod_count - running
     return sum(pod["state"] in _PENDING for pod in job.replicas)
 
 

@@ -13,6 +13,7 @@ from nearline.cli.commands.jobs import (
     Parallelism,
     Pools,
     PriorityText,
+    add_launcher,
     add_parts,
     add_placing,
     add_priority,
@@ -41,7 +42,6 @@ _FOREVER_S = 3600.0
 _TYPE_LABEL = "run.ai/type"
 _LAST_PORT = 65535
 _JUPYTER_IMAGE, _JUPYTER_PORT = "jupyter/scipy-notebook", "8888"
-_SSHD = "/usr/sbin/sshd -D"
 _NO_RIGHTS = "Jobs have no rights on their nodes. Build what is needed into the image."
 _FOLLOW = "Read its output: logs NAME --follow."
 _UNTOLD = {"tf": "No $TF_CONFIG is set.", "xgboost": "No tracker of XGBoost runs."}
@@ -241,7 +241,8 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
 ) -> None:
     """Submit a job of several workers, each with the GPUs that -g says.
 
-    With mpi the first worker runs the command, and the others run sshd for it. With the others each runs the command.
+    With mpi a launcher without GPUs runs the command, and the workers run sshd for it. With the others each worker runs
+    the command.
     """
     if framework not in {"mpi", "pytorch", "tf", "xgboost"}:
         raise InvalidRequest(
@@ -266,15 +267,10 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     _add_node_type(options, node_type)
     session = session_of(context)
     line = _begin_in(working_dir, _command_line(context, command, args or []))
-    is_mpi = framework == "mpi" and workers > 1
-    job = _send(
-        session,
-        project,
-        _launch_from_first(line) if is_mpi and line else line,
-        options,
-        is_dry=dry_run,
-        needs_command=is_mpi and not line,
-    )
+    # One worker starts its processes itself.
+    if framework == "mpi" and workers > 1:
+        add_launcher(options, cpu="", memory="", command="", port=None, is_asked=True)
+    job = _send(session, project, line, options, is_dry=dry_run)
     if job is not None and framework in _UNTOLD and not job.is_simulated:
         session.out.warn(f"{_UNTOLD[framework]} The workers find each other by $NEARLINE_HOSTFILE and $RANK.")
 
@@ -330,21 +326,11 @@ def _send(
     options: "JobOptions",
     *,
     is_dry: bool,
-    needs_command: bool = False,
 ) -> "Job | None":
-    """Submit a job and return it; None where it was only tried. Raises InvalidRequest.
-
-    One that `needs_command` and has none is submitted where no command runs alone.
-    """
+    """Submit a job and return it; None where it was only tried. Raises InvalidRequest."""
     jobs, named = session.client().jobs, _project_of(session, project)
-    trial = jobs.try_out(project=named, command=command, **options) if is_dry or needs_command else {}
-    if needs_command and not trial["is_simulated"]:
-        raise InvalidRequest(
-            "submit-dist mpi needs the launcher's command here: without it each worker would run the image's own.",
-            code="client.flag_refused",
-            hint="Name it: --command -- mpirun ./train. The image has to bring sshd and keys.",
-        )
     if is_dry:
+        trial = jobs.try_out(project=named, command=command, **options)
         if session.out.is_json:
             session.out.json(trial)
         else:
@@ -400,11 +386,6 @@ def _begin_in(folder: str, command: str) -> str:
             hint="Name the program: --command X.",
         )
     return f"cd {shlex.quote(folder)} && exec {command}"
-
-
-def _launch_from_first(command: str) -> str:
-    """Return what each worker of MPI runs: the first one the command, which starts processes in all by their sshd."""
-    return f'if [ "$RANK" = 0 ]; then {command}; else exec {_SSHD}; fi'
 
 
 def _limited(memory: str, limit: str) -> str:

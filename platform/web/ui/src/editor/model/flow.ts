@@ -18,6 +18,8 @@ export type Retries = Filled<
 >;
 export type Parameter = Filled<ParameterSpec, { type: string; default: Value | null }>;
 
+export type Launcher = { cpu: string; memory: string; worker_command: string; worker_port: string };
+
 export type Step = Filled<
   StepSpec,
   {
@@ -32,6 +34,7 @@ export type Step = Filled<
     grace_period: string;
     replicas: number;
     min_replicas: number;
+    launcher: Launcher | null;
     completions: number;
     parallelism: number;
     idle_limit: string;
@@ -98,6 +101,7 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     grace_period: text(step["grace_period"]),
     replicas: typeof step["replicas"] === "number" ? step["replicas"] : 1,
     min_replicas: typeof step["min_replicas"] === "number" ? step["min_replicas"] : 0,
+    launcher: step["launcher"] && typeof step["launcher"] === "object" ? readLauncher(mapping(step["launcher"])) : null,
     completions: typeof step["completions"] === "number" ? step["completions"] : 1,
     parallelism: typeof step["parallelism"] === "number" ? step["parallelism"] : 0,
     ports: list(step["ports"]).filter((port) => typeof port === "number"),
@@ -114,6 +118,15 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     when: text(step["when"]),
     grid: each(step["grid"], readAxis),
     simulated_duration: text(step["simulated_duration"]),
+  };
+}
+
+function readLauncher(launcher: Record<string, unknown>): Launcher {
+  return {
+    cpu: text(launcher["cpu"]),
+    memory: text(launcher["memory"]),
+    worker_command: text(launcher["worker_command"]),
+    worker_port: text(launcher["worker_port"]),
   };
 }
 

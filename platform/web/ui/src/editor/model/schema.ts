@@ -152,6 +152,10 @@ export interface StepSpec {
    */
   min_replicas?: number;
   /**
+   * One more pod, without GPUs, that runs the command, as `mpirun`; the replicas wait for it. `{}`: as usual.
+   */
+  launcher?: LauncherSpec | null;
+  /**
    * More than one: it runs as so many parts, each with its own `$NEARLINE_INDEX`, until all have succeeded.
    */
   completions?: number;
@@ -266,6 +270,27 @@ export interface DataInput {
    * When the step may start: once the cached copy is complete, or `early`, once its first files are there.
    */
   start?: "complete" | "early";
+}
+/**
+ * A pod without GPUs beside the replicas, which runs the step's command and starts processes in them, for MPI.
+ */
+export interface LauncherSpec {
+  /**
+   * How many cores it has.
+   */
+  cpu?: number;
+  /**
+   * How much memory it has, as `1GiB`.
+   */
+  memory?: string | number;
+  /**
+   * What a shell of each replica runs meanwhile.
+   */
+  worker_command?: string;
+  /**
+   * It begins once each replica listens there; 0: once their host names are known.
+   */
+  worker_port?: number;
 }
 /**
  * Labels of nodes, such as that of a rack, of which all replicas find one value.

@@ -13,6 +13,7 @@ import * as patches from "../model/patches.ts";
 import { durationOf, valueOf } from "../model/values.ts";
 import { Pairs } from "./pairs.tsx";
 
+const LAUNCHER_CPU = 0.5;
 const TABS = ["Step", "Inputs", "Conditions", "Advanced"] as const;
 type Tab = (typeof TABS)[number];
 
@@ -269,6 +270,48 @@ function Advanced({ step, set }: PartProps) {
             placeholder="topology.kubernetes.io/rack"
             help="The same, where it is possible."
             onChange={(text) => set(["topology", "preferred"], text.trim() || undefined)}
+          />
+        </>
+      )}
+      <Switch
+        label="Launcher without GPUs"
+        value={step.launcher !== null}
+        onChange={(isOn) => set(["launcher"], isOn ? { cpu: LAUNCHER_CPU } : undefined)}
+        help="One more pod runs the command, as mpirun; the replicas run sshd, and it starts processes in them."
+      />
+      {step.launcher && (
+        <>
+          <TextField
+            label="CPU of the launcher"
+            value={step.launcher.cpu}
+            isCode
+            placeholder={String(LAUNCHER_CPU)}
+            help="How many cores it has."
+            onChange={(text) => set(["launcher", "cpu"], text.trim() ? valueOf(text) : LAUNCHER_CPU)}
+          />
+          <TextField
+            label="Memory of the launcher"
+            value={step.launcher.memory}
+            isCode
+            placeholder="1GiB"
+            help="How much memory it has."
+            onChange={(text) => set(["launcher", "memory"], text.trim() || undefined)}
+          />
+          <TextField
+            label="Command of replicas"
+            value={step.launcher.worker_command}
+            isCode
+            placeholder="exec /usr/sbin/sshd -D"
+            help="What they run beside the launcher."
+            onChange={(text) => set(["launcher", "worker_command"], text.trim() || undefined)}
+          />
+          <TextField
+            label="Port of replicas"
+            value={step.launcher.worker_port}
+            isCode
+            placeholder="22"
+            help="The launcher begins once each replica listens there; 0: at once."
+            onChange={(text) => set(["launcher", "worker_port"], text.trim() ? valueOf(text) : undefined)}
           />
         </>
       )}
