@@ -131,6 +131,17 @@ test("a dataset is added, replaced everywhere and removed", () => {
   assert.equal(removed, FLOW);
 });
 
+test("a launcher is there once it has a key, and goes with the last one", () => {
+  const added = edit(FLOW, (document) => patches.setStep(document, "train", ["launcher"], { cpu: 0.5 }));
+  assert.deepEqual(changed(FLOW, added).come, ["    launcher:", "      cpu: 0.5"]);
+  assert.deepEqual(flowOf(added).steps[1]?.launcher, { cpu: "0.5", memory: "", worker_command: "", worker_port: "" });
+  assert.equal(flowOf("flow: f\nsteps: [{name: a, command: c, launcher: {}}]\n").steps[0]?.launcher?.cpu, "");
+
+  const removed = edit(added, (document) => patches.setStep(document, "train", ["launcher"], undefined));
+  assert.equal(removed, FLOW);
+  assert.equal(flowOf(removed).steps[1]?.launcher, null);
+});
+
 test("the ordered templates keep the comment and take waits", () => {
   const text = edit(FLOW, (document) =>
     patches.setStep(document, "prepare", ["compute"], ["this-machine.small", { template: "lab.big", wait: "5m" }]),
