@@ -1,6 +1,7 @@
 """Jobs of several replicas: placed and started together, evicted and ended together, told one by one."""
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -272,6 +273,22 @@ def test_what_belongs_to_the_gpus_of_nodes_leaves_their_launcher_its_own(db, hom
 
     assert (job.cpu_millicores, job.memory_bytes) == (3800, 2**30 - 2**20)
     assert start(job).state == "running"
+
+
+def test_the_form_asks_for_a_launcher_by_its_mark_or_by_anything_said_of_it(large, project, client, member):
+    client.force_login(User.objects.get(pk=member.user_id))
+    said = {"project": project.name, "template": large.full_name, "command": "mpirun ./train", "replicas": "2"}
+
+    client.post("/jobs/new/", {**said, "name": "usual", "launcher": "on"})
+    client.post("/jobs/new/", {**said, "name": "small", "launcher_cpu": "0.2", "worker_port": "0"})
+    client.post("/jobs/new/", {**said, "name": "none"})
+
+    launchers = {job.name: job.spec["placing"].get("launcher") for job in Job.objects.all()}
+    assert launchers == {
+        "usual": asdict(Launcher()),
+        "small": asdict(Launcher(cpu_millicores=200, worker_port=0)),
+        "none": None,
+    }
 
 
 def test_a_launcher_is_submitted_once_more_with_its_job(large, project, site_admin):
