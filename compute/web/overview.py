@@ -69,9 +69,8 @@ def _shares(actor: Actor) -> list[Share]:
     shown = sorted(hues, key=lambda project_id: hues[project_id][1])[:_ROWS]
     in_pools = queues.list_queues(actor=actor, pool=None).filter(project__in=shown)
     amounts = dict.fromkeys(shown, (0, 0, 0))
-    for project_id, *more in in_pools.values_list(
-        "project_id", "gpu_held_milli", "gpu_quota_milli", "waiting_workloads"
-    ):
+    columns = ("project_id", "gpu_held_milli", "gpu_quota_milli", "waiting_workloads")
+    for project_id, *more in in_pools.values_list(*columns):
         held, quota, waiting = map(operator.add, amounts[str(project_id)], more)
         amounts[str(project_id)] = held, quota, waiting
     return [Share(hues[project_id][1], hues[project_id][0], *of_all) for project_id, of_all in amounts.items()]

@@ -45,7 +45,7 @@ def find_actor(user_id: int) -> Actor | None:
 
 def mark_of_sessions(user_id: int | None) -> str:
     """Return what is another text once the sessions of a person ended, by a new password too; empty for no person."""
-    user = User.objects.filter(pk=user_id).first()
+    user = None if user_id is None else User.objects.filter(pk=user_id).first()
     return "" if user is None else hashlib.sha256(user.get_session_auth_hash().encode()).hexdigest()[:20]
 
 
