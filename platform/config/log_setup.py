@@ -4,6 +4,7 @@
 """
 
 import logging
+import re
 import sys
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,6 +18,8 @@ from structlog.typing import Processor
 from core import clock
 from core.outages import find_outage
 
+_SECRET_PATH = re.compile(r"(?<=^/store/).+|(?<=^/sign-in/).+")
+"""What lets whoever knows it in, of the path of a request."""
 _FILE_BYTES = 10 * 2**20
 _SILENCE_S = 60.0
 
@@ -50,12 +53,20 @@ def configure(options: Mapping[str, str]) -> None:
     requests = logging.getLogger("django.request")
     requests.setLevel(logging.ERROR)
     requests.addFilter(_is_no_outage)
+    requests.addFilter(_hide_secrets)
 
 
 def _is_no_outage(record: logging.LogRecord) -> bool:
     """Leave out the tracebacks of requests that an outage failed: it is told once for all of them."""
     error = record.exc_info[1] if record.exc_info else None
     return error is None or find_outage(error) is None
+
+
+def _hide_secrets(record: logging.LogRecord) -> bool:
+    """Leave out of the path of a request what only its sender is to know."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(_SECRET_PATH.sub("...", arg) if isinstance(arg, str) else arg for arg in record.args)
+    return True
 
 
 def move_to_file(path: Path, terminal: TextIO) -> None:

@@ -18,6 +18,8 @@ log_setup.configure({"level": "INFO"})  # as the ASGI application does, which se
 log = structlog.get_logger("test")
 log.debug("too.little")
 logging.getLogger("django.request").error("Service Unavailable: %s", "/y", extra={"status_code": 503})
+for path in ("/store/sealed-grant", "/sign-in/link-of-somebody/"):
+    logging.getLogger("django.request").error("Service Unavailable: %s", path, extra={"status_code": 503})
 print("then", file=sys.stderr)
 log.info("job.started", job=1)
 try:
@@ -49,6 +51,8 @@ def test_errors_are_one_sentence_in_the_terminal_and_whole_in_the_file(tmp_path)
     assert "Traceback" in written
     assert "ERROR   Internal Server Error: /x" in written
     assert "ERROR   Service Unavailable: /y" in written
+    for line in ("Service Unavailable: /store/...\n", "Service Unavailable: /sign-in/...\n"):
+        assert line in written
     assert "WARNING careful" in written
     assert "too.little" not in written
     assert "/z" not in written
