@@ -2,6 +2,7 @@
 
 import operator
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Count, F, Sum, Value
 from django.db.models.functions import Coalesce
@@ -67,7 +68,8 @@ def overview_page(request: PageRequest) -> HttpResponse:
 def _shares(actor: Actor) -> list[Share]:
     hues = node_cells.hues_of(actor)
     shown = sorted(hues, key=lambda project_id: hues[project_id][1])[:_ROWS]
-    in_pools = queues.list_queues(actor=actor, pool=None).filter(project__in=shown)
+    # The amounts are annotations of the selector, which the model's type does not know.
+    in_pools: Any = queues.list_queues(actor=actor, pool=None).filter(project__in=shown)
     amounts = dict.fromkeys(shown, (0, 0, 0))
     columns = ("project_id", "gpu_held_milli", "gpu_quota_milli", "waiting_workloads")
     for project_id, *more in in_pools.values_list(*columns):

@@ -62,6 +62,7 @@ def files_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     items = [_item_of(item, b"" if glob else folder, selected, changes) for item in page.items]
     context |= {
         "commit": commit,
+        "cacheable": commit,
         "items": items,
         "next_cursor": page.next_cursor,
         "folder_totals": None if glob else files.sum_folder(request.actor, commit, path=folder),

@@ -22,6 +22,8 @@ def of(actor: Actor, dataset: Dataset, *, tab: str, ref: str = "") -> dict[str, 
         "project_name": dataset.project.name,
         "reference": f"{dataset.project.name}/{dataset.name}",
         "newest": newest,
+        # A page of one commit puts that here.
+        "cacheable": newest,
         "damage": get_damage(actor, dataset, newest),
         "tab": tab,
         "ref": ref,

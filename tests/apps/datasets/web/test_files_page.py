@@ -77,6 +77,17 @@ def test_a_row_says_which_commit_changed_it_last(browser, member, dataset, first
     assert first.short in page[page.index(">labels.csv<") :]
 
 
+def test_the_commit_that_is_shown_is_the_one_that_is_offered_to_be_cached(browser, member, dataset, first):
+    newest = commit_files(member, dataset, {"a.txt": b"newer"})
+
+    before = browser.get(f"/datasets/team-a/xrays/?ref={first.id}").content.decode()
+    now = browser.get("/datasets/team-a/xrays/").content.decode()
+
+    assert f"/commits/{first.id}/cache/" in before
+    assert f"/commits/{newest.id}/cache/" not in before
+    assert f"/commits/{newest.id}/cache/" in now
+
+
 def test_the_heading_of_a_folder_says_how_much_is_in_it(browser, first):
     assert f"2 files · {format_bytes(2 * len(picture()))}" in page_of(browser, "?path=train")
 

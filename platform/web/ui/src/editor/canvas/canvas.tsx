@@ -22,13 +22,12 @@ import * as actions from "../model/actions.ts";
 import { useChosen, useEditor } from "../model/editor.ts";
 import { edgesOf, nodesOf } from "./nodes.ts";
 import { dropped } from "./palette.tsx";
-import type { Place } from "../model/placing.ts";
+import { boundsOf, type Place } from "../model/placing.ts";
 import { useFollowArrangement } from "./following.ts";
-import { CanvasTools, isInSight, useShowBeginning } from "./tools.tsx";
+import { CanvasTools, isInSight, useShowBeginning, withInSight } from "./tools.tsx";
 
 const KEYS = { deleteKeyCode: null, selectionKeyCode: "Shift", multiSelectionKeyCode: ["Meta", "Control"] };
 const GRID: [number, number] = [4, 4];
-const READABLE = { minZoom: READABLE_ZOOM, maxZoom: 1 };
 
 export function Canvas() {
   const editor = useEditor();
@@ -36,7 +35,7 @@ export function Canvas() {
   const state = useChosen((now) => now);
   const [nodes, setNodes] = useState<GraphNode[]>([]);
   const [edges, setEdges] = useState<Edge[]>([]);
-  const { screenToFlowPosition, fitView, getViewport } = useReactFlow();
+  const { screenToFlowPosition, getViewport, setViewport } = useReactFlow();
   const graph = useStoreApi();
   const isEditable = config.may_write && !state.fault && !state.flow.isForeign;
   const { flow, history, arranged, selection, problems } = state;
@@ -72,8 +71,11 @@ export function Canvas() {
     const place = nodeLookup.get(fresh)?.position;
     if (!place) return;
     const box = { ...place, width: NODE_WIDTH, height: NODE_HEIGHT };
-    if (!isInSight(box, getViewport(), width, height)) void fitView({ ...READABLE, nodes: [{ id: fresh }] });
-  }, [fresh, nodes, graph, fitView, getViewport]);
+    const view = getViewport();
+    if (isInSight(box, view, width, height)) return;
+    const all = boundsOf(nodes.map(({ position: { x, y } }): Place => [x, y]));
+    void setViewport(withInSight(box, all, { ...view, zoom: Math.max(view.zoom, READABLE_ZOOM) }, width, height));
+  }, [fresh, nodes, graph, getViewport, setViewport]);
   useFollowArrangement(nodes, isFitted);
 
   const onNodesChange = useCallback(

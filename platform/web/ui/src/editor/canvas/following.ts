@@ -43,7 +43,7 @@ export function useFollowArrangement(nodes: readonly GraphNode[], isFitted: RefO
     if (!from || !to) return;
     const [x, y] = [view.x + (from[0] - to[0]) * view.zoom, view.y + (from[1] - to[1]) * view.zoom];
     const ends = linked.map((end) => after.get(end)).filter((place) => place !== undefined);
-    void setViewport(withInSight(boundsOf([to, ...ends]), { ...view, x, y }, width, height));
+    void setViewport(withInSight(boundsOf([to, ...ends]), boundsOf(after.values()), { ...view, x, y }, width, height));
     if (linked.length > 0) store.set({ linked: [] });
   }, [arranged, store, graph, getViewport, setViewport, showBeginning, isFitted]);
 }

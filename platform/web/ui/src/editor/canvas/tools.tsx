@@ -92,11 +92,15 @@ export function isInSight(part: Rect, { x, y, zoom }: Viewport, width: number, h
   );
 }
 
-/** The view nearest to one in which a part of the canvas is in sight: moved, and smaller only where that is too small. */
-export function withInSight(part: Rect, view: Viewport, width: number, height: number): Viewport {
+/**
+ * The view nearest to one in which a part of the canvas is in sight, and all of it where that fits: moved, and smaller
+ * only where not even the part fits.
+ */
+export function withInSight(wish: Rect, all: Rect, view: Viewport, width: number, height: number): Viewport {
   const { zoom } = view;
-  const isTooLarge = part.width * zoom > width - 2 * MARGIN || part.height * zoom > height - MARGIN - FOOT;
-  if (isTooLarge) return getViewportForBounds(part, width, height, LEAST_ZOOM, zoom, PADDING);
+  const fits = (part: Rect) => part.width * zoom <= width - 2 * MARGIN && part.height * zoom <= height - MARGIN - FOOT;
+  const part = fits(all) ? all : wish;
+  if (!fits(part)) return getViewportForBounds(part, width, height, LEAST_ZOOM, zoom, PADDING);
   const [right, bottom] = [(part.x + part.width) * zoom, (part.y + part.height) * zoom];
   return {
     x: Math.max(MARGIN - part.x * zoom, Math.min(view.x, width - MARGIN - right)),
