@@ -18,7 +18,7 @@ def test_a_job_is_submitted_by_keyboard_followed_live_and_cancelled(open_page, a
     page = watched.page
     page.goto("/jobs/new/?project=demo&template=this-machine.small")
 
-    page.get_by_label("Command").focus()
+    page.get_by_label("Command", exact=True).focus()
     page.keyboard.type("echo hello from the form; sleep 60")
     page.get_by_label("Name", exact=True).focus()
     page.keyboard.type(name)
