@@ -3,7 +3,7 @@
 import os
 import sys
 
-from benchmarks import delta, early_start, experiments, fan, handover, handover_peers, pages, pod_start, pods
+from benchmarks import delta, early_start, experiments, fan, handover, handover_peers, pages, pod_start, pods, turns
 from benchmarks.data_plane import compare, growth, soak
 
 BENCHMARKS = {
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "pages": pages.main,
     "pod_start": pod_start.main,
     "pods": pods.main,
+    "turns": turns.main,
 }
 
 # It takes an hour, and 250 GB where the file system does not compress.
