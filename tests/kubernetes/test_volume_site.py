@@ -315,6 +315,8 @@ def read_by_share(team: Place, source: dict[str, str], name: str, folder: str = 
     mounts = [Mount("xrays", source_from_json(source))]
     shares.have_shares(team.connection.gateway, pods_of(team), mounts, clock.now())
     claim = mounts[0].source.claim
+    # A pod that the cluster's scheduler has looked at before may wait until it looks at all pods again, after 5 minutes.
+    team.api.wait(team.path("persistentvolumeclaims", claim), lambda each: each["status"].get("phase") == "Bound")
     team.api.create(team.path("pods", "").rstrip("/"), reader(name, claim, folder))
     team.api.wait(team.path("pods", name), lambda pod: pod["status"].get("phase") == "Running")
     return claim
