@@ -90,10 +90,13 @@ def note_contact(*, resource: Resource) -> None:
 def note_unreachable(*, resource: Resource, error: ResourceUnreachable) -> None:
     """Note that a resource does not answer, and why."""
     if resource.state != ResourceState.UNREACHABLE or resource.error != error.message:
-        answering = Resource.objects.filter(pk=resource.pk).exclude(state=ResourceState.UNREACHABLE)
-        if answering.update(state=ResourceState.UNREACHABLE):
-            audit.record(Actor.system("asks compute resources for their nodes"), LOST, resource, error=error.message)
-        log.warning("resource.unreachable", resource=resource.name, error=error.message)
         resource.state, resource.error = ResourceState.UNREACHABLE, error.message
-        resource.save(update_fields=["state", "error"])
+        # Both in one statement: whoever reads that it is away reads why.
+        values = {"state": resource.state, "error": resource.error}
+        row = Resource.objects.filter(pk=resource.pk)
+        if row.exclude(state=ResourceState.UNREACHABLE).update(**values):
+            audit.record(Actor.system("asks compute resources for their nodes"), LOST, resource, error=error.message)
+        else:
+            row.update(**values)
+        log.warning("resource.unreachable", resource=resource.name, error=error.message)
         resource_nodes.mark_unreachable(resource_id=resource.pk)

@@ -154,6 +154,18 @@ def test_two_who_find_at_once_that_a_resource_is_lost_or_back_tell_it_once(resou
     assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == [LOST, BACK]
 
 
+def test_whoever_reads_that_a_resource_is_away_reads_why(resource, monkeypatch):
+    read = []
+
+    def record(*_, **__):
+        read.append(Resource.objects.values_list("state", "error").get(pk=resource.pk))
+
+    monkeypatch.setattr(probes.audit, "record", record)
+    probes.note_unreachable(resource=resource, error=ResourceUnreachable("It is away."))
+
+    assert read == [("unreachable", "It is away.")]
+
+
 def test_a_detached_name_is_free_again(first, site_admin):
     lab = resource_selectors.get_resource(actor=site_admin, name="lab")
     resources.detach_resource(actor=site_admin, resource=lab)
