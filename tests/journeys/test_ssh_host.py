@@ -135,7 +135,7 @@ def test_a_job_goes_on_while_host_and_platform_are_away_and_is_known_again(sshd,
     assert wait_for_job(product, "long", "succeeded", "failed", "lost")["state"] == "succeeded"
     log = product.wait_for(lambda: log_of(product, "long"), lambda log: log["is_complete"])
     assert log["text"] == "went\n"
-    assert resource_of(product)["state"] == "ready"
+    product.wait_for(lambda: resource_of(product), lambda resource: resource["state"] == "ready")
 
 
 def test_a_commit_is_cached_on_a_host_while_the_platform_is_killed_read_by_a_step_there_and_evicted(
