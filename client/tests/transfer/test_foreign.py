@@ -50,11 +50,18 @@ def repository(tmp_path) -> Path:
     lock = {
         "outs": [
             {"path": "model.bin", "hash": "md5", "md5": keep(cache, b"model"), "size": 5},
-            {"path": "score.json", "hash": "md5", "md5": md5(b"{}"), "cache": False},
+            {"path": "score.json", "hash": "md5", "md5": md5(b"{}")},
         ]
     }
     (tmp_path / "dvc.lock").write_text(json.dumps({"schema": "2.0", "stages": {"train": lock}}))
     return tmp_path
+
+
+def add_stage(root: Path, definition: dict, outs: dict[str, str], *, name: str = "train") -> None:
+    """Add a dvc.yaml with a stage, and the dvc.lock of its outputs with their hashes."""
+    (root / "dvc.yaml").write_text(json.dumps({"stages": {name.partition("@")[0]: definition}}))
+    described = [{"path": path, "hash": "md5", "md5": each} for path, each in outs.items()]
+    (root / "dvc.lock").write_text(json.dumps({"schema": "2.0", "stages": {name: {"outs": described}}}))
 
 
 def test_all_that_dvc_tracks_is_found_by_its_hash(repository):
@@ -65,6 +72,63 @@ def test_all_that_dvc_tracks_is_found_by_its_hash(repository):
         b"score.json": b"{}",
         b"sub/notes.txt": b"a\r\nb\r\n",
     }
+
+
+def test_what_no_cache_has_is_taken_from_the_working_tree_if_it_is_the_same(tmp_path):
+    """DVC keeps metrics and plots with `cache: false` in none, which its lock does not say."""
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / "plots" / "b").mkdir(parents=True)
+    for name, data in {"plots/b/y.csv": b"y", "plots/x.csv": b"x", "score.json": b"{}"}.items():
+        (tmp_path / name).write_bytes(data)
+    listed = [{"md5": md5(b"y"), "relpath": "b/y.csv"}, {"md5": md5(b"x"), "relpath": "x.csv"}]
+    folder = md5(json.dumps(listed).encode()) + ".dir"
+    add_stage(tmp_path, {}, {"plots": folder, "score.json": md5(b"{}")})
+
+    assert contents(dvc.read_repository(tmp_path)) == {
+        b"plots/b/y.csv": b"y",
+        b"plots/x.csv": b"x",
+        b"score.json": b"{}",
+    }
+    (tmp_path / "score.json").write_bytes(b"[]")
+    with pytest.raises(Failed, match=r"hashes say: score\.json"):
+        check_digests(dvc.read_repository(tmp_path), threads=1)
+    (tmp_path / "plots" / "more.csv").write_bytes(b"z")
+    with pytest.raises(Failed, match=r"content of 1 files is not here: plots\."):
+        dvc.read_repository(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "definition"),
+    [
+        ("train", {"wdir": "runs"}),
+        ("train@lr0", {"foreach": ["lr0"], "do": {"wdir": "runs"}}),
+        ("train@0", {"matrix": {}, "wdir": "runs"}),
+    ],
+)
+def test_outputs_of_a_stage_are_in_its_folder_which_only_the_pipeline_says(tmp_path, name, definition):
+    add_stage(tmp_path, definition, {"model.bin": keep(tmp_path / ".dvc" / "cache", b"model")}, name=name)
+
+    assert contents(dvc.read_repository(tmp_path)) == {b"runs/model.bin": b"model"}
+
+
+def test_a_folder_of_a_stage_that_only_dvc_can_compute_is_refused(tmp_path):
+    add_stage(tmp_path, {"wdir": "${place}"}, {"model.bin": keep(tmp_path / ".dvc" / "cache", b"model")})
+
+    with pytest.raises(InvalidRequest, match=r"'\$\{place\}' is the wdir of the stage 'train', which only"):
+        dvc.read_repository(tmp_path)
+
+
+def test_a_folder_that_no_cache_lists_is_not_followed_out_of_the_repository(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x").write_bytes(b"x")
+    root = tmp_path / "repository"
+    (root / ".dvc").mkdir(parents=True)
+    (root / "plots").symlink_to(tmp_path / "outside")
+    listing = json.dumps([{"md5": md5(b"x"), "relpath": "x"}]).encode()
+    add_stage(root, {}, {"plots": md5(listing) + ".dir"})
+
+    with pytest.raises(Failed, match="plots"):
+        dvc.read_repository(root)
 
 
 def test_a_missing_or_damaged_file_of_dvc_is_named(repository):

@@ -1,7 +1,8 @@
 """What an import in place takes of a source: a folder as it is, or what DVC keeps in a cache.
 
 A listing of DVC (`files/md5/ab/cd….dir`) stands for the files that it lists, and the folder `.dvc` of a repository for
-all that its `.dvc` and `dvc.lock` files track. Nothing of a repository is run, and content is looked for by its hash.
+all that its `.dvc` and `dvc.lock` files track. Nothing of a repository is run, and content is looked for by its hash,
+but for metrics and plots that no cache keeps: these lie in the working tree.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 from core.errors import InvalidInput
 from datasets.engine.ports import SourceFiles
 from datasets.errors import SourceFileMissing
+from nearline.content.dvc_stages import StageOutput, list_outputs
 from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
 from nearline.content.paths import check_path, show_path
@@ -77,12 +79,16 @@ class _Cache:
         self._by_path = by_path
         self._folders = folders
 
+    def get(self, md5: str) -> FoundFile | None:
+        """Return the file with this content, if it is there."""
+        places = (_join(folder, md5[:2].encode(), md5[2:].encode()) for folder in self._folders)
+        files = (self._by_path.get(place) for place in places)
+        return next((file for file in files if file is not None and not file.why and not file.target), None)
+
     def find(self, path: bytes, md5: str) -> FoundFile:
         """Return the file with this content, which is that of `path`. Raises SourceFileMissing."""
-        for folder in self._folders:
-            file = self._by_path.get(_join(folder, md5[:2].encode(), md5[2:].encode()))
-            if file is not None and not file.why and not file.target:
-                return file
+        if (file := self.get(md5)) is not None:
+            return file
         shown = show_path(path) or md5
         raise SourceFileMissing(
             f"'{shown}' is not in the cache of DVC: run `dvc fetch`, then import again.", path=shown
@@ -111,39 +117,49 @@ def _list_repository(files: SourceFiles, root: bytes) -> Iterator[tuple[bytes, F
         folder, _, name = inner.rpartition(b"/")
         if b".dvc" in folder.split(b"/") or not (name == b"dvc.lock" or name.endswith(b".dvc")):
             continue
-        for path, md5, is_cached in _read_outputs(files, file, folder.decode(), is_lock=name == b"dvc.lock"):
-            if md5.endswith(".dir"):
+        pipeline = by_path.get(_join(root, folder, b"dvc.yaml")) if name == b"dvc.lock" else None
+        for path, md5, is_cached in _read_outputs(files, file, folder.decode(), pipeline):
+            place = _join(root, path)
+            is_in_tree = not is_cached and cache.get(md5) is None
+            if is_in_tree and md5.endswith(".dir"):
+                yield from ((inner.path[len(root) :].lstrip(b"/"), inner) for inner in files.list_files(place))
+            elif md5.endswith(".dir"):
                 yield from cache.list_folder(path, md5)
-            elif is_cached or _join(root, path) not in by_path:
-                yield path, cache.find(path, md5)
             else:
-                yield path, by_path[_join(root, path)]
+                yield path, (by_path.get(place) if is_in_tree else None) or cache.find(path, md5)
 
 
 def _read_outputs(
-    files: SourceFiles, file: FoundFile, folder: str, *, is_lock: bool
+    files: SourceFiles, file: FoundFile, folder: str, pipeline: FoundFile | None
 ) -> Iterator[tuple[bytes, str, bool]]:
-    """Yield of each output that a file of DVC tracks its path in the repository, its MD5, and whether it is cached."""
+    """Yield of each output that a file of DVC tracks its path in the repository, its MD5, and whether it is cached.
+
+    `pipeline` is the dvc.yaml beside a dvc.lock.
+    """
+    for base, out, is_cached in _describe_outputs(files, file, pipeline):
+        if not isinstance(out, dict) or not isinstance(out.get("path"), str):
+            continue
+        path, md5 = posixpath.normpath(posixpath.join(folder, base, out["path"])), out.get("md5")
+        try:
+            check_path(path.encode())
+        except (BadPath, UnicodeEncodeError) as error:
+            raise InvalidInput(f"'{show_path(file.path)}' tracks '{out['path']}', which is no path in it.") from error
+        if not isinstance(md5, str) or not _HASH.fullmatch(md5):
+            raise InvalidInput(
+                f"'{show_path(file.path)}' says no MD5 of '{path}': run `dvc commit`, then import again."
+            )
+        yield path.encode(), md5, is_cached and out.get("cache") is not False
+
+
+def _describe_outputs(files: SourceFiles, file: FoundFile, pipeline: FoundFile | None) -> list[StageOutput]:
     document = _read_yaml(files, file)
-    stages = document.get("stages") if is_lock else {"": document}
-    for stage in stages.values() if isinstance(stages, dict) else ():
-        outs = stage.get("outs") if isinstance(stage, dict) else None
-        for out in outs if isinstance(outs, list) else ():
-            if not isinstance(out, dict) or not isinstance(out.get("path"), str):
-                continue
-            base = posixpath.join(folder, document["wdir"]) if isinstance(document.get("wdir"), str) else folder
-            path, md5 = posixpath.normpath(posixpath.join(base, out["path"])), out.get("md5")
-            try:
-                check_path(path.encode())
-            except (BadPath, UnicodeEncodeError) as error:
-                raise InvalidInput(
-                    f"'{show_path(file.path)}' tracks '{out['path']}', which is no path in it."
-                ) from error
-            if not isinstance(md5, str) or not _HASH.fullmatch(md5):
-                raise InvalidInput(
-                    f"'{show_path(file.path)}' says no MD5 of '{path}': run `dvc commit`, then import again."
-                )
-            yield path.encode(), md5, out.get("cache") is not False
+    if not file.path.endswith(b"dvc.lock"):
+        outs, folder = document.get("outs"), str(document.get("wdir", ""))
+        return [StageOutput(folder, out, is_cached=True) for out in (outs if isinstance(outs, list) else ())]
+    try:
+        return list(list_outputs(document, _read_yaml(files, pipeline) if pipeline else {}))
+    except BadPath as error:
+        raise InvalidInput(f"'{show_path(file.path)}' cannot be followed: {error}") from error
 
 
 def _read_yaml(files: SourceFiles, file: FoundFile) -> dict[str, Any]:

@@ -182,7 +182,7 @@ def test_a_listing_of_dvc_whose_files_are_not_there_or_lead_out_is_refused(sourc
 def test_a_repository_of_dvc_is_imported_out_of_its_cache_under_the_paths_that_it_tracks(
     source, folder, dataset, member, tmp_path
 ):
-    """Files of DVC 3 and 2, a folder, the output of a stage, and one that lies in the working tree alone."""
+    """Files of DVC 3 and 2, a folder, the output of a stage, and what lies in the working tree alone."""
     one, two, old = b"one" * 1000, b"two" * 1000, b"old" * 1000
     md5 = put_into_cache(folder / "repo", one)
     listed = put_listing(folder / "repo", {"x/1": one, "2": two}).rsplit("/", 2)
@@ -192,11 +192,16 @@ def test_a_repository_of_dvc_is_imported_out_of_its_cache_under_the_paths_that_i
         f".dvc/cache/{old_md5[:2]}/{old_md5[2:]}": old,
         "one.bin.dvc": f"outs:\n- md5: {md5}\n  hash: md5\n  path: one.bin\n",
         "data/all.dvc": f"wdir: ..\nouts:\n- md5: {listed[1]}{listed[2]}\n  hash: md5\n  path: all\n",
+        "stages/dvc.yaml": (
+            "stages:\n  train:\n    wdir: run\n    metrics:\n    - plain: {cache: false}\n    plots:\n    - curves: {cache: false}\n"
+        ),
         "stages/dvc.lock": (
             f"schema: '2.0'\nstages:\n  train:\n    cmd: none\n    deps:\n    - path: code\n    outs:\n"
-            f"    - path: ../old.bin\n      md5: {old_md5}\n    - path: plain\n      md5: {plain_md5}\n      cache: false\n"
+            f"    - path: ../../old.bin\n      md5: {old_md5}\n    - path: plain\n      md5: {plain_md5}\n"
+            f"    - path: curves\n      md5: {'c' * 32}.dir\n"
         ),
-        "stages/plain": "plain",
+        "stages/run/plain": "plain",
+        "stages/run/curves/loss": "1,2",
         "readme.txt": "not tracked",
     }
     write(folder / "repo", {name: text.encode() if isinstance(text, str) else text for name, text in tracked.items()})
@@ -204,7 +209,8 @@ def test_a_repository_of_dvc_is_imported_out_of_its_cache_under_the_paths_that_i
     row = import_files(member, dataset, prefix="repo/.dvc")
 
     assert (row.state, row.error) == ("referenced", "")
-    expected = {"all/2": two, "all/x/1": one, "old.bin": old, "one.bin": one, "stages/plain": b"plain"}
+    expected = {"all/2": two, "all/x/1": one, "old.bin": old, "one.bin": one, "stages/run/plain": b"plain"}
+    expected["stages/run/curves/loss"] = b"1,2"
     assert clone(dataset, row.commit, tmp_path / "clone") == expected
     assert list(open_manifests(dataset).list_blobs("packs/")) == []
     # What the repository tracks by now does not matter: the content is still in its cache.

@@ -1,7 +1,7 @@
-"""DVC repositories: what their .dvc and dvc.lock files track, found in the cache by its hash; and the way back.
+"""DVC repositories: what their .dvc and dvc.lock files track, found by its hash; and the way back.
 
-Reads caches of DVC 2 and 3. Nothing of a repository is run, and no path of it leads outside: content is looked for by
-hash alone.
+Reads caches of DVC 2 and 3. Nothing of a repository is run, and no path of it leads outside. What no cache has is taken
+from the working tree, where git keeps metrics and plots.
 """
 
 import configparser
@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from nearline.content.dvc_stages import list_outputs
 from nearline.content.entries import Entry, EntryKind
+from nearline.content.errors import BadPath
 from nearline.content.folders import walk_folders
-from nearline.content.paths import to_bytes, to_text
+from nearline.content.paths import find_fault, to_bytes, to_text
 from nearline.errors import InvalidRequest
 from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, name_some, read_small, require_files
 
@@ -36,22 +38,14 @@ def read_repository(root: Path) -> Adoption:
     files: dict[bytes, Path] = {}
     digests: dict[Path, Digest] = {}
     missing: list[bytes] = []
-    for path, md5, is_old, workspace in _list_outputs(root):
-        place = workspace if workspace is not None and is_plain_file(workspace) else _find(caches, md5)
-        if place is None:
-            missing.append(path)
-            continue
-        if not md5.endswith(".dir"):
-            files[path] = place
-            digests[place] = Digest("md5", md5, is_text=is_old)
-            continue
-        for inner, inner_md5 in _read_folder(place, md5):
-            cache_file = _find(caches, inner_md5)
-            if cache_file is None:
-                missing.append(path + b"/" + inner)
+    for output, output_md5, is_old in _list_outputs(root):
+        for path, md5 in _list_files(root, caches, output, output_md5):
+            place = _find(caches, md5) or _find_in_tree(root, path)
+            if place is None:
+                missing.append(path)
             else:
-                files[path + b"/" + inner] = cache_file
-                digests[cache_file] = Digest("md5", inner_md5, is_text=is_old)
+                files[path] = place
+                digests[place] = Digest("md5", md5, is_text=is_old)
     require_files(missing, hint=_FETCH)
     if not files:
         raise InvalidRequest(f"'{root}' tracks no file: it has neither .dvc files nor a dvc.lock with outputs.")
@@ -79,16 +73,12 @@ def write_repository(root: Path, name: str) -> int:
     `check_entries` says which entries may be in the folder.
     """
     cache, tree = root / ".dvc" / "cache" / "files" / "md5", root / name
-    listed, size = list[dict[str, str]](), 0
-    for folder, _, names in walk_folders(os.fsencode(tree)):
-        for each in names:
-            full = os.path.join(folder, each)
-            md5 = _md5_of(full)
-            listed.append({"md5": md5, "relpath": to_text(full[len(os.fsencode(tree)) + 1 :])})
-            size += os.path.getsize(full)
-            _keep(full, cache / md5[:2] / md5[2:])
-    listed.sort(key=lambda item: item["relpath"])
-    data = json.dumps(listed, sort_keys=True).encode()
+    listed, size = _list_folder(os.fsencode(tree)), 0
+    for item in listed:
+        full = os.path.join(os.fsencode(tree), to_bytes(item["relpath"]))
+        size += os.path.getsize(full)
+        _keep(full, cache / item["md5"][:2] / item["md5"][2:])
+    data = _write_list(listed)
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
     (cache / md5[:2]).mkdir(parents=True, exist_ok=True)
     (cache / md5[:2] / f"{md5[2:]}.dir").write_bytes(data)
@@ -122,23 +112,34 @@ def _find(caches: list[Path], md5: str) -> Path | None:
     return next((place for place in places if is_plain_file(place)), None)
 
 
-def _list_outputs(root: Path) -> Iterator[tuple[bytes, str, bool, Path | None]]:
-    """Yield path, hash, whether DVC 2 made the hash, and the place of what lies in no cache but the workspace."""
+def _find_in_tree(root: Path, path: bytes) -> Path | None:
+    place = root / os.fsdecode(path)
+    return place if not find_fault(path) and is_plain_file(place) else None
+
+
+def _list_outputs(root: Path) -> Iterator[tuple[bytes, str, bool]]:
+    """Yield path, hash, and whether DVC 2 made the hash."""
     for folder, folders, names in walk_folders(os.fspath(root)):
         folders[:] = sorted(name for name in folders if name not in {".dvc", ".git"})
         for name in sorted(names):
             file = Path(folder, name)
             if name == "dvc.lock":
-                stages = _read_yaml(file).get("stages")
-                outs = [out for stage in _values(stages) for out in _list_of(stage, "outs")]
-                yield from _describe(root, Path(folder), outs)
+                pipeline = Path(folder, "dvc.yaml")
+                try:
+                    outputs = list(list_outputs(_read_yaml(file), _read_yaml(pipeline) if pipeline.is_file() else {}))
+                except BadPath as error:
+                    raise InvalidRequest(
+                        f"'{file}' cannot be followed: {error}", hint=f"Write the folder itself into '{pipeline}'."
+                    ) from error
+                for output in outputs:
+                    yield from _describe(root, Path(folder, output.folder), [output.described])
             elif name.endswith(".dvc") and name != ".dvc":
                 document = _read_yaml(file)
                 base = Path(folder, document["wdir"]) if isinstance(document.get("wdir"), str) else Path(folder)
                 yield from _describe(root, base, _list_of(document, "outs"))
 
 
-def _describe(root: Path, base: Path, outs: list[Any]) -> Iterator[tuple[bytes, str, bool, Path | None]]:
+def _describe(root: Path, base: Path, outs: list[Any]) -> Iterator[tuple[bytes, str, bool]]:
     for out in outs:
         if not isinstance(out, Mapping) or not isinstance(out.get("path"), str):
             continue
@@ -150,7 +151,23 @@ def _describe(root: Path, base: Path, outs: list[Any]) -> Iterator[tuple[bytes, 
             raise InvalidRequest(
                 f"The output '{out['path']}' in '{base}' has no md5.", hint="Run `dvc commit` in the repository first."
             )
-        yield os.fsencode(path), md5, out.get("hash") != "md5", root / path if out.get("cache") is False else None
+        yield os.fsencode(path), md5, out.get("hash") != "md5"
+
+
+def _list_files(root: Path, caches: list[Path], output: bytes, md5: str) -> Iterable[tuple[bytes, str]]:
+    """Return path and hash of what an output holds; of a folder whose list is nowhere, those of the folder itself."""
+    if not md5.endswith(".dir"):
+        return [(output, md5)]
+    if (place := _find(caches, md5)) is not None:
+        listed = list(_read_folder(place, md5))
+    else:
+        tree = root / os.fsdecode(output)
+        # A link could lead to all files of the machine.
+        found = _list_folder(os.fsencode(tree)) if tree.resolve().is_relative_to(root.resolve()) else []
+        if hashlib.md5(_write_list(found), usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
+            return [(output, md5)]
+        listed = [(to_bytes(item["relpath"]), item["md5"]) for item in found]
+    return [(output + b"/" + path, file_md5) for path, file_md5 in listed]
 
 
 def _read_folder(place: Path, md5: str) -> Iterator[tuple[bytes, str]]:
@@ -180,13 +197,24 @@ def _read_yaml(file: Path) -> Mapping[str, Any]:
     return document if isinstance(document, Mapping) else {}
 
 
-def _values(mapping: object) -> list[Any]:
-    return list(mapping.values()) if isinstance(mapping, Mapping) else []
-
-
 def _list_of(mapping: object, key: str) -> list[Any]:
     entries = mapping.get(key) if isinstance(mapping, Mapping) else None
     return entries if isinstance(entries, list) else []
+
+
+def _list_folder(tree: bytes) -> list[dict[str, str]]:
+    """Return the plain files of a folder as DVC lists them."""
+    places = (os.path.join(folder, name) for folder, _, names in walk_folders(tree) for name in names)
+    listed = [
+        {"md5": _md5_of(place), "relpath": to_text(place[len(tree) + 1 :])}
+        for place in places
+        if is_plain_file(Path(os.fsdecode(place)))
+    ]
+    return sorted(listed, key=lambda item: item["relpath"])
+
+
+def _write_list(listed: list[dict[str, str]]) -> bytes:
+    return json.dumps(listed, sort_keys=True).encode()
 
 
 def _md5_of(full: bytes) -> str:
