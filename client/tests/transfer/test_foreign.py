@@ -302,6 +302,22 @@ def test_a_written_git_repository_has_a_commit_of_pointers_and_the_objects_that_
     }
 
 
+def test_a_push_of_a_written_repository_hands_its_objects_to_git_lfs(tmp_path, monkeypatch):
+    programs, root, remote = (tmp_path / name for name in ("programs", "repository", "remote"))
+    programs.mkdir()
+    (programs / "git-lfs").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\n')
+    (programs / "git-lfs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    root.mkdir()
+    (root / "a.bin").write_bytes(b"weights")
+    lfs.write_repository(root, author="ann", seconds=0, message="first")
+
+    git(tmp_path, "init", "--quiet", "--bare", str(remote))
+    git(root, "push", "--quiet", str(remote), "main")
+
+    assert (tmp_path / "called").read_text() == f"pre-push {remote} {remote}\n"
+
+
 def test_pointers_that_were_written_are_read_as_the_objects_that_they_name(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"weights")
     lfs.write_repository(tmp_path, author="ann", seconds=0, message="first")

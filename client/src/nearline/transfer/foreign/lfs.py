@@ -19,6 +19,8 @@ _MOST_POINTER_BYTES = 1024
 _MOST_LINK_BYTES = 8192
 _ATTRIBUTES = b".gitattributes"
 _ALL_TRACKED = "* filter=lfs diff=lfs merge=lfs -text\n.gitattributes !filter !diff !merge text\n"
+# What git-lfs knows as a hook of its own, so that it can replace it by that of its version.
+_PUSH_HOOK = '#!/bin/sh\ngit lfs pre-push "$@"\n'
 _POINTER = re.compile(
     rb"version https://(?:git-lfs\.github\.com|hawser\.github\.com)/spec/v1\n(?:ext-.*\n)*"
     rb"oid sha256:([0-9a-f]{64})\nsize (\d{1,19})\n"
@@ -89,6 +91,11 @@ def write_repository(root: Path, *, author: str, seconds: int, message: str) -> 
             data = b"" if not file.size else place.read_bytes() if file.path == _ATTRIBUTES else _point(place, objects)
             tracked.append(GitFile(file.path, PROGRAM if file.mode & 0o100 else FILE, git.put_blob(data)))
     git.commit(tracked, author=author, seconds=seconds, message=message)
+    # git-lfs makes it at a first checkout, which this working tree does not need. Without it a push sends no objects.
+    hook = root / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir()
+    hook.write_text(_PUSH_HOOK)
+    hook.chmod(0o755)
 
 
 def _track_all(attributes: Path) -> None:
