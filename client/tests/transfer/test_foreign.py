@@ -216,6 +216,22 @@ def test_pointers_of_git_lfs_become_their_objects(tmp_path):
         lfs.read_repository(tmp_path)
 
 
+def test_a_git_repository_without_a_working_tree_is_refused(tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+
+    with pytest.raises(InvalidRequest, match="holds no file"):
+        lfs.read_repository(tmp_path)
+
+
+def test_the_hubs_cache_of_several_repositories_is_refused_with_their_names(tmp_path):
+    for name in ("models--org--bert", "datasets--team--digits"):
+        (tmp_path / name / "snapshots").mkdir(parents=True)
+
+    with pytest.raises(InvalidRequest, match=r"cache of datasets--team--digits, models--org--bert\."):
+        hugging_face.read_folder(tmp_path)
+
+
 def test_a_snapshot_in_the_hubs_cache_is_read_through_its_links(tmp_path):
     cache = tmp_path / "datasets--team--digits"
     data, card = b"PAR1", b"---\nlicense: mit\n---\n\n# Digits\n\nTen of them.\n"

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from nearline.errors import InvalidRequest
-from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, read_small, require_files
+from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, name_some, read_small, require_files
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.walk import Skipped, walk
 
@@ -17,6 +17,7 @@ _LONGEST_DESCRIPTION = 2000
 _ALGORITHMS = {64: "sha256", 40: "git"}
 _HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 _OWN = (b".git/", b".cache/")
+_IN_CACHE = re.compile(r"(datasets|models|spaces)--.+")
 
 
 def read_folder(root: Path) -> Adoption:
@@ -61,9 +62,14 @@ def _find_snapshot(root: Path) -> Path:
     """Return the folder of files: of a dataset in the hub's cache, the snapshot of `main`, or else the only one."""
     snapshots = root / "snapshots"
     if not snapshots.is_dir():
-        if root.is_dir():
-            return root
-        raise InvalidRequest(f"'{root}' is no folder.")
+        if not root.is_dir():
+            raise InvalidRequest(f"'{root}' is no folder.")
+        if repositories := sorted(path for path in root.iterdir() if _IN_CACHE.fullmatch(path.name)):
+            raise InvalidRequest(
+                f"'{root}' is the hub's cache of {name_some(os.fsencode(path.name) for path in repositories)}.",
+                hint=f"Name one of them: {repositories[0]}",
+            )
+        return root
     main = root / "refs" / "main"
     names = sorted(path.name for path in snapshots.iterdir() if path.is_dir())
     name = read_small(main, _MOST_REF_BYTES).decode("utf-8", "replace").strip() if main.is_file() else ""

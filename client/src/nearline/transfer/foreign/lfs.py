@@ -54,6 +54,8 @@ def read_repository(root: Path) -> Adoption:
     # Putting says of these why they are left out.
     files.update((skip.path, root / os.fsdecode(skip.path)) for skip in skipped if not skip.path.startswith(b".git/"))
     require_files(missing, hint="Run `git lfs fetch` in the repository, then import again.")
+    if not files:
+        raise InvalidRequest(f"'{root}' holds no file.", hint="Run `git checkout` there, then import again.")
     return Adoption(files, digests)
 
 
