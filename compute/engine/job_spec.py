@@ -34,7 +34,8 @@ class JobSpec:
     directory, where the job may change it.
     `commits` are the ids of the commits among `data`, so that the scheduler can be told what of them has yet to move.
     `early` maps names of `data` to the ids of the cached commits that it reads before they are complete.
-    `fallbacks` names the templates that its step lists, in their order, for forecasts.
+    `fallbacks` names the templates that its step lists and has not left, in their order, for forecasts. `moves_by` is
+    what its step chooses by when it moves while it waits: `order`, `soonest` or `cheapest`; empty: it does not.
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
     With `completions` of more than one, or with `retries`, it runs as so many parts, at most `parallelism` of them at
     once; what fails of them runs again, `retries` times in all.
@@ -61,6 +62,7 @@ class JobSpec:
     commits: tuple[str, ...] = ()
     early: Mapping[str, str] = field(default_factory=dict)
     fallbacks: tuple[str, ...] = ()
+    moves_by: str = ""
     inputs: tuple[Mount, ...] = ()
     code: Mount | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)

@@ -48,6 +48,7 @@ class NewJob:
         return {
             **shape_of(template),
             "pk": "",
+            "kind": "",
             "name": self.name,
             "title": "",
             "project_id": self.project_id,
@@ -70,6 +71,7 @@ class NewJob:
             "spec__simulated_duration_s": self.simulated_duration_s,
             "spec__commits": list(self.commits),
             "spec__fallbacks": (),
+            "spec__moves_by": "",
             "spec__pools": self.pools,
             "spec__image": self.image,
         }

@@ -4,10 +4,12 @@ All comes from one run of the engine forward over what is known of run times, an
 """
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from accounts.actor import Actor
@@ -17,11 +19,12 @@ from compute.engine.pod_options import PodOptions
 from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
 from compute.selectors import capacity, run_times, templates
+from compute.selectors.jobs import SUBMITTED
 from compute.selectors.locality import sites_by_resource
 from compute.selectors.pod_sets import launcher_of, placing_of
-from compute.selectors.pool_places import Place, in_each_pool, in_pool, place_of
+from compute.selectors.pool_places import Place, describe, in_each_pool, in_pool, place_of
 from compute.selectors.run_times import RunHistory
-from core import clock
+from core import clock, moves
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival, Locality
 from scheduler.selectors import pools, workloads
@@ -41,7 +44,9 @@ from scheduler.selectors.resource_pools import ResourcePools
 
 _SYSTEM = Actor.system("forecasts")
 _MOST_PLACED = 20
-"""Of so many waiting jobs, the oldest, other places are looked at."""
+"""Of so many waiting jobs, the oldest, other places are looked at, and of so many kinds of jobs that move."""
+_MOST_MOVED = 250
+"""So many jobs, the oldest, are told where else they would be done, and may move, in one round."""
 
 _MOST_PLACES = 4
 _MOST_HOLDERS = 8
@@ -53,6 +58,7 @@ _COLUMNS = (
         "created_at",
         "spec__commits",
         "spec__fallbacks",
+        "spec__moves_by",
         "spec__pools",
         "spec__pool",
         "spec__placing",
@@ -65,6 +71,21 @@ _COLUMNS = (
 
 JobFacts = Mapping[str, Any]
 """What is read of a job."""
+
+
+def moves_by(job: JobFacts) -> str:
+    """Return what a waiting job chooses by when it moves elsewhere: `order` or `soonest`; empty: it does not by itself.
+
+    A job of a step is moved by its run, once its data is there.
+    """
+    if job["kind"] == SUBMITTED:
+        return "order" if job["spec__pools"] and not job["evictions"] else ""
+    return job["spec__moves_by"] if job["workload_id"] and job["spec__moves_by"] in {"order", "soonest"} else ""
+
+
+def size_of(job: JobFacts) -> int:
+    """Return what a job takes, in thousandths of GPUs, without any in millicores."""
+    return int(job["replica_count"] * (job["gpu_milli"] or job["cpu_millicores"]))
 
 
 @dataclass(frozen=True)
@@ -137,8 +158,9 @@ class Forecaster:
         )
         self._corrections = Corrections()
         self.now = self._outlooks.now
-        self._compared = {job["pk"] for job in waiting[:_MOST_PLACED]}
         self._asked = None if asked is None else {_id_of(job) for job in asked}
+        self._moving = [job for job in (waiting if asked is None else asked) if moves_by(job)][:_MOST_MOVED]
+        self._compared = {job["pk"] for job in (*waiting[:_MOST_PLACED], *self._moving)}
 
     @cached_property
     def _known(self) -> Mapping[str, Outlook]:
@@ -151,19 +173,17 @@ class Forecaster:
 
     def forecast(self, job: JobFacts) -> JobForecast:
         """Return the forecast of a waiting job."""
-        arrival = self._places.arrival(job, job["resource_id"])
-        known = self._known.get(_id_of(job))
-        outlook = known or self._at_place(job, job, arrival)
+        outlook = self._here(job)
         start = outlook.start
         likely_s, late_s = self._correct(outlook)
-        here = self._place(job, job, outlook, (likely_s, late_s), arrival)
+        here = self._place(job, job, outlook, (likely_s, late_s), self._places.arrival(job, job["resource_id"]))
         others = self._elsewhere(job) if job["pk"] in self._compared else ()
         facts = {
             "wait_class": str(outlook.wait_class),
             "line": start.ahead + 1 if start.likely_s < math.inf else None,
             "nodes": list(outlook.nodes),
             "asked": self._share_of(job, outlook.own),
-            "asked_milli": job["replica_count"] * (job["gpu_milli"] or job["cpu_millicores"]),
+            "asked_milli": size_of(job),
             "holders": [self._holder(job, holder) for holder in outlook.holders[:_MOST_HOLDERS]],
             "stops": self._stops(start),
             "places": [here, *others],
@@ -178,6 +198,11 @@ class Forecaster:
             facts=facts,
             pool_id=outlook.pool_id,
         )
+
+    def _here(self, job: JobFacts) -> Outlook:
+        """Return the outlook of a waiting job where it is."""
+        known = self._known.get(_id_of(job))
+        return known or self._at_place(job, job, self._places.arrival(job, job["resource_id"]))
 
     def _correct(self, outlook: Outlook) -> tuple[float, float]:
         """Return when a job starts there, as it is to be told."""
@@ -222,9 +247,7 @@ class Forecaster:
 
     def present_s(self, job: JobFacts) -> float:
         """Return in how many seconds a waiting job starts as it is, without correction; infinite: nobody knows."""
-        known = self._known.get(_id_of(job))
-        outlook = known or self._at_place(job, job, self._places.arrival(job, job["resource_id"]))
-        return outlook.start.likely_s
+        return self._here(job).start.likely_s
 
     def if_changed(self, job: JobFacts, changed: JobFacts) -> ChangedStart:
         """Return when a waiting job would start if it was submitted anew with some of its facts changed."""
@@ -293,10 +316,70 @@ class Forecaster:
         return self._outlooks.starts_of_probe(probe, before + 1)[-1] if before else start.likely_s
 
     def _elsewhere(self, job: JobFacts) -> Iterator[dict[str, Any]]:
+        for option in self._options[_id_of(job)] if moves_by(job) else self._options_of(job):
+            outlook = option.outlook or self._outlooks.of_probe(option.probe)
+            yield self._place(job, option.there, outlook, self._correct(outlook), option.arrival)
+
+    def _options_of(self, job: JobFacts) -> Iterator["_Option"]:
         for template, arrival in self._other_places(job):
             there = {**job, **shape_of(template)}
-            outlook = self._at_place(job, there, arrival)
-            yield self._place(job, there, outlook, self._correct(outlook), arrival)
+            yield _Option(job, template, there, arrival, self._probe(job, there, arrival))
+
+    @cached_property
+    def _options(self) -> Mapping[str, Sequence["_Option"]]:
+        """Return by job where those may go that move by themselves, and what they may expect if all go who gain by it.
+
+        So no two are told of the same capacity, and all may move at once.
+        """
+        options = defaultdict[str, list[_Option]](list)
+        joining = defaultdict[Place, list[_Option]](list)
+        alone = dict[object, Outlook]()
+        for job in self._moving:
+            here_s, counts = self._correct(self._here(job))[0], Counter[Place]()
+            for option in self._options_of(job):
+                kind, place = option.probe.kind, self._places.place_of(option.template)
+                if kind not in alone and len(alone) < _MOST_PLACED * _MOST_PLACES:
+                    alone[kind] = self._outlooks.of_probe(option.probe)
+                if (outlook := alone.get(kind)) is None:
+                    continue
+                option.outlook, option.here_s, option.number = outlook, here_s, counts[place]
+                options[_id_of(job)].append(option)
+                if self._gains(option):
+                    counts[place] += 1
+                    joining[place].append(option)
+        for entries in joining.values():
+            if len(entries) > 1:
+                self._tell_together(sorted(entries, key=_from_the_end))
+                movers = [each for each in entries if self._gains(each)]
+                self._tell_together(sorted(movers, key=attrgetter("number")))
+        return options
+
+    def _tell_together(self, options: Sequence["_Option"]) -> None:
+        """Work out what jobs may expect that are submitted to one place in this order."""
+        moment = timedelta(microseconds=1)
+        probes = [replace(each.probe, enqueued_at=self.now + n * moment) for n, each in enumerate(options)]
+        for option, outlook in zip(options, self._outlooks.of_probes(probes) if probes else (), strict=True):
+            option.outlook = outlook
+
+    def _gains(self, option: "_Option") -> bool:
+        """Return whether a job moves to a place by itself, by when it starts here and there."""
+        job, there_s = option.job, math.inf if option.outlook is None else self._correct(option.outlook)[0]
+        if moves_by(job) == "order":
+            return moves.is_start_better(there_s, option.here_s, has_data=bool(job["spec__commits"]))
+        return moves.is_end_better(there_s + self._run_s(option.there), option.here_s + self._run_s(job))
+
+    def _run_s(self, there: JobFacts) -> float:
+        return self._history.predict(there, there["template_name"]).left_s(0.5)
+
+    def count_promised(self) -> Counter[str]:
+        """Return by place how much of it jobs of steps may take now, as `size_of` counts it."""
+        promised = Counter[str]()
+        for job in self._moving:
+            if job["kind"] != SUBMITTED:
+                for option in self._options[_id_of(job)]:
+                    if self._gains(option) and option.outlook is not None and option.outlook.start.likely_s <= 0:
+                        promised[describe(option.template.resource.name, option.template.pool)] += size_of(job)
+        return promised
 
     def _other_places(
         self, job: JobFacts, *, is_anywhere: bool = False
@@ -347,7 +430,7 @@ class Forecaster:
         arrival: DataArrival | None,
     ) -> dict[str, Any]:
         likely_s, late_s = start
-        run_s = self._history.predict(there, there["template_name"]).left_s(0.5)
+        run_s = self._run_s(there)
         return {
             "template": there["template_name"],
             "resource": there["resource__name"],
@@ -379,6 +462,33 @@ class Forecaster:
         return None if moment is None else moment.isoformat()
 
 
+@dataclass
+class _Option:
+    """Where a waiting job could go, `there` as it would be. `outlook` None: nothing is worked out yet.
+
+    It starts in `here_s` seconds where it is. `number` counts the options of one job at one place.
+    """
+
+    job: JobFacts
+    template: Template
+    there: JobFacts
+    arrival: DataArrival | None
+    probe: Probe
+    outlook: Outlook | None = None
+    here_s: float = math.inf
+    number: int = 0
+
+
+def _from_the_end(option: _Option) -> tuple[float, ...]:
+    """Return the order in which it is found out who moves: those of a step's first template at a place, then others.
+
+    Of those that go where they are done first, those come first that start last where they are: who leaves the end of
+    a line lets nobody else there start earlier than was told.
+    """
+    is_soonest = moves_by(option.job) == "soonest"
+    return option.number, is_soonest, -option.here_s if is_soonest else 0.0
+
+
 class _Places:
     """Where waiting jobs could go, and how far their data is there."""
 
@@ -402,11 +512,15 @@ class _Places:
         known = self._pools.list_pools(resource_id) if self._pools.is_divided(resource_id) else ()
         return next((pool.name for pool in known if pool.id == pool_id), "")
 
+    def place_of(self, template: Template) -> Place:
+        """Return where jobs of a template go."""
+        return place_of(template, self._pools, self._nodes)
+
     def place_of_job(self, job: JobFacts) -> Place:
         """Return where a job goes that is not queued."""
         sizes = {name: job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli")}
         own = Template(resource_id=job["resource_id"], pool=job["spec__pool"] or "", **sizes)
-        return place_of(own, self._pools, self._nodes)
+        return self.place_of(own)
 
     def others(self, job: JobFacts, here: Place, *, is_anywhere: bool = False) -> list[Template]:
         """Return the templates that its step names besides, then of each other resource the smallest that holds it.
@@ -418,7 +532,7 @@ class _Places:
         names = dict.fromkeys(job["spec__fallbacks"] or ())
         named = [self._templates[name] for name in names if name in self._templates]
         others = [row for row in named if row.full_name != job["template_name"]]
-        seen = {here, *(place_of(row, self._pools, self._nodes) for row in others)}
+        seen = {here, *(self.place_of(row) for row in others)}
         rows: Iterable[Template] = self._templates.values()
         has_own_size = job["spec__pools"] or job["template_id"] is None
         if has_own_size:
@@ -426,7 +540,7 @@ class _Places:
         if has_own_size or is_anywhere:
             rows = in_each_pool(rows, self._pools)
         for row in rows:
-            place = place_of(row, self._pools, self._nodes)
+            place = self.place_of(row)
             if place in seen or not (is_anywhere or self._is_in_pools(job, row)):
                 continue
             if _may_run_on(job, row) and self._has_node_for(row, place):

@@ -19,10 +19,10 @@ from compute.engine.states import Gate, JobState
 from compute.models import Job, JobEvent, JobVolume, Template
 from compute.selectors import capacity, pool_places
 from compute.selectors import jobs as job_selectors
-from compute.selectors.start_forecasts import Forecaster, JobFacts
+from compute.selectors.start_forecasts import Forecaster, JobFacts, moves_by, size_of
 from compute.services import job_data, journal, queueing, shapes
 from compute.services.shapes import Ask
-from core import clock, isolation
+from core import clock, isolation, moves
 from core.errors import PlatformError
 from core.signals import send_on_commit
 from core.units import format_duration
@@ -41,9 +41,6 @@ _KIND = (
     *("project_id", "resource_id", "spec__pool", "priority", "is_preemptible"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "replica_count"),
 )
-_WORTH_MOVING_DATA_S = 60.0
-_WORTH_MOVING_DATA = 0.5
-"""Data is brought elsewhere for a job that starts so many seconds earlier there, and after this part of its wait."""
 _MOST_EVENTS = 50
 """A job of which so much is told moves no more: forecast and cycles may not agree on it for ever."""
 _MOVE = ":move"
@@ -53,17 +50,17 @@ _SYSTEM = Actor.system("relocation")
 
 def move_waiting(forecaster: Forecaster, waiting: Sequence[JobFacts]) -> None:
     """Move the jobs that would start elsewhere now and not where they wait."""
-    movable = (job for job in waiting if _may_move(job) and not forecaster.is_about_to_start(job))
+    # The job of a step is moved by its run.
+    movable = (
+        job
+        for job in waiting
+        if job["kind"] == job_selectors.SUBMITTED and moves_by(job) and not forecaster.is_about_to_start(job)
+    )
     tried = {job["pk"]: job for job in islice(_some_of_each_kind(movable), _MOST_TRIED)}
     if tried:
         rows = Job.objects.filter(pk__in=tried, starts=0, event_seq__lt=_MOST_EVENTS, gate__in=("", Gate.DATA))
-        move = partial(_move, forecaster, tried, Counter())
+        move = partial(_move, forecaster, tried, forecaster.count_promised())
         isolation.for_each(RELOCATE, list(rows.order_by("pk").select_related("resource")), move, key=lambda job: job.pk)
-
-
-def _may_move(job: JobFacts) -> bool:
-    # The job of a step is moved by its run.
-    return job["kind"] == job_selectors.SUBMITTED and bool(job["spec__pools"]) and not job["evictions"]
 
 
 def _some_of_each_kind(jobs: Iterable[JobFacts]) -> Iterator[JobFacts]:
@@ -76,15 +73,15 @@ def _some_of_each_kind(jobs: Iterable[JobFacts]) -> Iterator[JobFacts]:
 
 
 def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[str], job: Job) -> None:
-    # What was moved to a place in this round counts there, in jobs as large as this one.
-    size = job.replica_count * (job.gpu_milli or job.cpu_millicores)
+    # What was moved to a place in this round counts there, and what steps may move, in jobs as large as this one.
+    size = size_of(tried[job.pk])
     for template in _list_places(job):
         place = pool_places.describe(template.resource.name, template.pool)
         before = -(-moved[place] // size)
         there_s = forecaster.start_s(tried[job.pk], template, before=before)
         if there_s <= 0:
             reason = "it can start now"
-        elif job.spec.get("commits") and _is_worth_moving_data(there_s, forecaster.present_s(tried[job.pk])):
+        elif job.spec.get("commits") and moves.is_much_earlier(there_s, forecaster.present_s(tried[job.pk])):
             with_data = "" if forecaster.has_data(tried[job.pk], template) else ", with the time to bring its data"
             reason = f"it would start in about {format_duration(there_s)}{with_data}"
         else:
@@ -92,10 +89,6 @@ def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[
         if _bring_and_requeue(job, template, reason):
             moved[place] += size
             return
-
-
-def _is_worth_moving_data(there_s: float, here_s: float) -> bool:
-    return there_s <= here_s * _WORTH_MOVING_DATA and there_s + _WORTH_MOVING_DATA_S <= here_s
 
 
 def _list_places(job: Job) -> list[Template]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from core import moves
 from core.units import format_bytes, format_duration
 from flows.engine import expressions, places
 from flows.engine.expressions import Results, Value
@@ -36,12 +37,6 @@ from flows.engine.transitions import (
 _POLL = timedelta(seconds=2)
 _INPUT_POLL = timedelta(seconds=5)
 _LONGEST_BACKOFF_S = 60.0
-_LEAST_GAIN_S, _LEAST_GAIN = 60.0, 0.1
-"""A waiting job moves where it is done sooner by this time at least, and by this part of what is left."""
-
-_NOW_S = 1.0
-_WORTH_MOVING_S, _WORTH_MOVING = 60.0, 0.5
-"""A job of no template takes its data elsewhere to start so much earlier, and after this part of its wait."""
 _MOST_MOVES = 50
 """Forecasts and cycles may not agree on a job for ever."""
 
@@ -418,24 +413,23 @@ class _Planner:
     def _find_better(
         self, node: Node, attempt: AttemptNow, known: Mapping[int, PlaceForecast]
     ) -> tuple[int | None, str]:
-        """Return the choice where a job that waits is done sooner by so much that it moves, and why; else None.
-
-        Of a step one job a plan goes to a template, as all others would find its capacity taken.
-        """
+        """Return the choice where a job that waits is done sooner by so much that it moves, and why; else None."""
         if node.fallback == "order":
             return self._find_free(node, attempt, known)
         decision = places.choose("soonest", known, {}) if node.fallback == "soonest" else None
         if decision is None or decision.chosen == attempt.choice:
             return None, ""
         template, stays_s = node.choices[decision.chosen].template, known[attempt.choice].finish_of(0)
-        gain_s = stays_s - known[decision.chosen].finish_of(0)
-        is_worth_it = gain_s >= max(_LEAST_GAIN_S, _LEAST_GAIN * stays_s) or stays_s == math.inf
-        if not is_worth_it or self._sent[node.key, template]:
+        goes_s = known[decision.chosen].finish_of(0)
+        if not moves.is_end_better(goes_s, stays_s):
             return None, ""
         self._sent[node.key, template] += 1
         if stays_s == math.inf:
             return decision.chosen, f"has no forecast of when it is done, and {template} has one"
-        return decision.chosen, f"is forecast to be done with it {format_duration(gain_s)} later than {template}"
+        return (
+            decision.chosen,
+            f"is forecast to be done with it {format_duration(stays_s - goes_s)} later than {template}",
+        )
 
     def _find_free(self, node: Node, attempt: AttemptNow, known: Mapping[int, PlaceForecast]) -> tuple[int | None, str]:
         """Return the first choice where a job that waits starts now, or with its data much earlier, and why.
@@ -445,13 +439,10 @@ class _Planner:
         here_s = known[attempt.choice].start_of(0)
         for number in sorted(known.keys() - {attempt.choice}):
             template, there_s = node.choices[number].template, known[number].start_of(0)
-            is_earlier = there_s <= here_s * _WORTH_MOVING and there_s + _WORTH_MOVING_S <= here_s
-            if here_s <= _NOW_S or not (there_s <= _NOW_S or (node.has_data and is_earlier)):
-                continue
-            if self._sent[node.key, template]:
+            if not moves.is_start_better(there_s, here_s, has_data=node.has_data):
                 continue
             self._sent[node.key, template] += 1
-            if there_s <= _NOW_S:
+            if there_s <= moves.NOW_S:
                 return number, f"cannot start it now, and {template} can"
             return number, f"would start it much later than {template}, where that is in {format_duration(there_s)}"
         return None, ""

@@ -356,6 +356,8 @@ class _Writer:
 
     def _begin_attempts(self) -> None:
         steps = self._loaded.steps
+        for start in self._starts:
+            steps[start.step_id].tried = [asdict(tried) for tried in start.tried]
         attempts = [self._new_attempt(steps[start.step_id], start) for start in self._starts]
         new = [(steps[start.step_id], attempt) for start, attempt in zip(self._starts, attempts, strict=True)]
         inputs = {
@@ -390,7 +392,7 @@ class _Writer:
                 reason="",
                 choice=start.choice,
                 template=start.template,
-                tried=[asdict(tried) for tried in start.tried],
+                tried=steps[start.step_id].tried,
                 why=start.why,
                 not_before=None,
                 attempt_count=start.number,

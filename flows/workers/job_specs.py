@@ -30,6 +30,7 @@ class JobSpecs:
         self._silent = loaded.ended.logs.silent
         self._templates = loaded.templates
         self._specs = {step.name: step for step in loaded.spec.steps}
+        self._graph = loaded.snapshot.graph
         bundle = loaded.run.version.bundle
         self._code = Mount("code", code.get_tree(loaded.run.project_id, bundle)) if bundle else None
         self._outputs: dict[str, Mapping[int, _Output]] = {}
@@ -43,7 +44,8 @@ class JobSpecs:
 
     def build(self, step: Step, attempt: Attempt, inputs: Sequence[AttemptInput]) -> JobSpec:
         """Return what the attempt's job is told. Of its inputs only those that are staged can be mounted."""
-        step_spec = self._specs[step.key]
+        step_spec, node = self._specs[step.key], self._graph.by_key[step.key]
+        left = {tried["template"] for tried in step.tried}
         values: dict[str, Mapping[str, Value]] = {
             "parameters": step.parameters,
             "run": {"id": self._run.pk, "number": self._run.number},
@@ -58,7 +60,8 @@ class JobSpecs:
             data=tuple(Mount(row.name, source_from_json(row.source)) for row in inputs if row.source),
             commits=tuple(row.commit_id for row in inputs),
             early={row.name: row.cached_commit_id for row in inputs if row.is_early},
-            fallbacks=tuple(choice.template for choice in step_spec.compute),
+            fallbacks=tuple(choice.template for choice in step_spec.compute if choice.template not in left),
+            moves_by=node.fallback if node.moves_by_forecasts else "",
             inputs=tuple(mount for parent in step_spec.after for mount in self._inputs(parent, attempt.template)),
             parameters=step.parameters,
             append_parameters=step_spec.append_parameters,

@@ -129,8 +129,12 @@ class Forward:
         self._at_s = at_s
         self._is_certain = all(run_times.get(job_id, UNKNOWN).is_certain for job_id in self._begin)
 
+    def is_known(self, job_id: str) -> bool:
+        """Return whether a job is there or arrives."""
+        return job_id in self._arrivals or job_id in self._begin
+
     def queue_of(self, job_id: str) -> str:
-        """Return the id of the queue of a job that is there or arrives."""
+        """Return the id of the queue of a job that is known."""
         return self._arrivals[job_id].view.queue_id if job_id in self._arrivals else self._begin[job_id].queue_id
 
     def starts(self, job_ids: Collection[str] | None = None) -> dict[str, StartForecast]:
@@ -168,23 +172,30 @@ class Forward:
         since_s: float | None = None,
     ) -> list[StartForecast]:
         """Return when jobs would start that join the queue together, as `start_of` does for one."""
-        if in_s == math.inf:
-            return [NEVER for _ in jobs]
-        arrivals = {job_id: each for job_id, each in self._arrivals.items() if job_id != instead_of}
-        left_out = self._begin.pop(instead_of, None) if instead_of is not None else None
-        if left_out is not None:
-            self.session.change((), [left_out.id])
-        new = {job.id: Arrival(in_s, job, in_s if since_s is None else since_s) for job in jobs}
-        self._run_times |= dict.fromkeys(new, run_times)
+        arrivals = [Arrival(in_s, job, in_s if since_s is None else since_s) for job in jobs]
+        instead = () if instead_of is None else (instead_of,)
+        return self.starts_together([(each, run_times) for each in arrivals], instead_of=instead)
+
+    def starts_together(
+        self, new: Sequence[tuple[Arrival, RunTimes]], *, instead_of: Collection[str] = ()
+    ) -> list[StartForecast]:
+        """Return when jobs would start that all join the queue, each with its run times: none has another one's place.
+
+        Those of `instead_of` then are not there. Nothing is kept of it.
+        """
+        coming = {each.view.id: each for each, _ in new if each.in_s < math.inf}
+        arrivals = {job_id: each for job_id, each in self._arrivals.items() if job_id not in instead_of}
+        left_out = {job_id: self._begin.pop(job_id) for job_id in instead_of if job_id in self._begin}
+        self.session.change((), left_out)
+        self._run_times |= {each.view.id: run_times for each, run_times in new}
         try:
-            starts = self._forecast(new.keys(), arrivals | new)
-            return [starts[job.id] for job in jobs]
+            starts = self._forecast(coming.keys(), arrivals | coming)
+            return [starts.get(each.view.id, NEVER) for each, _ in new]
         finally:
-            for job_id in new:
-                del self._run_times[job_id]
-            if left_out is not None:
-                self._begin[left_out.id] = left_out
-                self.session.change([left_out])
+            for each, _ in new:
+                del self._run_times[each.view.id]
+            self._begin |= left_out
+            self.session.change(left_out.values())
 
     def _forecast(self, asked: AbstractSet[str], arrivals: Mapping[str, Arrival]) -> dict[str, StartForecast]:
         if not asked:

@@ -76,6 +76,12 @@ class Probe:
     id: str = ""
     pool: str = ""
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What it has in common with others that would wait as long as it if they were submitted in its place."""
+        facts = {**vars(self), "placing": str(self.placing), "launcher": str(self.launcher)}
+        return tuple(value for name, value in facts.items() if name not in {"enqueued_at", "instead_of", "id"})
+
 
 @dataclass(frozen=True)
 class HeldBy:
@@ -172,14 +178,20 @@ class Outlooks:
 
     def of_probe(self, probe: Probe) -> Outlook:
         """Return the outlook of a job that is not there."""
-        pool_id = self._pool_of(probe)
+        (outlook,) = self.of_probes([probe])
+        return outlook
+
+    def of_probes(self, probes: Sequence[Probe]) -> list[Outlook]:
+        """Return the outlooks of jobs that are not there, if all of them were submitted to one pool."""
+        pool_id = self._pool_of(probes[0])
         if pool_id not in self._views:
-            return Outlook("", pool_id, WaitClass.NODES, NEVER, (), Share(self._queue_of(probe), 0, 0, 0), ())
+            share = Share(self._queue_of(probes[0]), 0, 0, 0)
+            return [Outlook("", pool_id, WaitClass.NODES, NEVER, (), share, ()) for _ in probes]
         forward = self._forward(pool_id)
-        job = self._view_of(probe)
-        since_s = self._since_s(probe)
-        start = forward.start_of(job, probe.run_times, instead_of=probe.instead_of, in_s=probe.in_s, since_s=since_s)
-        return self._outlook_of(forward, probe, start)
+        new = [(Arrival(each.in_s, self._view_of(each), self._since_s(each)), each.run_times) for each in probes]
+        instead_of = {each.instead_of for each in probes if each.instead_of is not None}
+        starts = forward.starts_together(new, instead_of=instead_of)
+        return [self._outlook_of(forward, probe, start) for probe, start in zip(probes, starts, strict=True)]
 
     def starts_of_probe(self, probe: Probe, count: int) -> list[float]:
         """Return in how many seconds each of so many equal jobs would start; infinite: nobody knows."""
@@ -314,6 +326,7 @@ def _holders(forward: Forward, start: StartForecast, known: Mapping[str, Share])
     return [
         HeldBy(each.job_id, each.ends_in_s, each.gpu_milli, each.is_ahead, known[forward.queue_of(each.job_id)])
         for each in start.holders
+        if forward.is_known(each.job_id)  # others that were asked for together with it are not there
     ]
 
 

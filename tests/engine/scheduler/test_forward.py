@@ -282,6 +282,18 @@ def test_a_job_that_comes_later_or_instead_of_another_one_is_forecast():
     assert world.start_of(again, RunTimes(each_once(60.0)), in_s=3 * HOUR).likely_s == 3 * HOUR
 
 
+def test_of_jobs_that_are_tried_together_none_is_given_the_place_of_another_one():
+    world = forward([held("a", "team", "n1", {0: 1}), wait("b", "team", 1, minute=1)], {"a": HOUR, "b": HOUR})
+    before = world.starts()
+    tried = [(Arrival(0.0, wait(name, "team", 1, minute=2), 0.0), RunTimes(each_once(60.0))) for name in "tuv"]
+    tried.append((tried.pop()[0]._replace(in_s=math.inf), RunTimes(each_once(60.0))))
+
+    starts = world.starts_together(tried, instead_of=["b", "not there"])
+
+    assert [start.likely_s for start in starts] == [0, 60, math.inf]
+    assert world.starts() == before
+
+
 def test_later_ends_that_lie_close_together_are_one_and_starts_are_told_by_the_last_of_them():
     early = {f"e{i}": 60.0 * (i + 1) for i in range(APART)}  # on nodes that are too small for those that wait
     jobs = [held(name, "team", f"small-{name}", {0: 1}) for name in early]
