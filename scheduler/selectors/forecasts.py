@@ -5,13 +5,14 @@ hand-overs never wait for it.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
@@ -340,12 +341,31 @@ def scores_of(pool_id: str, *, go_on: bool = False) -> list[Score]:
     return [score_of(row) for row in newest]
 
 
-def _scored(pool_id: str, since: datetime | None) -> list[Forecast]:
-    """Return the forecasts of a pool whose jobs have started since then, the newest first; None: the newest few."""
-    rows = Forecast.objects.filter(pool=pool_id, started_at__isnull=False, made_at__isnull=False)
-    if since is not None:
-        rows = rows.filter(started_at__gte=since)
-    return list(rows.order_by("-started_at", "pk").defer("facts")[: _SCORED if since is None else _SCORED_SINCE])
+def _scored(since: datetime | None) -> dict[str, list[Forecast]]:
+    """Return by pool the forecasts of jobs that have started since then, the newest first; None: the newest few."""
+    scored, most = _started().filter(made_at__isnull=False), _SCORED if since is None else _SCORED_SINCE
+    newest = scored.filter(pool=OuterRef("pk")).order_by("-started_at", "pk").values("started_at")
+    earliest = dict(Pool.objects.values_list("pk", Subquery(newest[most - 1 : most])))
+    rows = scored.filter(_since({pk: max(filter(None, (at, since)), default=None) for pk, at in earliest.items()}))
+    by_pool: dict[str, list[Forecast]] = {pk: [] for pk in earliest}
+    for row in rows.order_by("-started_at", "pk").defer("facts"):
+        by_pool[row.pool_id].append(row)
+    return {pk: known[:most] for pk, known in by_pool.items()}
+
+
+def _started() -> QuerySet[Forecast]:
+    return Forecast.objects.filter(started_at__isnull=False)
+
+
+def _since(moments: Mapping[str, datetime | None]) -> Q:
+    """Return which forecasts are of these pools, each since its moment; None: since ever."""
+    pools_since = defaultdict[datetime | None, list[str]](list)
+    for pool_id, since in moments.items():
+        pools_since[since].append(pool_id)
+    asked = Q(pk__in=())
+    for since, pool_ids in pools_since.items():
+        asked |= Q(pool__in=pool_ids) & (Q() if since is None else Q(started_at__gte=since))
+    return asked
 
 
 @dataclass(frozen=True)
@@ -387,35 +407,37 @@ def list_quality(*, actor: Actor, since: datetime | None = None) -> list[PoolQua
 
     They are those of jobs that started since then; None: the newest few.
     """
-    qualities, simulated = [], find_simulated_pools()
-    for pk, name in _pools():
-        rows = _scored(pk, since)
-        scores = [score_of(row) for row in rows]
-        # Without a range, jobs that were told nothing count from the oldest start that is scored.
-        counted_since = rows[-1].started_at if since is None and len(rows) == _SCORED else since
+    scored, simulated = _scored(since), find_simulated_pools()
+    # Without a range, jobs that were told nothing count from the oldest start that is scored.
+    untold = _count_untold(
+        {pk: rows[-1].started_at if since is None and len(rows) == _SCORED else since for pk, rows in scored.items()}
+    )
+    qualities = []
+    for pk, name in _pools(scored):
+        scores = [score_of(row) for row in scored[pk]]
         qualities.append(
             PoolQuality(
                 _coverage(name, scores, has_simulated=name in simulated),
                 calibration.compare(scores, _MULTIPLES),
                 calibration.measure_by_promise(scores),
-                _count_untold(pk, counted_since),
+                untold.get(pk, 0),
             )
         )
     return qualities
 
 
-def _count_untold(pool_id: str, since: datetime | None) -> int:
-    """Return how many jobs of a pool started without a forecast."""
-    untold = Forecast.objects.filter(pool=pool_id, started_at__isnull=False, made_at=None)
-    return (untold if since is None else untold.filter(started_at__gte=since)).count()
+def _count_untold(since: Mapping[str, datetime | None]) -> dict[str, int]:
+    """Return by pool how many jobs started without a forecast since then; None: since ever."""
+    rows = _started().filter(_since(since), made_at=None).order_by().values("pool")
+    return dict(rows.annotate(count=Count("pk")).values_list("pool", "count"))
 
 
 def list_coverage(*, actor: Actor, since: datetime | None = None) -> list[PoolCoverage]:  # noqa: ARG001 (all may know)
     """Return how well forecasts hold, by pool: of jobs that started since then, else the newest."""
-    simulated = find_simulated_pools()
+    scored, simulated = _scored(since), find_simulated_pools()
     return [
-        _coverage(name, [score_of(row) for row in _scored(pk, since)], has_simulated=name in simulated)
-        for pk, name in _pools()
+        _coverage(name, [score_of(row) for row in scored[pk]], has_simulated=name in simulated)
+        for pk, name in _pools(scored)
     ]
 
 
@@ -431,17 +453,17 @@ class ScoredForecast:
 
 def list_scored(*, actor: Actor, since: datetime | None = None) -> list[ScoredForecast]:  # noqa: ARG001 (all may know)
     """Return the forecasts that `list_quality` counts, by pool, the newest start first."""
-    simulated = find_simulated_pools()
+    scored, simulated = _scored(since), find_simulated_pools()
     return [
         ScoredForecast(name, name in simulated, row.started_at, score_of(row))
-        for pk, name in _pools()
-        for row in _scored(pk, since)
+        for pk, name in _pools(scored)
+        for row in scored[pk]
         if row.started_at is not None
     ]
 
 
-def _pools() -> Iterable[tuple[str, str]]:
-    return Pool.objects.order_by("pk").values_list("pk", "name")
+def _pools(pool_ids: Iterable[str]) -> Iterable[tuple[str, str]]:
+    return Pool.objects.filter(pk__in=list(pool_ids)).order_by("pk").values_list("pk", "name")
 
 
 def _coverage(pool: str, scores: Sequence[Score], *, has_simulated: bool) -> PoolCoverage:

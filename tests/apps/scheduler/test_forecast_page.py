@@ -1,9 +1,12 @@
 """The page of forecasts: of what jobs were told, how much held, and by how much the rest was off."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from scheduler.models import Forecast, Pool
@@ -19,13 +22,13 @@ def page(client, viewer):
     return lambda query="": " ".join(client.get(f"/forecasts/{query}").content.decode().split())
 
 
-def add_forecasts(*waits_s: int) -> None:
+def add_forecasts(*waits_s: int, pool: str = "default") -> None:
     """Store forecasts that told 100 s, in nine of ten cases 200 s, and the waits that there were."""
-    pool = Pool.objects.get_or_create(name="default")[0]
+    pool_id = Pool.objects.get_or_create(name=pool)[0].pk
     Forecast.objects.bulk_create(
         Forecast(
-            name=f"job-{number}",
-            pool=pool,
+            name=f"{pool}-{number}",
+            pool_id=pool_id,
             made_at=NOON,
             likely_at=NOON + timedelta(seconds=100),
             late_at=NOON + timedelta(seconds=200),
@@ -50,6 +53,21 @@ def test_it_says_how_much_of_what_was_told_held(page):
     assert '<span class="sub">as it should</span> 50 %' in shown
     assert '<span class="sub">as it should</span> 90 %' in shown
     assert "Jobs of default that had started" in shown
+
+
+def test_each_pool_counts_its_own_newest_500_and_many_are_read_by_as_many_statements_as_one(page):
+    add_forecasts(*[50] * 500, *[300] * 500)
+    with CaptureQueriesContext(connection) as of_one:
+        page()
+
+    for name in ("a", "b", "c"):
+        add_forecasts(*[50] * 4, pool=name)
+    with CaptureQueriesContext(connection) as of_many:
+        shown = page()
+
+    assert len(of_many) == len(of_one)
+    counts = re.findall(r'<td>(\w+) ?</td> <td class="num">(\d+)</td>', shown)
+    assert counts == [("default", "500"), ("a", "4"), ("b", "4"), ("c", "4")]
 
 
 def test_its_chart_marks_what_should_have_started_by_the_time_that_was_told(page):
