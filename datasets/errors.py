@@ -441,6 +441,13 @@ class CacheSiteUnavailable(PlatformError):
     hint = "Once the site works, ask again: what is done is kept."
 
 
+class CacheSiteAway(CacheSiteUnavailable):
+    """The folder of a cache site is not there, as on a disk that is not mounted. What is cached there is not lost."""
+
+    code = "datasets.cache_site_away"
+    hint = "Mount its disk. Once the folder is back, what waits for it goes on by itself."
+
+
 class CacheSiteFull(CacheSiteUnavailable):
     """The disk behind the site is full although the site's capacity is not: something else uses the disk."""
 

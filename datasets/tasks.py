@@ -13,6 +13,7 @@ from datasets.workers import (
     shared_content,
     site_arrays,
     site_checks,
+    site_folders,
     unfinished,
 )
 
@@ -99,6 +100,12 @@ def sweep_caches() -> None:
 def check_sites(site_id: str | None = None) -> None:
     """Ask clusters how the sites on their volumes take snapshots, and have claims shared; of one site or of all."""
     site_checks.check_sites(site_id=site_id)
+
+
+@task("datasets.check_folders", queue=Queue.TIDY, every_s=10, on_each_host=True)
+def check_folders() -> None:
+    """Note which folders of cache sites are away, as on disks that are not mounted, and which are back."""
+    site_folders.check_folders()
 
 
 @task("datasets.read_arrays", queue=Queue.TIDY, every_s=120)

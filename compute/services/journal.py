@@ -6,7 +6,7 @@ that are not allowed fall out, equal changes share one UPDATE, and the events ar
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import F, QuerySet
@@ -15,7 +15,7 @@ from compute import signals
 from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.models import Job, JobEvent
 from compute.selectors import known_jobs
-from core import orm
+from core import clock, orm
 from core.orm import MomentById
 from core.prepared import insert, prepared
 from core.signals import send_on_commit
@@ -26,6 +26,7 @@ _STOPPED = JOB_STATES.final | IDLE
 _RELEASING = JOB_STATES.final | {JobState.SUSPENDED}
 # Made once, as comparing expressions takes longer than many a statement.
 _NEXT_EVENT = F("event_seq") + 1
+_LOOK_AGAIN = timedelta(seconds=3)
 LOCKED_FIELDS = (
     "project_id",
     "token",
@@ -117,6 +118,12 @@ def record_reasons(reasons: Mapping[str, tuple[str, str]], *, now: datetime) -> 
     for job in jobs:
         Job.objects.filter(pk=job.pk).update(reason=reasons[job.pk][1])
     record_notes({job.pk: reasons[job.pk][1] or "It goes on." for job in jobs}, now=now, locked=jobs)
+
+
+def put_off_start(job: Job, reason: str) -> None:
+    """Have the start of a job, which waits for something, looked at again soon. The wait is no try to start it."""
+    starting = Job.objects.filter(pk=job.pk, token=job.token, state=JobState.STARTING)
+    starting.update(starts=F("starts") - 1, lease_expires_at=clock.now() + _LOOK_AGAIN, reason=reason)
 
 
 def record_notes(messages: Mapping[str, str], *, now: datetime, locked: Collection[Job]) -> None:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
 from accounts.actor import Actor
 from accounts.models import Project
@@ -14,6 +14,7 @@ from compute.engine.states import JobState
 from compute.models import Checkpoint, Job, Resource
 from compute.selectors import failures
 from compute.services import checkpoints as services
+from compute.services import journal
 from compute.workers import outputs
 from core import clock, hosts, isolation, tasks
 from core.models import Failure
@@ -23,7 +24,6 @@ from datasets.services import trees
 KEEP = timedelta(days=7)
 """So long a folder stays after the last of its jobs has ended without success."""
 _SYSTEM = Actor.system("checkpoints of jobs")
-_LOOK_AGAIN = timedelta(seconds=3)
 _MOST_TRIES = 5
 
 
@@ -36,9 +36,7 @@ def take(job: Job) -> CheckpointFolder | None:
     if row.resource is not None and row.resource_id != job.resource_id and not _is_lost(row.resource):
         reason = f"Its checkpoint is being brought from {row.resource.name}."
         Checkpoint.objects.filter(pk=row.pk).update(is_wanted=True)
-        # The wait is no try to start it.
-        starting = Job.objects.filter(pk=job.pk, token=job.token, state=JobState.STARTING)
-        starting.update(starts=F("starts") - 1, lease_expires_at=clock.now() + _LOOK_AGAIN, reason=reason)
+        journal.put_off_start(job, reason)
         tasks.enqueue("compute.store_checkpoints")
         return None
     changes: dict[str, object] = {"resource": job.resource_id, "is_wanted": False}

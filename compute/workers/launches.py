@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -23,6 +24,7 @@ from accounts.errors import SecretNotFound, SecretUnreadable
 from accounts.services import secrets
 from compute.adapters import drivers, jupyter_tokens
 from compute.engine.job_spec import JobSpec
+from compute.engine.mounts import HostFolder, source_from_json
 from compute.engine.ports import CheckpointFolder, ComputeDriver, GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused
@@ -230,6 +232,9 @@ def _prepare(job: Job) -> _Start | journal.Step | _Unanswered | None:
     """Return what starts a job, or how it ended, if it cannot start at all; None if it cannot start yet."""
     try:
         confinement.require_launch(job)
+        if absence := _find_absence(job):
+            journal.put_off_start(job, absence)
+            return None
         checkpoint = checkpoints.take(job) if job.checkpoint_id is not None else None
         if job.checkpoint_id is not None and checkpoint is None:
             return None
@@ -240,6 +245,13 @@ def _prepare(job: Job) -> _Start | journal.Step | _Unanswered | None:
         return _failure(job, ReasonCode.USER_ERROR, f"{error.message} {error.hint}", clock.now())
     except ResourceUnreachable as error:
         return _Unanswered.by(job, error)
+
+
+def _find_absence(job: Job) -> str:
+    """Say why a dataset is not on this host now that is expected back; empty: all are there, or one is lost."""
+    sources = [source_from_json(mount["source"]) for mount in job.spec["data"]]
+    missing = [each.path for each in sources if isinstance(each, HostFolder) and not Path(each.path).exists()]
+    return next(filter(None, map(caches.find_absence, missing)), "")
 
 
 def _start_one(start: _Start) -> journal.Step | _Unanswered | None:

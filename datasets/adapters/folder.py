@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from datasets.adapters import folder_marks, store_grants
+from datasets.adapters import store_grants
+from datasets.adapters.folder_marks import STORE_MARK, MarkedFolder, holds_objects
 from datasets.adapters.growing_file import GrowingFile
 from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.layout import check_key, check_prefix
@@ -30,9 +31,7 @@ class FolderStore:
     def __init__(self, root: Path, *, store_id: str, mark: str, base_url: str) -> None:
         self._root = root
         self._store_id = store_id
-        self._mark = mark
-        self._mark_file = root / folder_marks.MARK
-        self._checked_file: tuple[int, ...] = ()
+        self._folder = MarkedFolder(root, STORE_MARK, mark) if mark else None
         self._base_url = base_url
 
     def put(self, key: str, data: bytes) -> None:
@@ -143,32 +142,18 @@ class FolderStore:
         return self._root / key
 
     def require_folder(self) -> None:
-        """Raise StoreUnreachable where the folder is not that of the store: what is written there is hidden later.
-
-        The mark is read once, and again when its file is another one.
-        """
-        if not self._mark:
-            if not folder_marks.holds_objects(self._root):
-                raise self._absence()
-            return
+        """Raise StoreUnreachable where the folder is not that of the store: what is written there is hidden later."""
         try:
-            status = self._mark_file.stat()
-            file = (status.st_dev, status.st_ino, status.st_mtime_ns)
-            if file == self._checked_file:
-                return
-            mark = folder_marks.read_mark(self._root)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise self._absence() from error
+            absence = self._find_absence() if self._folder is None else self._folder.find_absence()
         except OSError as error:
             raise StoreUnreachable(f"The store's folder cannot be read: {error.strerror}.") from error
-        if mark != self._mark:
-            raise self._absence(f": {folder_marks.MARK} in the folder at its place is of another store")
-        self._checked_file = file
+        if absence:
+            raise StoreUnreachable(f"The store's folder {absence}. {_ADVICE}")
 
-    def _absence(self, why: str = "") -> StoreUnreachable:
-        if not why and self._root.is_dir():
-            why = f": the folder at its place {f'has no {folder_marks.MARK}' if self._mark else 'is empty'}"
-        return StoreUnreachable(f"The store's folder {self._root} is not there{why}. {_ADVICE}")
+    def _find_absence(self) -> str:
+        if holds_objects(self._root):
+            return ""
+        return f"{self._root} is not there{': the folder at its place is empty' if self._root.is_dir() else ''}"
 
     def _failure(self, key: str, error: OSError) -> BlobMissing | StoreUnreachable:
         if isinstance(error, FileNotFoundError | NotADirectoryError):

@@ -61,7 +61,7 @@ class CacheSiteOut(Schema):
     free_bytes: int
     volumes: int | None = Field(description=_VOLUMES)
     max_volumes: int | None
-    error: str = Field(description="Why the cluster or host that it is on does not answer; empty: it does.")
+    error: str = Field(description="Why its cluster or host does not answer, or its folder is away; else empty.")
     warning: str = Field(description="What keeps it from working as well as it could; empty: nothing that is known.")
     created_at: datetime
 

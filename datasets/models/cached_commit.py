@@ -36,7 +36,8 @@ class CacheSite(BaseModel):
 
     `root` is its folder, or a name that no folder has. `config` holds what is special to its kind. `idle_days` is how
     long a commit may lie there unused; 0: for ever. `host` is the id of the host whose workers fill it, empty where
-    any may (see `core.hosts`).
+    any may (see `core.hosts`). Of a folder, `mark` is also in a file there (`adapters.folder_marks`), empty until its
+    host has looked at it. `absence` says why the folder is not there, as its host has seen it last; empty: it is.
     """
 
     id_prefix = "site"
@@ -48,6 +49,8 @@ class CacheSite(BaseModel):
     root = models.CharField(max_length=1000)
     config = models.JSONField(default=dict)
     host = models.CharField(max_length=32, blank=True)
+    mark = models.CharField(max_length=64, blank=True, default="")
+    absence = models.TextField(blank=True, default="")
     capacity_bytes = models.BigIntegerField()
     idle_days = models.FloatField(default=1)
 
@@ -201,8 +204,11 @@ class CachedCommit(Leased, BaseModel):
 
     @property
     def source(self) -> dict[str, str] | None:
-        """What jobs mount to read the files, as JSON; None while it is not ready. Needs site and commit at hand."""
-        return self._place if self.state == CacheState.READY else None
+        """What jobs mount to read the files, as JSON. Needs site and commit at hand.
+
+        None while it is not ready, or the folder of its site is away.
+        """
+        return self._place if self.state == CacheState.READY and not self.site.absence else None
 
     @property
     def _folder(self) -> str:
@@ -232,7 +238,7 @@ class CachedCommit(Leased, BaseModel):
         """
         if self.state == CacheState.READY:
             return self.source
-        if not self.site.starts_jobs_early or not has_begun(self.state, self.bytes_done):
+        if self.site.absence or not self.site.starts_jobs_early or not has_begun(self.state, self.bytes_done):
             return None
         if self.site.kind == CacheSiteKind.FOLDER:
             return {"kind": "host_folder", "path": f"{self.site.root}/{EARLY_FOLDER}/{self.pk}"}

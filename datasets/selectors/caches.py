@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
@@ -17,7 +18,7 @@ from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState, has_begun
 from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.engine.volumes import claim_name, is_pool
-from datasets.errors import CachedCommitNotFound, CacheSiteNotFound
+from datasets.errors import CachedCommitNotFound, CacheSiteNotFound, CacheSiteUnavailable
 from datasets.models import (
     BYTES_ON_DISK,
     FILLED_KINDS,
@@ -76,7 +77,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class HeldCopy:
-    """A cached commit as its holder sees it: ready, failed because of `error`, or neither yet.
+    """A cached commit as its holder sees it: ready, failed because of `error`, or neither yet, as while it is away.
 
     `has_begun`: its first files are there. `id` is its own.
     """
@@ -94,12 +95,12 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
     """Return what each of these holders holds. For the apps that gave the names."""
     rows = CacheHold.objects.filter(holder__in=holders).order_by("pk")
     held: dict[str, list[HeldCopy]] = {}
-    columns = ("commit_id", "site__name", "state", "bytes_done", "error")
-    for holder, id_, commit_id, site, state, bytes_done, error in rows.values_list(
+    columns = ("commit_id", "site__name", "site__absence", "state", "bytes_done", "error")
+    for holder, id_, commit_id, site, absence, state, bytes_done, error in rows.values_list(
         "holder", "cached_commit_id", *(f"cached_commit__{column}" for column in columns)
     ):
-        is_ready, has_failed = state == CacheState.READY, state not in {*UNFINISHED, CacheState.READY}
-        begun = has_begun(state, bytes_done)
+        is_ready, has_failed = state == CacheState.READY and not absence, state not in {*UNFINISHED, CacheState.READY}
+        begun = has_begun(state, bytes_done) and not absence
         held.setdefault(holder, []).append(HeldCopy(id_, commit_id, site, is_ready, begun, has_failed, error))
     return held
 
@@ -107,7 +108,7 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
 def find_begun(cached_commit_ids: Collection[str]) -> QuerySet[CachedCommit]:
     """Return those of these copies that have an `early_source` and are not ready. For the apps that hold them."""
     begun = CachedCommit.objects.filter(pk__in=cached_commit_ids, state=CacheState.HYDRATING, bytes_done__gt=0)
-    return begun.filter(site__kind__in=FILLED_KINDS)
+    return begun.filter(site__kind__in=FILLED_KINDS, site__absence="")
 
 
 def of_deleted() -> QuerySet[CachedCommit]:
@@ -182,6 +183,20 @@ def list_leaving_claims() -> set[str]:
     """Return the claims that go with these cached commits; one that several share stays."""
     rows = find_leaving_volumes().values_list("pk", "site__config")
     return {claim_name(id_) for id_, config in rows if not is_pool(config)}
+
+
+def find_absence(folder: str) -> str:
+    """Say why a folder of this host is not there: that of the cache site that it lies in is away; empty: it is not.
+
+    For the app whose jobs read it.
+    """
+    for site in CacheSite.objects.filter(kind=CacheSiteKind.FOLDER, host__in=hosts.here()).order_by("pk"):
+        if Path(folder).is_relative_to(site.root):
+            try:
+                KINDS[site.kind].open(site)
+            except CacheSiteUnavailable as error:
+                return error.message
+    return ""
 
 
 def is_elsewhere(name: str, host: str) -> bool:

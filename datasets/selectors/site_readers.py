@@ -32,7 +32,7 @@ def add_source(find: Find) -> None:
 
 
 def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
-    """Say why the cluster or host that a site is on cannot be asked; empty: it can, or the site is on none.
+    """Say why the cluster or host that a site is on cannot be asked, or its folder is not there; empty: it is there.
 
     All readers of a cluster's site are there, and one that does not answer may have lost its own account alone.
     """
@@ -41,6 +41,8 @@ def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
             f"Its host {host.name} is away: no controller runs there, and nothing is cached or removed until one does. "
             f"A host that never comes back is given up by `manage.py give_up_host {host.name}`."
         )
+    if site.absence:
+        return site.absence
     errors = [reader.error for reader in readers if not reader.is_attached] or [reader.error for reader in readers]
     return errors[0] if site.cluster and errors and all(errors) else ""
 

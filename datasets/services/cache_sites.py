@@ -1,5 +1,6 @@
 """Cache sites: made, changed, and the one that exists from the first start on."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from accounts.services.projects import check_name
 from core import hosts
 from core.tasks import enqueue_on_commit
 from core.units import format_bytes
+from datasets.adapters.sites.folder.copy_folder import make_folder
 from datasets.adapters.sites.registry import get_kind, open_site
 from datasets.adapters.sites.volume import shares
 from datasets.adapters.sites.volume.kind import connection_of, read_class
@@ -29,12 +31,18 @@ from datasets.selectors.caches import LOCAL_SITE
 
 
 def ensure_default_site(*, actor: Actor) -> CacheSite:
-    """Return the site `local` in the home folder, made at the first start."""
+    """Return the site `local` in the home folder, made at the first start. It follows the home, which may have moved.
+
+    A folder that was removed is made again. One that is there and has not the site's mark stays as it is.
+    """
+    root = settings.NEARLINE.home / "cache"
     site = CacheSite.objects.filter(name=LOCAL_SITE).first()
     if site is not None:
+        if site.kind == CacheSiteKind.FOLDER and hosts.is_here(site.host):
+            site.root, site.mark = str(root), site.mark if os.path.lexists(root) else make_folder(root)
+            site.save(update_fields=["root", "mark"])
         return site
     try:
-        root = settings.NEARLINE.home / "cache"
         return create_site(actor=actor, name=LOCAL_SITE, root=root, host=hosts.this_host())
     except CacheSiteExists:
         return CacheSite.objects.get(name=LOCAL_SITE)

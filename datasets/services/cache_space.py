@@ -13,7 +13,7 @@ from datasets.adapters.sites.registry import open_site
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.engine.eviction import EvictionPlan
-from datasets.errors import CacheFull, NoVolumeLeft
+from datasets.errors import CacheFull, CacheSiteAway, NoVolumeLeft
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.selectors import caches
 from datasets.services.cache_events import change_states
@@ -22,8 +22,14 @@ _NAMED_OBSTACLES = 10
 
 
 def measure_disk(site: CacheSite) -> int:
-    """Return how much the disk behind a site could hold for it, whatever its capacity. Raises CacheSiteUnavailable."""
-    return caches.measure_capacity(site).used_bytes + open_site(site).usage().free_bytes
+    """Return how much the disk behind a site could hold for it, whatever its capacity. Raises CacheSiteUnavailable.
+
+    While its folder is away, that is its capacity: what is asked for waits there.
+    """
+    try:
+        return caches.measure_capacity(site).used_bytes + open_site(site).usage().free_bytes
+    except CacheSiteAway:
+        return site.capacity_bytes
 
 
 def lock_site(site_id: str) -> CacheSite:

@@ -92,9 +92,11 @@ def request_nearest(
     """Ask for a commit on one of these sites, the nearest first, and return its cached commit.
 
     A ready copy on any of them is taken, else one on its way; otherwise it is requested on the first site with the
-    capacity for it. Raises what `request_cache` raises for the nearest site when none can take it.
+    capacity for it. A site whose folder is away is chosen only where all are. Raises what `request_cache` raises for
+    the nearest site when none can take it.
     """
     require(actor, permissions.CACHE, commit.dataset.project_id)
+    sites = [site for site in sites if not site.absence] or sites
     refusals: list[CacheFull | CacheSiteUnavailable] = []
     # Read once, or a copy that becomes ready between two looks would be neither ready nor on its way.
     copies = [(site, copy) for site in sites if (copy := caches.get_cached(commit.pk, site.pk)) is not None]

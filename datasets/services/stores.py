@@ -58,7 +58,7 @@ def register_folder_store(*, actor: Actor, name: str, folder: Path) -> Store:
     else:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            mark = folder_marks.ensure_mark(folder)
+            mark = folder_marks.ensure_mark(folder, folder_marks.STORE_MARK)
         except OSError as error:
             raise InvalidStore(f"The folder {folder} cannot be made: {error.strerror}.") from error
     return _register(
@@ -80,9 +80,9 @@ def adopt_folder(*, actor: Actor, store: Store) -> None:
     require_site_admin(actor, "register stores")
     folder = Path(store.location)
     try:
-        if not (folder_marks.read_mark(folder) or folder_marks.holds_objects(folder)):
+        if not (folder_marks.read_mark(folder, folder_marks.STORE_MARK) or folder_marks.holds_objects(folder)):
             raise StoreUnreachable(f"The store's folder {folder} is not there, or empty. Is its disk mounted?")
-        mark = folder_marks.ensure_mark(folder)
+        mark = folder_marks.ensure_mark(folder, folder_marks.STORE_MARK)
     except OSError as error:
         raise StoreUnreachable(f"The store's folder cannot be written: {error.strerror}.") from error
     if mark == store.mark:

@@ -34,12 +34,12 @@ from datasets.engine.cache_ports import (
 from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
 from datasets.errors import HydrationStopped, StagingLost
-from datasets.models import CachedCommit, CachedCommitEventKind, CacheSite
+from datasets.models import CachedCommit, CachedCommitEventKind, CacheSite, CacheSiteKind
 from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import cache_space, damage
 from datasets.services.cache_events import change_state, record, tell_changed
-from datasets.workers import cache_leases
+from datasets.workers import cache_leases, site_folders
 from datasets.workers.cache_leases import Columns, Heartbeat
 from nearline.content.manifest import Entry
 from nearline.content.retry import Waiting
@@ -70,8 +70,11 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
     except (StagingLost, HydrationStopped):
         log.info("cache.hydration_left", cached_commit_id=row.pk)
     except PlatformError as error:
-        damage.record_failure(row.dataset, error)
-        _fail(row, error)
+        if absence := _find_absence(row.site):
+            _pause(row, message=absence, waits_for=_site_awaited(absence), token=row.lease_token)
+        else:
+            damage.record_failure(row.dataset, error)
+            _fail(row, error)
     finally:
         # Whatever went wrong, a database that was busy for too long say, the next worker need not wait for the expiry.
         leases.release(CachedCommit.objects.filter(pk=row.pk), row.lease_token)
@@ -132,7 +135,7 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     is_ahead = ours.filter(caches.only_ahead()).exists()
     if not is_ahead:
         _pause_others_ahead(row)
-    reason = _find_need(row) if is_ahead else ""
+    reason = _site_awaited(site.absence) or (_find_need(row) if is_ahead else "")
     reason = reason or _find_reason_to_wait(row) or _find_leader(row)
     if reason:
         CachedCommit.objects.filter(pk=row.pk).update(waits_for=reason)
@@ -162,23 +165,27 @@ def _pause_others_ahead(row: CachedCommit) -> None:
         if kind.stops_by_call:  # who has its lease stops it: see `_Hydration._makes_way`
             enqueue_on_commit("datasets.hydrate", cached_commit_id=other.pk)
         else:
-            _pause(other, row)
+            _pause(other, message=_makes_way_for(row), waits_for=_needed_now(row.site))
 
 
-def _pause(ahead: CachedCommit, needed: CachedCommit, *, token: str | None = None) -> bool:
-    """Have a copy wait for one that is needed now; say whether that was possible, with a `token` only under it."""
+def _pause(row: CachedCommit, *, message: str, waits_for: str, token: str | None = None) -> bool:
+    """Have a copy wait; say whether that was possible, with a `token` only under it."""
     return change_state(
-        ahead,
+        row,
         CacheState.QUEUED,
         token=token,
-        message=f"Makes way for {caches.label_of(needed)}, which is needed now.",
-        waits_for=_needed_now(ahead.site),
-        paused_at=ahead.paused_at or clock.now(),
+        message=message,
+        waits_for=waits_for,
+        paused_at=row.paused_at or clock.now(),
         lease_token="",
         lease_expires_at=None,
         rate_bytes_s=None,
         attempts=0,
     )
+
+
+def _makes_way_for(needed: CachedCommit) -> str:
+    return f"Makes way for {caches.label_of(needed)}, which is needed now."
 
 
 def _needed_now(site: CacheSite) -> str:
@@ -223,6 +230,18 @@ def _find_leader(row: CachedCommit) -> str:
         return ""
     leader = cache_plans.find_leader(row)
     return f"the copy on {leader.site.name}, from which it is filled" if leader is not None else ""
+
+
+def _find_absence(site: CacheSite) -> str:
+    """Say why the folder of a site, in which something failed, is not there; empty: it is, or the site is none."""
+    if site.kind != CacheSiteKind.FOLDER:
+        return ""
+    site_folders.check_folder(site)
+    return CacheSite.objects.values_list("absence", flat=True).get(pk=site.pk)
+
+
+def _site_awaited(absence: str) -> str:
+    return f"its site: {absence}"[:_LONGEST_REASON] if absence else ""
 
 
 def _give_up(row: CachedCommit) -> None:
@@ -279,7 +298,8 @@ class _Hydration:
             return False
         if not (isinstance(driver, StopsFilling) and driver.stop(row.pk)):
             return False
-        if not _pause(row, needed, token=row.lease_token):
+        reason = _needed_now(row.site)
+        if not _pause(row, message=_makes_way_for(needed), waits_for=reason, token=row.lease_token):
             raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
         return True
 

@@ -31,8 +31,10 @@ def find_current() -> list[QuerySet[CachedCommit]]:
 def evict_idle() -> int:
     """Let go what nobody used for too long or whose dataset was deleted; return how many copies that were."""
     (current,) = find_current()
-    sites = list(CacheSite.objects.filter(pk__in=current.values("site")).order_by("pk").values_list("pk", flat=True))
-    return sum(isolation.for_each("datasets.evict_idle", sites, _evict_idle_on))
+    # What nobody can reach is not idle.
+    sites = CacheSite.objects.filter(pk__in=current.values("site"), absence="").order_by("pk")
+    ids = list(sites.values_list("pk", flat=True))
+    return sum(isolation.for_each("datasets.evict_idle", ids, _evict_idle_on))
 
 
 @transaction.atomic

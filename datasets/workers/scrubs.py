@@ -43,7 +43,7 @@ _NAMED_FILES = 100
 def enqueue_due_scrubs(*, limit: int = 20) -> int:
     """Enqueue the scrubs of copies whose last one is a day ago; return how many."""
     due = Q(scrubbed_at__isnull=True) | Q(scrubbed_at__lte=clock.now() - SCRUB_EVERY)
-    ready = CachedCommit.objects.filter(due, state=CacheState.READY, site__host__in=hosts.here())
+    ready = CachedCommit.objects.filter(due, state=CacheState.READY, site__host__in=hosts.here(), site__absence="")
     rows = isolation.take(failures.SCRUB, ready.order_by("scrubbed_at", "pk"), limit)
     for row in rows:
         enqueue_reliably("datasets.scrub", cached_commit_id=row.pk)
@@ -119,14 +119,15 @@ def heal_changes(*, cached_commit_id: str, since: datetime) -> list[str]:
     if row is None:
         return []
     token, name = leases.new_token(), f"scrub:{row.pk}"
-    folder = open_site(row.site).folder
-    if folder is not None and leases.take_named(name, holder=token, for_s=leases.LONGEST_S):
-        try:
-            _Scrub(row, folder, token).heal_changes(since)
-        except PlatformError as error:
-            log.warning("cache.not_healed", cached_commit_id=row.pk, error=error.message)
-        finally:
-            leases.release_named(name, holder=token)
+    try:
+        folder = open_site(row.site).folder
+        if folder is not None and leases.take_named(name, holder=token, for_s=leases.LONGEST_S):
+            try:
+                _Scrub(row, folder, token).heal_changes(since)
+            finally:
+                leases.release_named(name, holder=token)
+    except PlatformError as error:
+        log.warning("cache.not_healed", cached_commit_id=row.pk, error=error.message)
     events = row.events.filter(kind=CachedCommitEventKind.DAMAGED, created_at__gte=since).order_by("pk")
     return [file["path"] for event in events for file in event.facts["files"]]
 

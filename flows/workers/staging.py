@@ -24,7 +24,7 @@ from core import clock, hosts, isolation, leases, tasks
 from core.errors import PlatformError
 from core.models import Failure
 from core.removals import remove_folder
-from datasets.errors import StoreUnreachable
+from datasets.errors import CacheSiteAway, StoreUnreachable
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches
@@ -90,7 +90,7 @@ def bring_ahead(
                             holder=AHEAD + bring.attempt_id,
                             why=f"read next by {label}",
                         )
-            except StoreUnreachable as error:
+            except (StoreUnreachable, CacheSiteAway) as error:
                 log.warning("input.not_brought_ahead", attempt=bring.attempt_id, code=error.code)
             except PlatformError as error:
                 log.info("input.not_brought_ahead", attempt=bring.attempt_id, code=error.code)
@@ -116,6 +116,7 @@ def find_runs_to_advance() -> list[str]:
     awaited = preparing.filter(state=InputState.PENDING).exclude(cached_commit_id="")
     ids = set(awaited.values_list("cached_commit_id", flat=True))
     settled = cache_selectors.list_cached_commits(actor=_SYSTEM).filter(pk__in=ids, state__in=("ready", "failed"))
+    settled = settled.exclude(state="ready", site__absence__gt="")
     moved = awaited.filter(cached_commit_id__in=list(settled.values_list("pk", flat=True)))
     begun = cache_selectors.find_begun(ids).values_list("pk", flat=True)
     moved |= awaited.filter(is_early=True, cached_commit_id__in=list(begun))
@@ -229,11 +230,12 @@ def _give_up_copy(input_id: str, failure: Failure) -> None:
 def _look(row: AttemptInput) -> None:
     """Ask for what is missing, or note what has arrived; what is refused is noted as failed.
 
-    Raises StoreUnreachable: a full site is asked for no more than is missing there, which the store says.
+    Raises StoreUnreachable: a full site is asked for no more than is missing there, which the store says. Raises
+    CacheSiteAway: from a full site whose folder is away nothing can be evicted yet.
     """
     try:
         _bring(row)
-    except StoreUnreachable:
+    except (StoreUnreachable, CacheSiteAway):
         raise
     except PlatformError as error:
         log.info("input.failed", input=row.pk, reference=row.reference, code=error.code)

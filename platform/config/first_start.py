@@ -21,6 +21,7 @@ from config import keys, schema
 from core.errors import PlatformError
 from datasets.services import cache_sites, stores
 from datasets.workers import moves as cache_moves
+from datasets.workers import site_folders
 
 log = structlog.get_logger(__name__)
 ADMIN = "admin"
@@ -58,6 +59,7 @@ def take_what_is_here() -> None:
     compute_moves.bind_machine()
     compute_moves.move_simulated_jobs()
     cache_moves.bind_sites()
+    site_folders.check_folders()
 
 
 def check_this_cluster() -> None:

@@ -5,7 +5,7 @@ from django.db import transaction
 
 from core.breaker import Breaker
 from datasets.adapters.folder import FolderStore
-from datasets.adapters.folder_marks import ensure_mark
+from datasets.adapters.folder_marks import STORE_MARK, ensure_mark
 from datasets.adapters.scoped import ScopedStore
 from tests.transactions import undone
 
@@ -26,7 +26,9 @@ def test_a_question_within_a_transaction_is_noted_with_who_asks(asked_within_tra
 
 @pytest.mark.django_db
 def test_a_question_to_a_store_is_noted_and_that_to_a_part_of_it(tmp_path, asked_within_transactions):
-    folder = FolderStore(tmp_path, store_id="st_1", mark=ensure_mark(tmp_path), base_url="http://testserver")
+    folder = FolderStore(
+        tmp_path, store_id="st_1", mark=ensure_mark(tmp_path, STORE_MARK), base_url="http://testserver"
+    )
     store = ScopedStore(folder, "datasets/ds_1")
 
     with undone(), transaction.atomic():

@@ -12,6 +12,7 @@ from compute.services import resources
 from core import clock
 from core.models import Failure
 from datasets.adapters.folder import FolderStore
+from datasets.adapters.sites.folder.copy_folder import make_folder
 from datasets.errors import StoreUnreachable
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.selectors import trees
@@ -40,9 +41,8 @@ def dataset(world: World, member, project, tmp_path):
 @pytest.fixture
 def site(world: World, tmp_path) -> CacheSite:
     folder = tmp_path / "cache"
-    folder.mkdir()
     ResourceSite.objects.create(resource=Resource.objects.get(name="this-machine"), site="local", position=0)
-    return CacheSite.objects.create(name="local", root=str(folder), capacity_bytes=10**9)
+    return CacheSite.objects.create(name="local", root=str(folder), mark=make_folder(folder), capacity_bytes=10**9)
 
 
 def flow(*, cached: bool) -> str:

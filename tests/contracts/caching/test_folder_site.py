@@ -1,28 +1,34 @@
 """The folder volume, in each way of sharing; and that it needs no root."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from datasets.adapters.sites.folder import sealed_files
-from datasets.adapters.sites.folder.copy_folder import PosixFolder
+from datasets.adapters.sites.folder.copy_folder import PosixFolder, make_folder
 from datasets.engine.cache_ports import Sharing
-from datasets.errors import CacheSiteFull, CacheSiteUnavailable
+from datasets.errors import CacheSiteAway, CacheSiteFull, CacheSiteUnavailable, StagingLost
 from tests.contracts import copy_folder
 from tests.contracts.copy_folder import OTHER, PATH, CopyFolderContract, look, make, make_shared
 from tests.folders import open_folder
 
 
+def open_site(root: Path, sharing: Sharing | None = None) -> PosixFolder:
+    """Make the folder of a site and open it."""
+    return PosixFolder(root, mark=make_folder(root), sharing=sharing)
+
+
 class TestWithHardLinks(CopyFolderContract):
     @pytest.fixture
     def volume(self, tmp_path):
-        return PosixFolder(tmp_path / "site", sharing=Sharing.HARD_LINK)
+        return open_site(tmp_path / "site", Sharing.HARD_LINK)
 
 
 class TestWithCopies(CopyFolderContract):
     @pytest.fixture
     def volume(self, tmp_path):
-        return PosixFolder(tmp_path / "site", sharing=Sharing.NONE)
+        return open_site(tmp_path / "site", Sharing.NONE)
 
 
 class TestWithReflinks(CopyFolderContract):
@@ -30,11 +36,11 @@ class TestWithReflinks(CopyFolderContract):
     def volume(self, tmp_path):
         if sealed_files.probe_sharing(tmp_path) is not Sharing.REFLINK:
             pytest.skip("this file system has no reflinks")
-        return PosixFolder(tmp_path / "site", sharing=Sharing.REFLINK)
+        return open_site(tmp_path / "site", Sharing.REFLINK)
 
 
 def test_sharing_is_found_out_by_trying(tmp_path):
-    assert PosixFolder(tmp_path / "site").sharing in {Sharing.REFLINK, Sharing.HARD_LINK}
+    assert open_site(tmp_path / "site").sharing in {Sharing.REFLINK, Sharing.HARD_LINK}
     assert list((tmp_path / "site" / ".staging").iterdir()) == []
 
 
@@ -42,7 +48,76 @@ def test_a_folder_that_cannot_be_made_is_one_clear_sentence(tmp_path):
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(CacheSiteUnavailable, match="Not a directory"):
-        PosixFolder(tmp_path / "file" / "site")
+        make_folder(tmp_path / "file" / "site")
+
+
+class TestAway:
+    """The folder went away, as a disk that was unmounted: an empty mount point is left, and the copy was not lost."""
+
+    @pytest.fixture
+    def site(self, tmp_path):
+        site = open_site(tmp_path / "site", Sharing.HARD_LINK)
+        make(site)
+        return site
+
+    @pytest.fixture
+    def take_away(self, tmp_path):
+        def take_away():
+            (tmp_path / "site").rename(tmp_path / "disk")
+            (tmp_path / "site").mkdir()
+
+        return take_away
+
+    @pytest.mark.parametrize("place", ["nothing", "empty", "another site"])
+    def test_it_is_not_opened_and_nothing_is_made_in_its_place(self, tmp_path, place):
+        mark = make_folder(tmp_path / "disk")
+        if place != "nothing":
+            (tmp_path / "site").mkdir()
+        if place == "another site":
+            make_folder(tmp_path / "site")
+        names = sorted(path.name for path in tmp_path.rglob("*"))
+
+        with pytest.raises(CacheSiteAway, match=rf"site is not there.* Is its disk mounted\? Its mark is {mark}\."):
+            PosixFolder(tmp_path / "site", mark=mark)
+
+        assert sorted(path.name for path in tmp_path.rglob("*")) == names
+
+    @pytest.mark.parametrize(
+        "work",
+        [
+            lambda site: site.stage("cc_2", "t"),
+            lambda site: site.now_ns(),
+            lambda site: look(site, PATH, read=True),
+            lambda site: site.weigh("cc_1"),
+            lambda site: site.remove("cc_1", keep_going=lambda: True),
+        ],
+        ids=["stage", "now", "inspect", "weigh", "remove"],
+    )
+    def test_nothing_is_told_as_done_or_as_missing(self, site, tmp_path, take_away, work):
+        take_away()
+
+        with pytest.raises(CacheSiteUnavailable):
+            work(site)
+
+        assert list((tmp_path / "site").iterdir()) == []
+
+    def test_a_copy_in_the_making_is_not_made_in_its_place(self, site, tmp_path, take_away):
+        staging = site.stage("cc_2", "t")
+        copy_folder.fill(staging, copy_folder.ENTRIES)
+        take_away()
+
+        with pytest.raises(StagingLost):
+            staging.publish(OTHER, files=len(copy_folder.ENTRIES))
+
+        assert list((tmp_path / "site").iterdir()) == []
+
+    def test_once_it_is_back_all_is_there(self, site, tmp_path, take_away):
+        mark = make_folder(tmp_path / "site")
+        take_away()
+        (tmp_path / "site").rmdir()
+        (tmp_path / "disk").rename(tmp_path / "site")
+
+        assert look(PosixFolder(tmp_path / "site", mark=mark), PATH, read=True) == {}
 
 
 def test_a_full_disk_is_said_to_be_full():
@@ -63,7 +138,7 @@ def test_all_of_it_works_without_root():
                 if os.geteuid() == 0:
                     os.setgid(65534)
                     os.setuid(65534)
-                _live_a_whole_life(PosixFolder(folder / "site", sharing=Sharing.HARD_LINK), folder / "site")
+                _live_a_whole_life(open_site(folder / "site", Sharing.HARD_LINK), folder / "site")
                 status = 0
             finally:
                 os._exit(status)

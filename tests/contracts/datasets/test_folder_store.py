@@ -66,7 +66,7 @@ class TestFolderStore(BlobStoreContract):
         if place != "nothing":
             (tmp_path / "store").mkdir()
         if place == "another store":
-            folder_marks.ensure_mark(tmp_path / "store")
+            folder_marks.ensure_mark(tmp_path / "store", folder_marks.STORE_MARK)
         names = names_below(tmp_path / "store")
 
         for ask in (
@@ -101,13 +101,13 @@ class TestFolderStore(BlobStoreContract):
             list(blobs)
 
     def test_a_mark_that_another_process_wrote_anew_is_read_again(self, store, tmp_path):
-        mark = folder_marks.read_mark(tmp_path / "store")
+        mark = folder_marks.read_mark(tmp_path / "store", folder_marks.STORE_MARK)
         store.put("packs/a", BODY)
-        (tmp_path / "store" / folder_marks.MARK).unlink()
+        (tmp_path / "store" / folder_marks.STORE_MARK).unlink()
         with pytest.raises(StoreUnreachable):
             store.get("packs/a")
 
-        (tmp_path / "store" / folder_marks.MARK).write_text(mark)
+        (tmp_path / "store" / folder_marks.STORE_MARK).write_text(mark)
 
         assert store.get("packs/a") == BODY
 
@@ -117,7 +117,7 @@ class TestFolderStore(BlobStoreContract):
         with pytest.raises(BodyRefused):
             store.receive("packs/a", [BODY], wrong)
 
-        assert names_below(tmp_path / "store") == [folder_marks.MARK, ".unfinished"]
+        assert names_below(tmp_path / "store") == [folder_marks.STORE_MARK, ".unfinished"]
 
     def test_a_body_is_cut_off_at_its_announced_length(self, store):
         taken = []

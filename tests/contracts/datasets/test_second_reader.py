@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasets.adapters.folder import FolderStore
-from datasets.adapters.folder_marks import ensure_mark
+from datasets.adapters.folder_marks import STORE_MARK, ensure_mark
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine.commit_ids import CommitRecord
@@ -52,7 +52,7 @@ def open_copy(copy: Path) -> ScopedStore:
     """Return the dataset's part of a store in a folder."""
     copy.mkdir(exist_ok=True)
     return ScopedStore(
-        FolderStore(copy, store_id="store", mark=ensure_mark(copy), base_url=""), dataset_prefix(DATASET)
+        FolderStore(copy, store_id="store", mark=ensure_mark(copy, STORE_MARK), base_url=""), dataset_prefix(DATASET)
     )
 
 

@@ -5,6 +5,7 @@
 .ready/<path>              says which complete copy lies at <path>; outside the trees, which hold only the commit
 .trash/<copy>/             copies on their way out
 <project>/<dataset>/<commit>/
+.nearline-site             the site's mark: while the folder has not this one, it is not used
 """
 
 import contextlib
@@ -13,10 +14,12 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from datasets.adapters.folder_marks import SITE_MARK, MarkedFolder, ensure_mark
 from datasets.adapters.sites.folder import sealed_files
 from datasets.adapters.sites.folder.scrub import inspect_tree
 from datasets.adapters.sites.folder.staging import FolderStaging
 from datasets.engine.cache_ports import EARLY_FOLDER, Damage, Sharing, SiteUsage, Staging
+from datasets.errors import CacheSiteAway
 from nearline.content.manifest import Entry, EntryKind
 
 SITE_FOLDERS = (".staging", ".ready", ".trash", EARLY_FOLDER)
@@ -24,18 +27,47 @@ _known_sharing: dict[str, Sharing] = {}
 _CHECK_EVERY = 256
 
 
-class PosixFolder:
-    """A cache volume in a folder of a local or network file system."""
+def make_folder(root: Path) -> str:
+    """Make the folder of a site, as far as it is not there, and return its mark. Raises CacheSiteUnavailable."""
+    with sealed_files.disk_errors():
+        root.mkdir(parents=True, exist_ok=True)
+        return ensure_mark(root, SITE_MARK)
 
-    def __init__(self, root: Path, *, sharing: Sharing | None = None) -> None:
-        """Use the folder, made if need be. `sharing` is found out by trying unless it is given."""
+
+def holds_any(root: Path, copies: Mapping[str, str]) -> bool:
+    """Whether any of these copies, by id with its path, lies in a folder, complete or not."""
+    return any(
+        sealed_files.read_marker(root, path) == id_ or any(root.glob(f".staging/{id_}.*"))
+        for id_, path in copies.items()
+    )
+
+
+class PosixFolder:
+    """A cache volume in a folder of a local or network file system, used only while that has its mark."""
+
+    def __init__(self, root: Path, *, mark: str, sharing: Sharing | None = None) -> None:
+        """Use the folder. `sharing` is found out by trying unless it is given.
+
+        Raises CacheSiteAway and CacheSiteUnavailable.
+        """
         self._root = root
-        try:
-            for name in SITE_FOLDERS:
-                (root / name).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise sealed_files.as_platform_error(error) from error
+        self._mark = mark
+        self._marked = MarkedFolder(root, SITE_MARK, mark)
         self._sharing = sharing
+        self.require_folder()
+        with sealed_files.disk_errors():
+            for name in SITE_FOLDERS:
+                (root / name).mkdir(exist_ok=True)
+
+    def require_folder(self) -> None:
+        """Raise CacheSiteAway where the folder is not that of the site: what is missing there is not lost."""
+        try:
+            absence = self._marked.find_absence()
+        except OSError as error:
+            raise CacheSiteAway(f"The folder {self._root} cannot be read: {error.strerror}.") from error
+        if absence:
+            mark = f" Its mark is {self._mark}." if self._mark else ""
+            raise CacheSiteAway(f"The folder {absence}. Is its disk mounted?{mark}")
 
     @property
     def sharing(self) -> Sharing:
@@ -111,11 +143,13 @@ class PosixFolder:
     def weigh(self, copy_id: str) -> int:
         """Add up the files that nobody else has."""
         with sealed_files.disk_errors():
-            return sum(
+            size_bytes = sum(
                 sealed_files.own_bytes(item, self.sharing)
                 for folder in self._hidden(copy_id)
                 for item in sealed_files.walk_files(os.fsencode(folder))
             )
+        self.require_folder()  # what went away meanwhile was not counted
+        return size_bytes
 
     def remove(self, copy_id: str, *, keep_going: Callable[[], bool]) -> bool:
         """Remove the copy's folders in the trash and in staging, file by file."""
@@ -125,6 +159,7 @@ class PosixFolder:
                 for number, _ in enumerate(sealed_files.remove_tree(os.fsencode(folder))):
                     if number % _CHECK_EVERY == 0 and not keep_going():
                         return False
+        self.require_folder()  # what went away meanwhile was not removed
         return True
 
     def list_leftovers(self) -> set[str]:
@@ -151,6 +186,7 @@ class PosixFolder:
             yield from inspect_tree(
                 os.fsencode(self._root / path), entries, quiet_since_ns=quiet_since_ns, must_read=must_read
             )
+        self.require_folder()  # what went away meanwhile is not damaged
 
     def find_sharers(self, paths: Collection[str], file_keys: Collection[int]) -> Mapping[int, list[tuple[str, bytes]]]:
         """Walk the copies for the inode numbers; a directory listing holds them, so no file is touched."""

@@ -8,12 +8,13 @@ from django import forms
 from django.conf import settings
 
 from core import hosts
-from datasets.adapters.sites.folder.copy_folder import SITE_FOLDERS, PosixFolder
+from datasets.adapters.folder_marks import SITE_MARK
+from datasets.adapters.sites.folder.copy_folder import SITE_FOLDERS, PosixFolder, make_folder
 from datasets.adapters.sites.folder.driver import FolderSite
 from datasets.adapters.sites.folder.elsewhere import ElsewhereSite
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.engine.cache_ports import CacheSiteDriver
-from datasets.errors import InvalidCacheSite
+from datasets.errors import CacheSiteAway, InvalidCacheSite
 from datasets.models import CacheSite, CacheSiteKind, Store, StoreKind
 
 
@@ -37,7 +38,8 @@ _PLATFORM_FOLDERS = frozenset(
 def check(site: CacheSite) -> None:
     """Require an absolute folder that lies in none that is used for something else, and holds none, nor other files.
 
-    Symbolic links are followed. Raises InvalidCacheSite.
+    Symbolic links are followed. On this host it is made, and its mark noted. Raises InvalidCacheSite and
+    CacheSiteUnavailable.
     """
     if site.config:
         raise InvalidCacheSite(f"A site in a folder has no setting '{min(site.config)}'.")
@@ -47,13 +49,15 @@ def check(site: CacheSite) -> None:
     for folder, use in _list_used_folders(site):
         if _overlap(Path(site.root), folder):
             raise InvalidCacheSite(f"{site.root} and {folder} {use} lie in each other. Choose a folder of its own.")
-    if hosts.is_here(site.host) and (names := _list_other_files(Path(site.root))):
-        raise InvalidCacheSite(f"{site.root} holds other files, such as {names[0]}. Choose an empty folder.")
+    if hosts.is_here(site.host):
+        if names := _list_other_files(Path(site.root)):
+            raise InvalidCacheSite(f"{site.root} holds other files, such as {names[0]}. Choose an empty folder.")
+        site.mark = make_folder(Path(site.root))
 
 
 def _list_other_files(root: Path) -> list[str]:
     """Return the names in a folder that no site has made there: the path of a marker is that of a copy."""
-    return sorted(_list_names(root) - _list_names(root / ".ready") - {*SITE_FOLDERS, "lost+found"})
+    return sorted(_list_names(root) - _list_names(root / ".ready") - {*SITE_FOLDERS, SITE_MARK, "lost+found"})
 
 
 def _list_names(folder: Path) -> set[str]:
@@ -88,8 +92,12 @@ def _overlap(first: Path, second: Path) -> bool:
 
 
 def open_site(site: CacheSite) -> CacheSiteDriver:
-    """Return the driver; of a folder of another host what the database knows of it."""
-    return FolderSite(PosixFolder(Path(site.root))) if hosts.is_here(site.host) else ElsewhereSite(site)
+    """Return the driver; of a folder of another host what the database knows of it. Raises CacheSiteAway."""
+    if hosts.is_here(site.host):
+        return FolderSite(PosixFolder(Path(site.root), mark=site.mark))
+    if site.absence:
+        raise CacheSiteAway(site.absence)
+    return ElsewhereSite(site)
 
 
 KIND = SiteKind(

@@ -73,13 +73,13 @@ def test_a_folder_that_moved_keeps_its_row(store_row, tmp_path):
 def make_older(store_row: Store) -> None:
     """Make a store what an earlier version had made of it."""
     Store.objects.filter(pk=store_row.pk).update(mark="")
-    (Path(store_row.location) / folder_marks.MARK).unlink()
+    (Path(store_row.location) / folder_marks.STORE_MARK).unlink()
 
 
 def mark_of(store_row: Store) -> tuple[str, str]:
     """Return the mark in the row, and that in the folder."""
     store_row.refresh_from_db()
-    return store_row.mark, folder_marks.read_mark(Path(store_row.location))
+    return store_row.mark, folder_marks.read_mark(Path(store_row.location), folder_marks.STORE_MARK)
 
 
 def swap_for_empty_folder(store_row: Store) -> Path:
@@ -107,7 +107,7 @@ def test_a_start_without_the_disk_neither_makes_nor_marks_the_folder(store_row, 
         again = make_store(Path(store_row.location))
 
         assert again.mark == mark
-        assert not folder_marks.read_mark(Path(store_row.location))
+        assert not folder_marks.read_mark(Path(store_row.location), folder_marks.STORE_MARK)
         with pytest.raises(StoreUnreachable):
             open_store(again).stat("datasets/a")
     assert not Path(store_row.location).exists()
@@ -164,13 +164,13 @@ def test_two_that_mark_a_folder_at_once_agree(tmp_path):
 
     def mark(_number: int) -> str:
         start.wait(60)
-        return folder_marks.ensure_mark(tmp_path)
+        return folder_marks.ensure_mark(tmp_path, folder_marks.STORE_MARK)
 
     with ThreadPoolExecutor(8) as threads:
         marks = set(threads.map(mark, range(8)))
 
-    assert marks == {folder_marks.read_mark(tmp_path)}
-    assert [path.name for path in tmp_path.iterdir()] == [folder_marks.MARK]
+    assert marks == {folder_marks.read_mark(tmp_path, folder_marks.STORE_MARK)}
+    assert [path.name for path in tmp_path.iterdir()] == [folder_marks.STORE_MARK]
 
 
 def test_there_is_one_default_store(store_row, site_admin, tmp_path):

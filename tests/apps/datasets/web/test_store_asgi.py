@@ -104,14 +104,14 @@ def test_a_wrong_body_leaves_nothing(store, tmp_path, parts):
     status, body, _ = put(sign(store), pieces(*parts))
 
     assert (status, json.loads(body)["code"]) == (400, "datasets.body_refused")
-    assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == [folder_marks.MARK]
+    assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == [folder_marks.STORE_MARK]
 
 
 def test_a_client_that_goes_away_leaves_nothing(store, tmp_path):
     status, _, _ = put(sign(store), [{"type": "http.request", "body": BODY[:5], "more_body": True}])
 
     assert status == 400
-    assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == [folder_marks.MARK]
+    assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == [folder_marks.STORE_MARK]
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/store/x"), ("PUT", "/api/v1/x"), ("PUT", "/other/store/x")])

@@ -346,7 +346,7 @@ def test_a_rebuild_takes_the_folder_that_is_there_whatever_its_mark(store_row, h
     records.write_records()
     before = everything()
     lose_database()
-    mark = folder_marks.read_mark(folder)
+    mark = folder_marks.read_mark(folder, folder_marks.STORE_MARK)
     Store.objects.update(mark="of the mount point")
     store_row.refresh_from_db()
 
@@ -354,9 +354,9 @@ def test_a_rebuild_takes_the_folder_that_is_there_whatever_its_mark(store_row, h
 
     assert everything() == before
     assert Store.objects.get().mark == mark
-    (folder / folder_marks.MARK).unlink()
+    (folder / folder_marks.STORE_MARK).unlink()
     rebuild(store_row)
-    assert Store.objects.get().mark == folder_marks.read_mark(folder) != mark
+    assert Store.objects.get().mark == folder_marks.read_mark(folder, folder_marks.STORE_MARK) != mark
 
 
 def test_a_rebuild_takes_no_empty_folder(store_row, tmp_path):
