@@ -4,7 +4,7 @@ What needs the platform's knowledge (templates, datasets, secrets) is handed on 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -60,6 +60,8 @@ _BOUNDS = {
 _LEAST_GPU = 0.001
 # More are of no use to anyone, and each costs time: what has so many was not written by hand.
 _MOST_FINDINGS = 1000
+# To find each takes a millisecond.
+_MOST_HINTS = 100
 # What pydantic calls the members of the union `Value`.
 _VALUE_TYPES = {"bool", "int", "float", "str"}
 _MODELS: Mapping[str, type[BaseModel]] = {
@@ -103,8 +105,18 @@ class Checked:
     def with_findings(self, findings: Iterable[Finding]) -> "Checked":
         """Add what was found about the spec, each with its line in the file; what is known is not told again."""
         origin_of = self.translation.origin_of if self.translation else lambda path: path
-        located = (self.document.locate(replace(item, path=origin_of(item.path))) for item in findings)
+        located = (self.document.locate(replace(item, path=origin_of(item.path))) for item in _with_hints(findings))
         return replace(self, remarks=tuple(sorted({*self.remarks, *located}, key=_order)))
+
+
+def _with_hints(findings: Iterable[Finding]) -> Iterator[Finding]:
+    hints = 0
+    for item in findings:
+        if item.mistaken and hints < _MOST_HINTS:
+            hints += 1
+            yield replace(item, message=item.message + suggest(*item.mistaken))
+        else:
+            yield item
 
 
 def check(text: str, file_format: str, *, project: str = "") -> Checked:
@@ -115,11 +127,12 @@ def check(text: str, file_format: str, *, project: str = "") -> Checked:
         return Checked(None, tuple(document.problems or [no_mapping]), document)
     translation = cnvrg_keys.translate(document.data, project) if cnvrg_keys.is_cnvrg(document.data) else None
     data = translation.data if translation else document.data
-    steps = drafts.read_steps(data)
+    spec, errors = _validate(data)
+    steps = drafts.read_steps(data, spec)
     for step in steps:
         origin = translation.origin_of(step.path) if translation else step.path
         document.steps[origin] = step.name
-    spec, findings = _findings(data, steps)
+    findings = [*_translate_errors(errors, data), *_findings(data, steps)]
     problems = [*document.problems, *(document.locate(item) for item in (translation.findings if translation else ()))]
     needs = [drafts.needs_of(step) for step in steps]
     return Checked(spec, tuple(problems), document, needs, translation).with_findings(findings)
@@ -129,20 +142,20 @@ def _order(problem: Problem) -> tuple[int, int, str, str]:
     return problem.line or 0, problem.column or 0, problem.path, problem.message
 
 
-def _findings(data: Mapping[str, object], steps: Sequence[Draft]) -> tuple[FlowSpec | None, list[Finding]]:
-    findings: list[Finding] = []
-    spec: FlowSpec | None = None
+def _validate(data: Mapping[str, object]) -> tuple[FlowSpec | None, Sequence[ErrorDetails]]:
     try:
-        spec = FlowSpec.model_validate(data)
+        return FlowSpec.model_validate(data), ()
     except ValidationError as error:
-        findings.extend(_translate_errors(error.errors()[:_MOST_FINDINGS], data))
+        return None, error.errors(include_url=False, include_input=False)[:_MOST_FINDINGS]
+
+
+def _findings(data: Mapping[str, object], steps: Sequence[Draft]) -> Iterator[Finding]:
     parameters = drafts.read_parameters(data)
     titles = [((), data.get("title")), *((step.path, step.read.title) for step in steps)]
     others = chain(
         _check_titles(titles), _check_graph(steps), _check_parameters(parameters), _check_steps(steps, parameters)
     )
-    findings.extend(islice(others, _MOST_FINDINGS))
-    return spec, findings
+    return islice(others, _MOST_FINDINGS)
 
 
 # --- what pydantic found, in our words
@@ -154,15 +167,16 @@ def _translate_errors(errors: Sequence[ErrorDetails], data: object) -> Iterator[
     seen: set[Path] = set()
     for error, path in located:
         # An entry that is wrong in itself also leaves its list too short.
-        is_inside = any(other[: len(path)] == path and other != path for other in paths)
-        is_echo = error["type"] == "too_short" and is_inside
+        is_echo = error["type"] == "too_short" and any(other[: len(path)] == path and other != path for other in paths)
         if is_echo or path in seen:
             continue
         seen.add(path)
         if str(error["loc"][-1]) in _VALUE_TYPES:
             yield Finding(path, "wrong_type", f"{_subject(path)} must be a number, a text, true or false.")
         else:
-            yield Finding(path, *_sentence(error, path))
+            is_unknown = error["type"] == "extra_forbidden"
+            mistaken = (str(path[-1]), list(_keys_around(path))) if is_unknown else None
+            yield Finding(path, *_sentence(error, path), mistaken=mistaken)
 
 
 def _sentence(error: ErrorDetails, path: Path) -> tuple[str, str]:
@@ -170,8 +184,7 @@ def _sentence(error: ErrorDetails, path: Path) -> tuple[str, str]:
     if kind == "missing":
         return "missing_key", f"The key '{path[-1]}' is missing."
     if kind == "extra_forbidden":
-        hint = suggest(str(path[-1]), list(_keys_around(path)))
-        return "unknown_key", f"There is no key '{path[-1]}' here.{hint}"
+        return "unknown_key", f"There is no key '{path[-1]}' here."
     if kind == "value_error":
         return "wrong_value", str(error["ctx"]["error"])
     if kind == "literal_error":
@@ -239,12 +252,14 @@ def _check_graph(steps: Sequence[Draft]) -> Iterator[Finding]:
 
 def _check_arrows(steps: Sequence[Draft], places: Mapping[str, Path]) -> Iterator[Finding]:
     arrows: list[tuple[str, str]] = []
+    names = list(places)
     for step in steps:
         parents = step.parents or []
         for position, parent in enumerate(parents):
             if parent not in places:
                 place = (*step.path, "after", position)
-                yield Finding(place, "unknown_parent", f"There is no step '{parent}'.{suggest(parent, list(places))}")
+                message = f"There is no step '{parent}'."
+                yield Finding(place, "unknown_parent", message, mistaken=(parent, names))
             elif step.name:
                 arrows.append((parent, step.name))
         for parent in sorted(parent for parent, count in Counter(parents).items() if count > 1):
@@ -368,11 +383,12 @@ def _check_outputs(path: Path, patterns: Sequence[str]) -> Iterator[Finding]:
 
 def _check_references(step: Draft, parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:
     path, read = step.path, step.read
-    inside = [*parameters, *step.keys_of("parameters"), *step.keys_of("grid")]
-    texts: list[tuple[Path, str, Sequence[str]]] = [((*path, "command"), read.command, inside)]
+    own = {*step.keys_of("parameters"), *step.keys_of("grid")}
+    inside: Sequence[Collection[str]] = (parameters, own)
+    texts = [((*path, "command"), read.command, inside)]
     texts += [((*path, "env", key), value, inside) for key, value in read.env.items()]
     texts += [
-        ((*path, "parameters", key), value, list(parameters))
+        ((*path, "parameters", key), value, (parameters,))
         for key, value in read.parameters.items()
         if isinstance(value, str)
     ]
@@ -383,10 +399,9 @@ def _check_references(step: Draft, parameters: Mapping[str, ParameterSpec]) -> I
             yield Finding(place, "bad_reference", error.message)
             continue
         for scope, name in found_references:
-            if scope == "parameters" and name not in known:
-                yield Finding(
-                    place, "unknown_parameter", f"There is no parameter '{name}'.{suggest(name, list(known))}"
-                )
+            if scope == "parameters" and not any(name in names for names in known):
+                message = f"There is no parameter '{name}'."
+                yield Finding(place, "unknown_parameter", message, mistaken=(name, [*chain(*known)]))
             elif scope != "parameters" and place[-2] == "parameters":
                 yield Finding(place, "bad_reference", "A step's parameters can refer to parameters of the flow only.")
 
@@ -396,7 +411,7 @@ def _check_condition(
 ) -> Iterator[Finding]:
     if not step.read.when:
         return
-    path, parents = (*step.path, "when"), step.parents
+    path, parents = (*step.path, "when"), None if step.parents is None else dict.fromkeys(step.parents)
     try:
         condition = expressions.parse(step.read.when)
     except InvalidExpression as error:
@@ -405,11 +420,11 @@ def _check_condition(
     for reference in expressions.references(condition):
         if reference.step == expressions.PARAMETERS:
             if reference.metric not in parameters:
-                hint = suggest(reference.metric, list(parameters))
-                yield Finding(path, "unknown_parameter", f"There is no parameter '{reference.metric}'.{hint}")
+                message = f"There is no parameter '{reference.metric}'."
+                yield Finding(path, "unknown_parameter", message, mistaken=(reference.metric, list(parameters)))
         elif parents is not None and reference.step not in parents:
             text = f"'{reference.step}' is not a parent of '{step.name}'; name it under `after`."
-            yield Finding(path, "bad_condition", text + suggest(reference.step, parents))
+            yield Finding(path, "bad_condition", text, mistaken=(reference.step, list(parents)))
         elif not reference.fold and reference.step in by_name and by_name[reference.step].is_fan:
             tries = grids.count(by_name[reference.step])
             is_grid = bool(by_name[reference.step].grid)

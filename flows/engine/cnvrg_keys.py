@@ -5,7 +5,7 @@ no meaning here is accepted with a note; what would silently do something else i
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -241,7 +241,7 @@ class _Translator:
         self._out.findings.append(Finding(path, "note", message, is_note=True))
 
 
-def suggest(word: str, known: list[str]) -> str:
+def suggest(word: str, known: Sequence[str]) -> str:
     """Return ` Did you mean 'x'?` for a word that is nearly a known one, else nothing."""
     # Comparing two texts takes the product of their lengths: what is no slip of the pen is not looked at.
     close = get_close_matches(word, known[:_MOST_KNOWN], n=1) if len(word) <= _LONGEST_WORD else []

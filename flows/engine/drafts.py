@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from flows.engine.problems import Path
-from flows.engine.spec import DATASET, SIZE_KEYS, TEMPLATE, VARIABLE, ParameterSpec, StepSpec, template_entries
+from flows.engine.spec import (
+    DATASET,
+    SIZE_KEYS,
+    TEMPLATE,
+    VARIABLE,
+    FlowSpec,
+    ParameterSpec,
+    StepSpec,
+    template_entries,
+)
 
 # Stands in for what a step must have and lacks; that it lacks it is told elsewhere.
 _PLACEHOLDERS = {"name": "unnamed", "command": "missing"}
@@ -67,9 +76,11 @@ class Needs:
     early: Sequence[Path] = ()
 
 
-def read_steps(data: Mapping[str, object]) -> list[Draft]:
-    """Return every step that is a mapping, whatever is wrong inside it."""
+def read_steps(data: Mapping[str, object], spec: FlowSpec | None) -> list[Draft]:
+    """Return every step that is a mapping, whatever is wrong inside it. `spec` is the flow where nothing is."""
     steps = data.get("steps")
+    if spec is not None and isinstance(steps, list):
+        return [Draft(("steps", index), raw, spec.steps[index]) for index, raw in enumerate(steps)]
     entries = enumerate(steps) if isinstance(steps, list) else ()
     return [Draft(("steps", index), raw, _read_step(raw)) for index, raw in entries if isinstance(raw, dict)]
 
@@ -127,7 +138,8 @@ def _read_step(raw: Mapping[str, object]) -> StepSpec:
     try:
         return StepSpec.model_validate(raw)
     except ValidationError as error:
-        readable = _without(raw, [detail["loc"] for detail in error.errors()])
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        readable = _without(raw, [detail["loc"] for detail in details])
     return StepSpec.model_validate({**_PLACEHOLDERS, **readable})
 
 

@@ -4,50 +4,83 @@ Files come from strangers: bombs (aliases that multiply), duplicate keys, custom
 """
 
 import json
+import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+import yaml
+from ruamel.yaml.resolver import VersionedResolver
+from yaml.error import MarkedYAMLError
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
 
 from core import bounds
 from flows.engine.problems import Finding, Path, Problem, path_text
 
 MAX_BYTES = 2 * 2**20
-# Reading YAML with the places of all its parts takes some seconds a MiB; longer flows are written by programs, as JSON.
+# Reading YAML with the places of all its parts takes a second a MiB; longer flows are written by programs, as JSON.
 MAX_YAML_BYTES = 512 * 2**10
 _MAX_PARTS = 200_000
 _MAX_DEPTH = 40
+# The library compares each with all before it.
+_MAX_TAG_DIRECTIVES = 100
+# More are of no use to anyone.
+_MOST_REPEATED = 1000
 _TAG = "tag:yaml.org,2002:"
+# libyaml reads YAML's forms, not what plain texts mean: that is YAML 1.2, where `on` and `yes` are texts.
+_MEANINGS: dict[str, list[tuple[str, re.Pattern[str]]]] = VersionedResolver((1, 2)).versioned_resolver
+_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_NOT_PRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TAG_DIRECTIVE = re.compile("^%TAG", re.MULTILINE)
 
+_Node = AliasEvent | ScalarEvent | SequenceStartEvent | MappingStartEvent
 Place = tuple[int, int]
 
 
 @dataclass
 class Document:
-    """Plain data, and where each part of it was written (line and column, from 1). `steps` names the steps by place."""
+    """Plain data, and where each part of it was written (line and column, from 1). `steps` names the steps by place.
+
+    `aliases` are the parts that stand for others: what is inside them was written there.
+    """
 
     data: object
     places: dict[Path, Place] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     steps: dict[Path, str] = field(default_factory=dict)
+    aliases: dict[Path, Path] = field(default_factory=dict)
 
     def locate(self, finding: Finding) -> Problem:
         """Give a finding the line of its part, or of the nearest part around it that was written."""
-        path = finding.path
+        path = self._origin_of(finding.path)
         while path and path not in self.places:
             path = path[:-1]
         line, column = self.places.get(path, (None, None))
         step = self.steps.get(finding.path[:2], "")
         return Problem(line, column, path_text(finding.path), finding.code, finding.message, finding.is_note, step)
 
+    def _origin_of(self, path: Path) -> Path:
+        for length in range(1, len(path)):
+            if origin := self.aliases.get(path[:length]):
+                return self._origin_of((*origin, *path[length:]))
+        return path
+
 
 def read(text: str, file_format: str) -> Document:
     """Read a flow file. `file_format` is `yaml` or `json`."""
     most = MAX_BYTES if file_format == "json" else MAX_YAML_BYTES
     if len(text.encode(errors="surrogatepass")) > most:
-        return _unreadable(None, None, f"The file is larger than {most // 2**10} KiB.")
+        return _unreadable(f"The file is larger than {most // 2**10} KiB.")
     return _read_json(text) if file_format == "json" else _read_yaml(text)
 
 
@@ -61,13 +94,13 @@ def _read_json(text: str) -> Document:
     try:
         data = json.loads(text, object_pairs_hook=collect)
     except json.JSONDecodeError as error:
-        return _unreadable(error.lineno, error.colno, f"This is not JSON: {error.msg}.")
+        return _unreadable(f"This is not JSON: {error.msg}.", (error.lineno, error.colno))
     except ValueError:
-        return _unreadable(None, None, "This is not JSON: a number has too many digits.")
+        return _unreadable("This is not JSON: a number has too many digits.")
     except RecursionError:
-        return _unreadable(None, None, "The file is nested too deeply.")
+        return _unreadable("The file is nested too deeply.")
     if fault := bounds.value_fault(data):
-        return _unreadable(None, None, " ".join(filter(None, (f"'{fault[0]}' cannot be taken.", fault[1]))))
+        return _unreadable(" ".join(filter(None, (f"'{fault[0]}' cannot be taken.", fault[1]))))
     document = Document(data)
     document.problems = [
         Problem(None, None, key, "duplicate_key", f"The key '{key}' is written twice in one place.") for key in repeated
@@ -76,101 +109,190 @@ def _read_json(text: str) -> Document:
 
 
 def _read_yaml(text: str) -> Document:
-    reader = _Reader()
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
-        reader.document.data = None if root is None else reader.convert(root, (), 0)
+        return _Reader(text).read()
     except _Refused as error:
-        return _unreadable(error.line, error.column, str(error))
+        return _unreadable(str(error), error.place)
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        what = ", ".join(part for part in (error.context, error.problem) if part)
+        what = ", ".join(part for part in (error.context, error.problem) if part).replace(" in this context", " here")
         hint = " A text that holds ': ' needs quotes around it." if "mapping values" in what else ""
-        return _unreadable(line, column, f"This is not YAML: {what}.{hint}")
-    except (YAMLError, ValueError) as error:
-        return _unreadable(None, None, f"This is not YAML: {error}")
-    except RecursionError:
-        return _unreadable(None, None, "The file is nested too deeply.")
-    return reader.document
+        mark = error.problem_mark
+        if mark is None:
+            return _unreadable(f"This is not YAML: {what}.{hint}")
+        what = what.replace("found character that", f"found character {text[mark.index : mark.index + 1]!r} that")
+        # What is missing at the end is found a line behind it.
+        place = min((mark.line + 1, mark.column + 1), _end_of(text))
+        return _unreadable(f"This is not YAML: {what}.{hint}", place)
 
 
-def _unreadable(line: int | None, column: int | None, message: str) -> Document:
+def _unreadable(message: str, place: Place | tuple[None, None] = (None, None)) -> Document:
+    line, column = place
     return Document(None, problems=[Problem(line, column, "", "unreadable", message)])
 
 
 class _Refused(Exception):
-    def __init__(self, node: Node, message: str) -> None:
+    def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
-        self.line, self.column = _place(node)
+        self.place = place
 
 
-def _place(node: Node) -> Place:
-    return node.start_mark.line + 1, node.start_mark.column + 1
+def _end_of(text: str) -> Place:
+    lines = _BREAK.split(text)
+    return len(lines), len(lines[-1]) + 1
+
+
+def _place(event: Event) -> Place:
+    mark = event.start_mark
+    return mark.line + 1, mark.column + 1  # type: ignore[union-attr]  # events that were parsed have marks
+
+
+@dataclass(frozen=True)
+class _Anchored:
+    """What an anchor names: a value, where it was written, how many parts it has and how deep they are nested."""
+
+    value: object
+    path: Path
+    parts: int
+    height: int
 
 
 class _Reader:
-    """Turns YAML nodes into plain data, counting every part, so that aliases cannot multiply without end."""
+    """Turns the events of YAML into plain data, up to the first thing that is refused.
 
-    def __init__(self) -> None:
-        self.document = Document(None)
+    An alias is the very value that its anchor names; its parts are counted again, as whoever reads the data meets them.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._document = Document(None)
+        self._anchors: dict[str, _Anchored | None] = {}
         self._parts = 0
+        self._deepest = 0
 
-    def convert(self, node: Node, path: Path, depth: int) -> object:
-        self._parts += 1
+    def read(self) -> Document:
+        self._check_characters()
+        self._next: Callable[[], _Node] = yaml.parse(self._text, Loader=yaml.CBaseLoader).__next__  # type: ignore[assignment]  # or an end
+        self._next()
+        start = self._next()
+        if isinstance(start, DocumentStartEvent):
+            if start.version == (1, 1):
+                raise _Refused(_place(start), "A flow file is YAML 1.2; remove '%YAML 1.1'.")
+            self._document.data = self._convert(self._next(), (), 0)
+            self._next()
+            if isinstance(other := self._next(), DocumentStartEvent):
+                message = "This is not YAML: expected a single document in the stream, but found another document."
+                raise _Refused(_place(other), message)
+        return self._document
+
+    def _check_characters(self) -> None:
+        tags = islice(_TAG_DIRECTIVE.finditer(self._text), _MAX_TAG_DIRECTIVES, None)
+        if match := _NOT_PRINTABLE.search(self._text.removeprefix("\ufeff")):
+            message = f"This is not YAML: the character U+{ord(match[0]):04X} is not allowed."
+        elif match := next(tags, None):
+            message = f"The file has more than {_MAX_TAG_DIRECTIVES} directives '%TAG'."
+        else:
+            return
+        raise _Refused(_end_of(self._text[: match.start()]), message)
+
+    def _convert(self, event: _Node, path: Path, depth: int) -> object:
+        self._document.places.setdefault(path, _place(event))
+        if isinstance(event, AliasEvent):
+            return self._repeat(event, path, depth)
+        self._count(event, 1, depth)
+        if event.anchor is None:
+            return self._value(event, path, depth)
+        self._anchors[event.anchor] = None
+        parts, deepest, self._deepest = self._parts - 1, self._deepest, depth
+        value = self._value(event, path, depth)
+        self._anchors[event.anchor] = _Anchored(value, path, self._parts - parts, self._deepest - depth)
+        self._deepest = max(deepest, self._deepest)
+        return value
+
+    def _repeat(self, alias: AliasEvent, path: Path, depth: int) -> object:
+        if alias.anchor not in self._anchors:
+            raise _Refused(_place(alias), f"This is not YAML: found undefined alias '{alias.anchor}'.")
+        anchored = self._anchors[alias.anchor]
+        if anchored is None:
+            raise _Refused(_place(alias), f"'*{alias.anchor}' stands for what it is a part of.")
+        self._count(alias, anchored.parts, depth + anchored.height)
+        self._document.aliases[path] = anchored.path
+        return anchored.value
+
+    def _count(self, event: Event, parts: int, depth: int) -> None:
+        self._parts += parts
+        self._deepest = max(self._deepest, depth)
         if self._parts > _MAX_PARTS:
-            raise _Refused(node, f"The file has more than {_MAX_PARTS} parts once its aliases are expanded.")
+            raise _Refused(_place(event), f"The file has more than {_MAX_PARTS} parts once its aliases are expanded.")
         if depth > _MAX_DEPTH:
-            raise _Refused(node, f"The file is nested more than {_MAX_DEPTH} deep.")
-        self.document.places.setdefault(path, _place(node))
-        if not isinstance(node, ScalarNode) and str(node.tag) not in {f"{_TAG}map", f"{_TAG}seq"}:
-            raise _Refused(node, f"The tag {node.tag} is not allowed in a flow file.")
-        if isinstance(node, MappingNode):
-            return self._mapping(node, path, depth)
-        if isinstance(node, SequenceNode):
-            return [self.convert(item, (*path, index), depth + 1) for index, item in enumerate(node.value)]
-        return _scalar(node)
+            raise _Refused(_place(event), f"The file is nested more than {_MAX_DEPTH} deep.")
 
-    def _mapping(self, node: MappingNode, path: Path, depth: int) -> dict[str, object]:
+    def _value(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, path: Path, depth: int) -> object:
+        if isinstance(event, ScalarEvent):
+            return _scalar(event)
+        if event.tag not in {None, f"{_TAG}map", f"{_TAG}seq"}:
+            raise _Refused(_place(event), f"The tag {event.tag} is not allowed in a flow file.")
+        return self._mapping(path, depth) if isinstance(event, MappingStartEvent) else self._sequence(path, depth)
+
+    def _sequence(self, path: Path, depth: int) -> list[object]:
+        items: list[object] = []
+        while not isinstance(event := self._next(), SequenceEndEvent):
+            items.append(self._convert(event, (*path, len(items)), depth + 1))
+        return items
+
+    def _mapping(self, path: Path, depth: int) -> dict[str, object]:
         mapping: dict[str, object] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode):
-                raise _Refused(key_node, "A key must be plain text.")
-            key = str(key_node.value)
+        problems = self._document.problems
+        while not isinstance(event := self._next(), MappingEndEvent):
+            if not isinstance(event, ScalarEvent) or event.anchor:
+                raise _Refused(_place(event), "A key must be plain text.")
+            key = event.value
             if key == "<<":
-                raise _Refused(key_node, "Merge keys (<<) are not supported; write the keys out.")
-            if key in mapping:
+                raise _Refused(_place(event), "Merge keys (<<) are not supported; write the keys out.")
+            _check_text(event)
+            if key in mapping and len(problems) < _MOST_REPEATED:
                 message = f"The key '{key}' is written twice in one place."
-                problem = Problem(*_place(key_node), path_text((*path, key)), "duplicate_key", message)
-                self.document.problems.append(problem)
-                continue
-            _check_text(key_node, key)
-            self.document.places[(*path, key)] = _place(key_node)
-            mapping[key] = self.convert(value_node, (*path, key), depth + 1)
+                problems.append(Problem(*_place(event), path_text((*path, key)), "duplicate_key", message))
+            self._document.places.setdefault((*path, key), _place(event))
+            value = self._convert(self._next(), (*path, key), depth + 1)
+            mapping.setdefault(key, value)
         return mapping
 
 
-def _check_text(node: Node, text: str) -> None:
-    if fault := bounds.text_fault(text):
-        raise _Refused(node, f"This text cannot be taken. {fault}")
+def _check_text(event: ScalarEvent) -> None:
+    if fault := bounds.text_fault(event.value):
+        raise _Refused(_place(event), f"This text cannot be taken. {fault}")
 
 
-def _scalar(node: Node) -> object:
-    kind = str(node.tag).removeprefix(_TAG)
-    text = str(node.value)
+def _kind_of(event: ScalarEvent) -> str:
+    if event.tag not in {None, "!"}:
+        return event.tag.removeprefix(_TAG)
+    text, is_plain = event.value, event.implicit[0]
+    meanings = _MEANINGS.get(text[:1], ()) if is_plain else ()
+    return next((tag.removeprefix(_TAG) for tag, form in meanings if form.match(text)), "str")
+
+
+def _scalar(event: ScalarEvent) -> object:
+    kind, text = _kind_of(event), event.value
     if kind in {"str", "timestamp"}:
-        _check_text(node, text)
+        _check_text(event)
         return text
     if kind == "null":
         return None
     if kind == "bool":
         return text.lower() == "true"
-    plain = text.replace("_", "").lower()
-    if kind == "int":
-        number = int(plain, 0) if plain.lstrip("+-")[:2] in {"0x", "0o", "0b"} else int(plain)
-        if fault := bounds.number_fault(number):
-            raise _Refused(node, f"This number cannot be taken. {fault}")
-        return number
+    if kind not in {"int", "float"}:
+        raise _Refused(_place(event), f"The tag {event.tag or _TAG + kind} is not allowed in a flow file.")
+    try:
+        number = _number(kind, text.replace("_", "").lower())
+    except ValueError as error:
+        raise _Refused(_place(event), "This number cannot be read.") from error
+    fault = bounds.number_fault(number) if isinstance(number, int) else ""
+    if fault:
+        raise _Refused(_place(event), f"This number cannot be taken. {fault}")
+    return number
+
+
+def _number(kind: str, text: str) -> float:
     if kind == "float":
-        return float(plain.replace(".inf", "inf").replace(".nan", "nan"))
-    raise _Refused(node, f"The tag {node.tag} is not allowed in a flow file.")
+        return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+    return int(text, 0 if text.lstrip("+-")[:2] in {"0x", "0o", "0b"} else 10)

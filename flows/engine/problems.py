@@ -1,5 +1,6 @@
 """What is wrong with a flow file, each with its place: all problems are reported at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Path = tuple[str | int, ...]
@@ -24,12 +25,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem before its line is known: where in the document, and what."""
+    """A problem before its line is known: where in the document, and what.
+
+    `mistaken` is a name that does not exist and those that do: the message ends with the one that was probably meant.
+    """
 
     path: Path
     code: str
     message: str
     is_note: bool = False
+    mistaken: tuple[str, Sequence[str]] | None = None
 
 
 def path_text(path: Path) -> str:

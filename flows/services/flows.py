@@ -19,7 +19,6 @@ from core.errors import PlatformError
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
 from flows.engine import checks, spec
-from flows.engine.cnvrg_keys import suggest
 from flows.engine.drafts import Needs
 from flows.engine.problems import Finding, Problem
 from flows.engine.spec import FlowSpec
@@ -107,7 +106,8 @@ def _canonical(spec: FlowSpec) -> dict[str, Any]:
 def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Iterator[Finding]:
     """Check what only the platform knows: templates, datasets, secrets."""
     known = {template.full_name: template for template in templates.list_templates(actor=actor)}
-    secrets = set(list_secrets(actor=Actor.system("checks a flow"), project=project).values_list("name", flat=True))
+    project_secrets = list_secrets(actor=Actor.system("checks a flow"), project=project)
+    secrets = sorted(project_secrets.values_list("name", flat=True))
     datasets: dict[str, str] = {}
     yield from _check_sizes(actor, project, [needs for needs in steps if needs.spec.size_keys])
     for needs in steps:
@@ -122,8 +122,8 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
                 yield Finding(path, "unknown_dataset", datasets[reference])
         for path, name in needs.secrets:
             if name not in secrets:
-                message = f"The project has no secret called '{name}'.{suggest(name, sorted(secrets))}"
-                yield Finding(path, "unknown_secret", message)
+                message = f"The project has no secret called '{name}'."
+                yield Finding(path, "unknown_secret", message, mistaken=(name, secrets))
 
 
 def _check_sizes(actor: Actor, project: Project, steps: Sequence[Needs]) -> Iterator[Finding]:
@@ -146,10 +146,11 @@ def _check_templates(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[
     if needs.takes_default and DEFAULT_TEMPLATE not in known:
         message = f"'{needs.step}' names no compute template, and there is no {DEFAULT_TEMPLATE} here."
         yield Finding(needs.path, "unknown_template", message)
+    names = sorted(known)
     for path, name in needs.templates:
         if name not in known:
-            message = f"There is no compute template '{name}'.{suggest(name, sorted(known))}"
-            yield Finding(path, "unknown_template", message)
+            message = f"There is no compute template '{name}'."
+            yield Finding(path, "unknown_template", message, mistaken=(name, names))
         elif known[name].resource.is_simulated:
             message = f"{name} is simulated: its nodes do not exist, so '{needs.step}' runs nothing there."
             yield Finding(path, "simulated", message, is_note=True)

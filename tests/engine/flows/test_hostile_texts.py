@@ -42,6 +42,43 @@ def test_a_quantity_with_a_megabyte_of_spaces_is_refused(parse, text):
         parse(text)
 
 
+HALF = 2**18
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: [" + "a," * (HALF - 3) + "]",
+        "{" + "a," * (HALF - 1) + "}",
+        "[" * HALF + "]" * HALF,
+        "- " * HALF,
+        "? " * HALF,
+        "x:\n" + "- &a b\n" * 70_000,
+        "x:\n- &a b\n" + "- *a\n" * 100_000,
+        "x:\n  y: b\n" + "  y: b\n" * 70_000,
+        "".join(f"%TAG !a{number}! b\n" for number in range(30_000)),
+        "---\na\n" * 80_000,
+        'x: "' + "a\n" * (HALF - 4) + '"',
+        "x: " + "9" * (2 * HALF - 3),
+        "x: " + "1_" * (HALF - 3) + ".",
+    ],
+    ids=range(13),
+)
+def test_half_a_megabyte_of_yaml_is_read_or_refused(text):
+    assert 0 < len(checks.check(text, "yaml").problems) <= 2000
+
+
+def test_of_many_mistaken_names_the_first_hundred_are_compared_with_those_there_are():
+    after = [f"atep-{number:04}" for number in range(300)]
+    steps = [{"name": f"step-{number:04}", "command": "x"} for number in range(300)]
+    flow = {"flow": "f", "steps": [*steps, {"name": "last", "command": "x", "after": after}]}
+
+    messages = [problem.message for problem in checks.check(json.dumps(flow), "json").problems]
+
+    assert len(messages) == 300
+    assert sum("Did you mean" in message for message in messages) == 100
+
+
 def test_a_key_that_is_written_often_is_told_once():
     text = "{" + ",".join(f'"{number}":0' for number in range(100_000)) + ',"7":0}'
 
