@@ -379,6 +379,9 @@ def _check_outputs(path: Path, patterns: Sequence[str]) -> Iterator[Finding]:
             yield Finding((*path, position), "too_long", text)
     if sum(map(len, patterns)) > globs.LONGEST_TOGETHER:
         yield Finding(path, "too_long", f"The patterns have more than {globs.LONGEST_TOGETHER} characters together.")
+    elif sum(map(len, filter(globs.has_wildcards, patterns))) > globs.LONGEST_WITH_WILDCARDS:
+        most = globs.LONGEST_WITH_WILDCARDS
+        yield Finding(path, "too_long", f"The patterns with wildcards have more than {most} characters together.")
 
 
 def _check_references(step: Draft, parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:

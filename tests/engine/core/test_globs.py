@@ -39,4 +39,11 @@ def test_a_step_with_the_pattern_that_froze_the_product_is_matched_in_a_step_for
     name = "a" * 200
 
     assert not globs.matches_any(name, ("*a" * 30 + "*b",))
-    assert globs._compiled(("*a" * 30 + "*b",)).steps <= len(name)
+    assert globs._compiled(("*a" * 30 + "*b",))[1].steps <= len(name)
+
+
+def test_paths_without_wildcards_match_themselves_beside_patterns():
+    patterns = ["./a[1].txt", "models/", " b?.txt "]
+
+    kept = ["a[1].txt", "models/x/y", "b1.txt"]
+    assert [path for path in [*kept, "a1.txt", "models", "b.txt"] if globs.matches_any(path, patterns)] == kept

@@ -117,8 +117,10 @@ def test_tasks_of_another_platform_with_endless_problems_are_told():
 @pytest.mark.parametrize(
     ("outputs", "words"),
     [
-        (["*a" * (globs.LONGEST // 2), "*"], None),
-        (["*" * (globs.LONGEST + 1)], "A pattern has at most 4096 characters; this one has 4097."),
+        (["*a" * (globs.LONGEST // 2), *["a" * globs.LONGEST] * 15], None),
+        (["*a" * (globs.LONGEST // 2), "*"], "The patterns with wildcards have more than 4096 characters together."),
+        (["a" * globs.LONGEST, "a/"], None),
+        (["a" * (globs.LONGEST + 1)], "A pattern has at most 4096 characters; this one has 4097."),
         (["*" * globs.LONGEST] * 17, "The patterns have more than 65536 characters together."),
     ],
 )
