@@ -203,6 +203,7 @@ class RunFilter(Schema):
     project: str | None = None
     flow: str | None = None
     state: str | None = None
+    number: bounds.Count | None = None
 
 
 class LogPart(Schema):

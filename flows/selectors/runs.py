@@ -140,9 +140,14 @@ class LogText:
 
 
 def list_runs(
-    *, actor: Actor, project: str | None = None, flow: str | None = None, state: str | None = None
+    *,
+    actor: Actor,
+    project: str | None = None,
+    flow: str | None = None,
+    state: str | None = None,
+    number: int | None = None,
 ) -> QuerySet[Run]:
-    """Return the runs that the actor may see, newest first; those of a project, a flow or a state where asked for."""
+    """Return the runs that the actor may see, newest first; only those of a project, flow, state or number if asked."""
     runs = Run.objects.filter(deleted_at=None, flow__deleted_at=None)
     runs = runs.select_related("project", "flow", "version").defer("version__spec", "version__text")
     if not actor.sees_everything:
@@ -155,6 +160,8 @@ def list_runs(
         if state not in set(RunState):
             raise InvalidInput(f"'{state}' is no state of a run. There are: {', '.join(RunState)}.")
         runs = runs.filter(state=state)
+    if number is not None:
+        runs = runs.filter(number=number)
     return runs.order_by("-pk")
 
 

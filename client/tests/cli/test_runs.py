@@ -221,6 +221,46 @@ def test_runs_are_listed(cli, server):
     assert server.asked[0][2] == {"project": "team", "state": "running", "limit": "20"}
 
 
+@pytest.mark.parametrize("name", ["digits#7", "digits #7", "team/digits#7", "team/digits #7"])
+def test_a_run_is_named_as_it_is_shown(cli, server, name):
+    server.on("GET", "/runs", page(run()))
+    server.on("GET", "/runs/run_1", run("running", step("train")))
+    server.on("POST", "/runs/run_1/cancel", run("cancelled"))
+
+    assert "team/digits #7" in cli("run", "show", name).stdout
+    assert cli("run", "cancel", name).exit_code == 0
+
+    project = {"project": "team"} if "/" in name else {}
+    assert server.asked[0][2] == project | {"flow": "digits", "number": "7", "limit": "11"}
+
+
+def test_a_name_that_runs_of_several_projects_have_is_told_with_the_choices(cli, server):
+    server.on("GET", "/runs", page(run(), run(id="run_2", project="lab")))
+
+    done = cli("run", "show", "digits #7")
+
+    assert done.exit_code == 2
+    assert "Flows of several projects have a run 'digits #7'." in done.stderr
+    assert "Name one: 'team/digits #7', 'lab/digits #7'." in done.stderr
+
+
+def test_a_name_that_no_run_has_is_told(cli, server):
+    server.on("GET", "/runs", page())
+
+    done = cli("run", "logs", "digits #7")
+
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "There is no run 'digits #7', or you are not a member of its project." in done.stderr
+
+
+def test_experiments_of_a_run_are_listed_by_its_name(cli, server):
+    server.on("GET", "/runs", page(run()))
+    server.on("GET", "/experiments", page(experiment()))
+
+    assert cli("experiment", "list", "--run", "digits#7").exit_code == 0
+    assert server.asked[1][2]["run"] == "run_1"
+
+
 def test_a_log_cannot_steer_the_terminal():
     assert harmless("a\x1b]0;evil\x07\tb\n\x1b[31mred\x1b[0m\n") == "a\\x1b]0;evil\\x07\tb\n\x1b[31mred\x1b[0m\n"
 

@@ -82,6 +82,8 @@ def test_a_reference_names_no_server():
         ("run:run_1/train C=10", OutputReference("run_1", "train C=10"), "train-C=10"),
         ("run:run_1/train path=/a@b:c", OutputReference("run_1", "train path=/a@b:c"), "train-path=-a-b-c"),
         ("run:run_1/..", OutputReference("run_1", ".."), "output"),
+        ("run:digits#1/train", OutputReference("digits#1", "train"), "train"),
+        ("run:team/digits #1/train d=a/b", OutputReference("team/digits #1", "train d=a/b"), "train-d=a-b"),
         ("job:sweep-3", OutputReference("sweep-3"), "sweep-3"),
     ],
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from nearline._http import Http, Json, quoted
 from nearline.models import Experiment
+from nearline.resources.run_names import find_run_id
 
 
 class Experiments:
@@ -28,6 +29,7 @@ class Experiments:
         `where` is a filter such as `metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)`. With `recorded` only those
         that recorded something, instead of every attempt of every step.
         """
+        run = None if run is None else find_run_id(self._http, run)
         query = {"project": project, "run": run, "filter": where, "sort": sort, "recorded": recorded or None}
         return map(Experiment.read, self._http.list_items("/experiments", limit=limit, **query))
 

@@ -4,6 +4,7 @@ from nearline._http import Http, quoted
 from nearline.errors import Conflict
 from nearline.models import Output, Run
 from nearline.resources.references import OutputReference
+from nearline.resources.run_names import run_path
 from nearline.resources.steps import find_step
 
 
@@ -16,7 +17,7 @@ def get_output(http: Http, reference: OutputReference) -> Output:
     """
     job = reference.owner
     if reference.step:
-        job = _find_job(Run.read(http.get("/runs" + quoted(reference.owner))), reference.step)
+        job = _find_job(Run.read(http.get(run_path(http, reference.owner))), reference.step)
     return Output.read(http.get("/compute/jobs" + quoted(job) + "/output"))
 
 

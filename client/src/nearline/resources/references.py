@@ -1,7 +1,7 @@
 """How people name what has files.
 
 A dataset is `project/dataset@ref`, a bare name inside their project, or an address of it; the output of a step is
-`run:RUN/STEP`, and that of a job `job:NAME`.
+`run:RUN/STEP`, where RUN is an id or a name such as `flow #1`, and that of a job `job:NAME`.
 """
 
 import re
@@ -10,9 +10,11 @@ from typing import TypeAlias
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from nearline.errors import InvalidRequest
+from nearline.resources.run_names import SHOWN
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _RUN, _JOB = "run:", "job:"
+_OUTPUT_OF_RUN = re.compile(rf"{_RUN}(?P<run>{SHOWN}|[^/]+)/(?P<step>.+)", re.DOTALL)
 _OUTPUT_HINT = "Write it like run:RUN/STEP, 'run:RUN/train C=10' or job:NAME; `nearline run list` shows runs."
 _HINT = "Write it like project/dataset, project/dataset@main, or paste the address of its page."
 
@@ -67,9 +69,8 @@ def is_output(text: str) -> bool:
 def parse_output(text: str) -> OutputReference:
     """Read a reference to an output. Raises InvalidRequest."""
     if text.startswith(_RUN):
-        owner, _, step = text.removeprefix(_RUN).partition("/")
-        if owner and step:
-            return OutputReference(owner, step)
+        if match := _OUTPUT_OF_RUN.fullmatch(text):
+            return OutputReference(match["run"], match["step"])
         raise InvalidRequest(f"'{text}' names no step of a run.", hint=_OUTPUT_HINT)
     owner = text.removeprefix(_JOB)
     if not is_output(text) or not owner:

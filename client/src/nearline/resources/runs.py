@@ -7,12 +7,16 @@ from nearline._http import Http, Json, quoted
 from nearline.errors import Unavailable
 from nearline.models import KeptOutput, Run
 from nearline.resources.log_pieces import PIECE_BYTES, Piece, follow
+from nearline.resources.run_names import find_run_id, run_path
 
 _LONGEST_POLL_S = 2.0
 
 
 class Runs:
-    """Executions of flows."""
+    """Executions of flows. A run is named by its id, or as it is shown: `flow #1`, `project/flow #1`.
+
+    Where a name is not an id, each method raises NotFound, and InvalidRequest where several runs are called so.
+    """
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -25,20 +29,20 @@ class Runs:
 
     def get(self, run_id: str) -> Run:
         """Return a run with its steps. Raises NotFound."""
-        return Run.read(self._http.get("/runs" + quoted(run_id)))
+        return Run.read(self._http.get(run_path(self._http, run_id)))
 
     def cancel(self, run_id: str) -> Run:
         """Stop what runs and start nothing more."""
-        return Run.read(self._http.post("/runs" + quoted(run_id) + "/cancel", may_repeat=True))
+        return Run.read(self._http.post(run_path(self._http, run_id) + "/cancel", may_repeat=True))
 
     def retry(self, run_id: str, *, step: str = "", index: int | None = None) -> Run:
         """Try the failed steps again; or `step` (one try of a grid: `index`) and all after it. The rest is kept."""
         wish = {"step": step, "index": index} if step else None
-        return Run.read(self._http.post("/runs" + quoted(run_id) + "/retry", wish))
+        return Run.read(self._http.post(run_path(self._http, run_id) + "/retry", wish))
 
     def foresee_deletion(self, run_id: str) -> Sequence[str]:
         """Return, as sentences, what its deletion would mean. Raises NotFound, Denied and Conflict as `delete` does."""
-        effects: Sequence[str] = self._http.get("/runs" + quoted(run_id) + "/deletion")["effects"]
+        effects: Sequence[str] = self._http.get(run_path(self._http, run_id) + "/deletion")["effects"]
         return effects
 
     def delete(self, run_id: str) -> None:
@@ -46,7 +50,7 @@ class Runs:
 
         Raises NotFound, Denied and Conflict.
         """
-        self._http.delete("/runs" + quoted(run_id))
+        self._http.delete(run_path(self._http, run_id))
 
     def keep(
         self,
@@ -71,7 +75,7 @@ class Runs:
             "create": create,
             "allow_collisions": allow_collisions,
         }
-        return KeptOutput.read(self._http.post("/runs" + quoted(run_id) + "/steps" + quoted(step) + "/keep", wish))
+        return KeptOutput.read(self._http.post(run_path(self._http, run_id) + "/steps" + quoted(step) + "/keep", wish))
 
     def wait(
         self,
@@ -84,6 +88,7 @@ class Runs:
         """Return the run once nothing more will happen in it. Raises Unavailable when `timeout_s` is over."""
         started = time.monotonic()
         pause = 0.1
+        run_id = find_run_id(self._http, run_id)
         runs = Runs(self._http.with_long_retries(timeout_s))
         while True:
             run = runs.get(run_id)
@@ -100,7 +105,7 @@ class Runs:
         self, run_id: str, step: str, *, index: int | None = None, attempt: int | None = None, offset: int = 0
     ) -> Json:
         """Return a piece of a step's log: `data`, `next_offset` and whether it `is_complete`."""
-        path = "/runs" + quoted(run_id) + "/steps" + quoted(step) + "/log"
+        path = run_path(self._http, run_id) + "/steps" + quoted(step) + "/log"
         return self._http.get(path, index=index, attempt=attempt, offset=offset, limit=PIECE_BYTES)
 
     def follow_log(
@@ -114,6 +119,7 @@ class Runs:
         sleep: Callable[[float], None] = time.sleep,
     ) -> Iterator[str]:
         """Yield the log's text; when following, until the step has ended and all of it was read."""
+        run_id = find_run_id(self._http, run_id)
 
         def read(offset: int) -> Piece:
             piece = self.read_log(run_id, step, index=index, attempt=attempt, offset=offset)

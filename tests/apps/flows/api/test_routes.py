@@ -53,6 +53,17 @@ def run(call, member, pushed) -> dict:
     return body
 
 
+def test_runs_are_found_by_flow_and_number(call, viewer, member, run):
+    _, second = call(member, "POST", "/flows/team-a/digits/runs", {})
+
+    def listed(query):
+        return [item["id"] for item in call(viewer, "GET", f"/runs?{query}")[1]["items"]]
+
+    assert listed("flow=digits&number=1") == [run["id"]]
+    assert listed("number=2") == [second["id"]]
+    assert listed("flow=digits&number=3") == []
+
+
 def test_a_flow_is_pushed_listed_and_shown(call, viewer, pushed):
     assert (pushed["flow"], pushed["number"], len(pushed["hash"])) == ("digits", 1, 64)
 

@@ -30,7 +30,7 @@ def list_experiments(
     context: typer.Context,
     *,
     project: Project = None,
-    run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only those of this run: an id, or flow#1.")] = None,
     where: Annotated[
         str | None, typer.Option("--filter", help="Such as: metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)")
     ] = None,

@@ -16,7 +16,7 @@ from nearline.resources.steps import find_labelled, find_step, parse_step
 
 app = CommandGroup(help="Executions of flows: show, logs, cancel, retry, delete.")
 
-RunId = Annotated[str, typer.Argument(metavar="ID", help="As `nearline run list` shows it.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="As it is shown: an id, flow#1 or 'project/flow #1'.")]
 From = Annotated[
     str,
     typer.Option(
@@ -99,7 +99,7 @@ def logs(
     if session.out.is_json:
         session.out.json({"items": texts})
     if follow:
-        _check_end(session, run_id)
+        _check_end(session, run.id)
 
 
 @app.command("cancel")
@@ -135,10 +135,10 @@ def delete_run(context: typer.Context, run_id: RunId, *, yes: Yes = False) -> No
     session = session_of(context)
     runs = session.client().runs
     run = runs.get(run_id)
-    effects = runs.foresee_deletion(run_id)
+    effects = runs.foresee_deletion(run.id)
     session.out.warn(printable(" ".join([f"{run.project}/{run.flow} #{run.number} will be deleted.", *effects])))
     confirm(f"Delete {run.flow} #{run.number}?", yes=yes)
-    runs.delete(run_id)
+    runs.delete(run.id)
     session.out.record({"deleted": run.id}, [("Deleted", run.id)])
 
 
@@ -158,9 +158,10 @@ def keep(
     """Keep the output of a step as the newest version of a dataset. Nothing is copied."""
     session = session_of(context)
     runs = session.client().runs
-    step_record = find_step(runs.get(run_id), step)
+    run = runs.get(run_id)
+    step_record = find_step(run, step)
     commit = runs.keep(
-        run_id,
+        run.id,
         step_record.key,
         dataset,
         index=step_record.index,
