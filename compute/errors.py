@@ -208,6 +208,14 @@ class StartRefused(PlatformError):
     blame = Blame.PROVIDER
 
 
+class VolumeRefused(StartRefused):
+    """A volume of the job is not offered, or cannot be mounted where the job wants it."""
+
+    code = "compute.volume_refused"
+    blame = Blame.USER
+    hint = "Name what is offered there, and a path at which it can be mounted, such as one below /mnt."
+
+
 class QuotaExceeded(StartRefused):
     """A quota of the cluster does not allow the job."""
 

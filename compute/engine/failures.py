@@ -12,6 +12,7 @@ _CAUSES: Mapping[EndCause, tuple[JobState, ReasonCode, str]] = {
     EndCause.TIMEOUT: (JobState.FAILED, ReasonCode.TIMEOUT, "The job ran longer than its timeout allows."),
     EndCause.OUT_OF_MEMORY: (JobState.FAILED, ReasonCode.OUT_OF_MEMORY, ""),
     EndCause.NOT_STARTED: (JobState.FAILED, ReasonCode.INFRASTRUCTURE, "The job could not be started."),
+    EndCause.VOLUME_REFUSED: (JobState.FAILED, ReasonCode.USER_ERROR, "A volume of the job cannot be mounted."),
     EndCause.STOPPED: (JobState.CANCELLED, ReasonCode.CANCELLED, "The job was stopped."),
     EndCause.IMAGE_UNAVAILABLE: (JobState.FAILED, ReasonCode.IMAGE_UNAVAILABLE, "The image cannot be pulled."),
     EndCause.UNSCHEDULABLE: (JobState.FAILED, ReasonCode.UNSCHEDULABLE, "The cluster did not place the job."),

@@ -218,6 +218,7 @@ class ReportState(StrEnum):
 class EndCause(StrEnum):
     """What ended a job. EXITED: by itself; the others: somebody ended it for that reason.
 
+    VOLUME_REFUSED: it was not started, as one of its volumes cannot be mounted at the path that it names.
     The last group is what clusters do: QUOTA_EXCEEDED: one of its pods would pass a quota; EVICTED by a node or for a
     drain, PREEMPTED by a pod of a higher priority, DELETED by hand; OUTPUT_LOST: the command succeeded, and its output
     did not reach the store.
@@ -228,6 +229,7 @@ class EndCause(StrEnum):
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     NOT_STARTED = "not_started"
+    VOLUME_REFUSED = "volume_refused"
     IMAGE_UNAVAILABLE = "image_unavailable"
     UNSCHEDULABLE = "unschedulable"
     QUOTA_EXCEEDED = "quota_exceeded"
@@ -361,7 +363,7 @@ class ResizesJobs(Protocol):
         """Let a job go on with just these replicas, by rank; say whether it does. Until then the caller repeats it.
 
         `prepare` returns what starts the new ones. Nothing happens to a job that has ended.
-        Raises ResourceUnreachable, StartRefused and QuotaExceeded.
+        Raises ResourceUnreachable, StartRefused, VolumeRefused and QuotaExceeded.
         """
 
 

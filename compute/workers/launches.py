@@ -27,7 +27,7 @@ from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, source_from_json
 from compute.engine.ports import CheckpointFolder, ComputeDriver, GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
-from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused
+from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused, VolumeRefused
 from compute.models import Job, Resource
 from compute.selectors import confinement, failures, known_jobs
 from compute.services import journal
@@ -260,6 +260,8 @@ def _start_one(start: _Start) -> journal.Step | _Unanswered | None:
         start.driver.start(start.launch)
     except QuotaExceeded as error:
         return _failure(start.job, ReasonCode.QUOTA_EXCEEDED, error.message, clock.now())
+    except VolumeRefused as error:
+        return _failure(start.job, ReasonCode.USER_ERROR, error.message, clock.now())
     except StartRefused as error:
         return _failure(start.job, ReasonCode.INFRASTRUCTURE, error.message, clock.now())
     except ResourceUnreachable as error:

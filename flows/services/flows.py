@@ -20,7 +20,7 @@ from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
 from flows.engine import checks, spec
 from flows.engine.drafts import Needs
-from flows.engine.problems import Finding, Problem
+from flows.engine.problems import Finding, Path, Problem
 from flows.engine.spec import FlowSpec
 from flows.errors import InvalidFlow
 from flows.models import Flow, FlowVersion
@@ -129,17 +129,29 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
 def _check_sizes(actor: Actor, project: Project, steps: Sequence[Needs]) -> Iterator[Finding]:
     """Check that steps with a size of their own have a place."""
     answers = places.find_places(actor=actor, project=project, steps=[needs.spec for needs in steps]) if steps else ()
+    faulty = [needs for needs, answer in zip(steps, answers, strict=True) if isinstance(answer, PlatformError)]
+    hindered = _hindered_by_volumes(actor, project, faulty)
     for needs, answer in zip(steps, answers, strict=True):
         path = (*needs.path, needs.spec.size_keys[0])
         if isinstance(answer, ResourceNotFound):
             yield Finding((*needs.path, "resource"), "unknown_resource", answer.message)
         elif isinstance(answer, PoolNotFound):
             yield Finding((*needs.path, "pools"), "unknown_pool", answer.message)
+        elif isinstance(answer, PlatformError) and needs.path in hindered:
+            yield Finding((*needs.path, "volumes"), "no_volumes", answer.message)
         elif isinstance(answer, PlatformError):
             yield Finding(path, "no_place", answer.message)
         elif answer[0].resource.is_simulated:
             message = f"{answer[0].resource.name} is simulated: its nodes do not exist, so '{needs.step}' runs nothing."
             yield Finding(path, "simulated", message, is_note=True)
+
+
+def _hindered_by_volumes(actor: Actor, project: Project, steps: Sequence[Needs]) -> set[Path]:
+    """Return the paths of the steps that would have a place without their volumes."""
+    having = [needs for needs in steps if needs.volumes]
+    without = [needs.spec.model_copy(update={"volumes": ()}) for needs in having]
+    answers = places.find_places(actor=actor, project=project, steps=without) if having else ()
+    return {needs.path for needs, answer in zip(having, answers, strict=True) if not isinstance(answer, PlatformError)}
 
 
 def _check_templates(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Finding]:

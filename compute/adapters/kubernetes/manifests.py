@@ -27,7 +27,7 @@ from compute.engine.launcher import Launcher
 from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
 from compute.engine.pod_options import PodOptions
 from compute.engine.ports import GpuShare, Launch, Replica
-from compute.errors import StartRefused
+from compute.errors import StartRefused, VolumeRefused
 from core.kubernetes import trident
 from core.units import ONE_GPU
 
@@ -129,7 +129,7 @@ def check_launch(launch: Launch, settings: PodSettings) -> None:
     """Raise StartRefused for a launch that can never be a pod here."""
     named = volumes.read_volumes(launch.spec.volumes)
     if fault := volumes.describe_fault(named, settings.job_claims, resource="this cluster"):
-        raise StartRefused(fault)
+        raise VolumeRefused(fault)
     kinds = {mount.source.kind for mount in launch.spec.mounts} - MOUNTABLE
     if kinds:
         raise StartRefused(f"The job reads {describe_kinds(kinds)}, which cannot be mounted by pods of a cluster.")

@@ -49,7 +49,7 @@ from compute.engine.ports import (
 from compute.engine.secret_forms import forms_of
 from compute.engine.visible_gpus import VisibleGpus
 from compute.engine.volumes import JobVolume, describe_fault, read_volumes
-from compute.errors import ResourceUnreachable, StartRefused
+from compute.errors import ResourceUnreachable, StartRefused, VolumeRefused
 from core.errors import NotFound, PlatformError
 from core.removals import remove_folder
 from datasets.errors import HydrationStopped
@@ -194,6 +194,8 @@ class LocalDriver:
                 self._start_locked(folder, launch, lock)
             except HydrationStopped:
                 _end_before_start(folder, launch, EndCause.STOPPED, "")
+            except VolumeRefused as error:
+                _end_before_start(folder, launch, EndCause.VOLUME_REFUSED, error.message)
             except (PlatformError, OSError) as error:
                 reason = error.message if isinstance(error, PlatformError) else str(error)
                 _end_before_start(folder, launch, EndCause.NOT_STARTED, f"The job could not be started: {reason}")
@@ -224,15 +226,18 @@ class LocalDriver:
             os.close(control)
 
     def _volumes_of(self, spec: JobSpec) -> Sequence[JobVolume]:
-        """Return the folders that a job names. Raises StartRefused for what is not offered, or cannot be shown."""
+        """Return the folders that a job names. Raises VolumeRefused for what is not offered, or cannot be shown.
+
+        Raises StartRefused for a folder that is not there: what is mounted there may be away for a while.
+        """
         volumes = read_volumes(spec.volumes)
         if self._volumes is not None and (fault := describe_fault(volumes, self._volumes, resource="this machine")):
-            raise StartRefused(fault)
+            raise VolumeRefused(fault)
         for volume in volumes:
             if not os.path.isdir(volume.name):
                 raise StartRefused(f"There is no folder {volume.name} on this machine.")
             if self._views is None and (volume.name != volume.path or volume.read_only):
-                raise StartRefused(
+                raise VolumeRefused(
                     "Jobs on this machine have no sandbox, which could show a folder elsewhere, or only to be read: "
                     f"write {volume.name}:{volume.name}."
                 )

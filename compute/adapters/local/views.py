@@ -23,7 +23,7 @@ from compute.engine.environment import JobPaths
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import Launch
 from compute.engine.volumes import JobVolume
-from compute.errors import StartRefused
+from compute.errors import VolumeRefused
 
 Entry = tuple[str, str, str]
 
@@ -62,7 +62,7 @@ class Views:
     ) -> list[Entry]:
         """Return the view of one job, whose folder is prepared for these binds and paths.
 
-        Raises StartRefused for a volume that cannot be shown.
+        Raises VolumeRefused for a volume that cannot be shown.
         """
         jobs, _, name = folder.path.rpartition("/")
         place = f"{_without_links(jobs)}/{name}"
@@ -86,7 +86,7 @@ class Views:
             source = os.path.realpath(volume.name)
             for hidden in map(os.path.realpath, self.hidden):
                 if _is_within(source, hidden) or _is_within(hidden, source):
-                    raise StartRefused(f"{volume.name} holds files of the platform, which jobs do not see.")
+                    raise VolumeRefused(f"{volume.name} holds files of the platform, which jobs do not see.")
             for entry in _place_for(shown, volume.path):
                 entries[entry[1]] = entry
             entries[volume.path] = (READ if volume.read_only else WRITE, volume.path, source)
@@ -146,7 +146,7 @@ def _mounts(shown: Sequence[Entry], place: str, binds: Sequence[Bind]) -> Iterat
 
 
 def _place_for(shown: Sequence[Entry], path: str) -> list[Entry]:
-    """Return what is covered for a volume: nothing where there is a folder, or one can be made. Raises StartRefused.
+    """Return what is covered for a volume: nothing where there is a folder, or one can be made. Raises VolumeRefused.
 
     The sandbox is read-only, so that below a folder of this machine none can be made; an empty one is covered.
     """
@@ -158,7 +158,7 @@ def _place_for(shown: Sequence[Entry], path: str) -> list[Entry]:
     with suppress(OSError):
         if holder != "/" and not os.listdir(holder):
             return [(HIDE, holder, "")]
-    raise StartRefused(f"There is no folder {path} on this machine, and none can be made. Use one below /tmp.")
+    raise VolumeRefused(f"There is no folder {path} on this machine, and none can be made. Use one below /tmp.")
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -29,6 +29,7 @@ from compute.errors import (
     ResourceUnreachable,
     StartRefused,
     UnknownHostKey,
+    VolumeRefused,
 )
 from core.breaker import Breaker
 
@@ -99,7 +100,7 @@ class HostConnection:
     def call(self, method: str, *, reply_timeout_s: float = _ANSWER_S, **arguments: Any) -> Any:
         """Ask, on a new connection where the last one has ended. Every question may be asked again without harm.
 
-        Raises ResourceUnreachable, and StartRefused when that is the answer.
+        Raises ResourceUnreachable, and StartRefused or VolumeRefused when that is the answer.
         """
         program = build_program()
         self._used_at = time.monotonic()
@@ -109,8 +110,9 @@ class HostConnection:
         answer = _run(self._noting(self._ask(program, method, arguments, reply_timeout_s)))
         if "error" not in answer:
             return answer["result"]
-        if answer["code"] == StartRefused.code:
-            raise StartRefused(answer["error"])
+        for refusal in (StartRefused, VolumeRefused):
+            if answer["code"] == refusal.code:
+                raise refusal(answer["error"])
         raise ResourceUnreachable(f"{self._host} cannot answer: {answer['error']}")
 
     async def _noting(self, work: Coroutine[Any, Any, T]) -> T:

@@ -20,7 +20,7 @@ from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, RemoteFolder, SourceKind, describe_kinds
 from compute.engine.ports import JobReport, Launch, LogChunk, NodeFacts, OutputReader, UsageSample
 from compute.engine.volumes import describe_fault, read_volumes
-from compute.errors import ResourceUnreachable, StartRefused
+from compute.errors import ResourceUnreachable, StartRefused, VolumeRefused
 from core.remote_hosts import HostUnreachable
 
 MOUNTABLE = frozenset({SourceKind.REMOTE_FOLDER, SourceKind.TREE})
@@ -86,7 +86,7 @@ class SshDriver:
                 "which this host does not have."
             )
         if fault := describe_fault(read_volumes(launch.spec.volumes), self._volumes, resource="this host"):
-            raise StartRefused(fault)
+            raise VolumeRefused(fault)
         on_host = replace(launch, spec=self._with_folders(launch.spec))
         self._connection.call(
             "start", launch=wire.launch_to_json(on_host), url=self._platform_url, token=self._sign_attempt(launch)

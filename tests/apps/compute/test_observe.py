@@ -10,7 +10,7 @@ from accounts.services import secrets
 from compute.adapters import drivers
 from compute.engine.ports import EndCause
 from compute.engine.states import JobState
-from compute.errors import StartRefused
+from compute.errors import StartRefused, VolumeRefused
 from compute.models import Job, ResourceState
 from compute.services import jobs
 from compute.workers import launches, observe
@@ -211,6 +211,20 @@ def test_a_refused_start_fails_the_job_in_the_drivers_words(project, template, d
     assert (job.state, job.reason_code) == ("failed", "infrastructure")
     assert job.reason == "The working directory /code does not exist."
     assert job.workload.state == "released"
+
+
+def test_a_volume_that_cannot_be_mounted_is_the_fault_of_who_named_it(project, template, driver, monkeypatch):
+    def refuse(launch):
+        raise VolumeRefused("There is no folder /no/where on this machine, and none can be made.")
+
+    monkeypatch.setattr(driver, "start", refuse)
+    [job] = make.submit(project, template, "train")
+
+    make.start([job])
+
+    job.refresh_from_db()
+    assert (job.state, job.reason_code) == ("failed", "user_error")
+    assert job.reason == "There is no folder /no/where on this machine, and none can be made."
 
 
 def test_jobs_of_a_place_behind_a_network_are_started_side_by_side(project, template, driver, monkeypatch):

@@ -126,6 +126,22 @@ def test_a_pool_or_a_resource_that_does_not_exist_is_a_problem_of_its_line(world
     ]
 
 
+def test_volumes_that_hinder_a_place_are_told_at_their_line(world: World, member, project):
+    text = "flow: f\nsteps:\n  - name: a\n    command: c\n    cpu: 1\n    volumes: [/srv/a:/mnt/a]\n    {}\n"
+
+    answers = [
+        flows.validate_spec(actor=member, project=project, text=text.format(line)).problems
+        for line in ("resource: this-machine", "resource: nowhere", "gpus: 3")
+    ]
+
+    assert [(each.line, each.code) for problems in answers for each in problems] == [
+        (6, "no_volumes"),
+        (7, "unknown_resource"),
+        (7, "no_place"),
+    ]
+    assert "this-machine gives jobs no volumes; this one asks for /srv/a:/mnt/a." in answers[0][0].message
+
+
 def test_it_begins_where_it_can_start_now(world: World, member, project, at):
     at(0)
     hold(world, member, project, "east")

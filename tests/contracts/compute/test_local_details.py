@@ -24,7 +24,7 @@ from compute.adapters.local.views import Views
 from compute.engine.mounts import HostFolder, Mount
 from compute.engine.ports import EndCause, GpuShare, ReportState
 from compute.engine.visible_gpus import SeenGpu, VisibleGpus
-from compute.errors import PortNotOpen, StartRefused
+from compute.errors import PortNotOpen, StartRefused, VolumeRefused
 from tests.contracts.compute.test_local import LocalPlace, open_places
 from tests.contracts.compute_driver import DEADLINE_S, ask, make_launch, wait_for_answer
 from tests.ports import reserve_port
@@ -747,7 +747,7 @@ def test_a_folder_under_its_own_path_needs_no_sandbox(place, offered):
 def test_without_a_sandbox_a_folder_cannot_be_shown_elsewhere(place, offered):
     _, scratch = offered
 
-    with pytest.raises(StartRefused, match="no sandbox"):
+    with pytest.raises(VolumeRefused, match="no sandbox"):
         place.driver.start(make_launch("elsewhere", "true", volumes=[f"{scratch}:/tmp/in"]))
 
 
@@ -758,7 +758,7 @@ def test_volumes_that_are_not_offered_are_refused(place, offered, tmp_path):
         (f"{tmp_path}:{tmp_path}", "is not offered"),
         (f"{scans}:{scans}", "only read"),
     ):
-        with pytest.raises(StartRefused, match=words):
+        with pytest.raises(VolumeRefused, match=words):
             place.driver.start(make_launch("other", "true", volumes=[text]))
 
 
@@ -770,7 +770,7 @@ def test_a_folder_that_holds_files_of_the_platform_is_never_shown(place, tmp_pat
     place.driver = LocalDriver(place.jobs, place.views, volumes=[str(tmp_path.parent), str(link)])
 
     for folder in (tmp_path.parent, link):
-        with pytest.raises(StartRefused, match="holds files of the platform"):
+        with pytest.raises(VolumeRefused, match="holds files of the platform"):
             place.driver.start(make_launch("platform", "true", volumes=[f"{folder}:/tmp/in"]))
 
 
@@ -778,8 +778,18 @@ def test_a_folder_that_holds_files_of_the_platform_is_never_shown(place, tmp_pat
 def test_a_path_for_which_no_folder_can_be_made_is_refused_in_words(place, offered):
     _, scratch = offered
 
-    with pytest.raises(StartRefused, match="There is no folder /no/where on this machine"):
+    with pytest.raises(VolumeRefused, match="There is no folder /no/where on this machine"):
         place.driver.start(make_launch("nowhere", "true", volumes=[f"{scratch}:/no/where"]))
+
+
+def test_an_offered_folder_that_is_not_there_may_come_back(place, offered):
+    _, scratch = offered
+    scratch.rmdir()
+
+    with pytest.raises(StartRefused, match="There is no folder") as refusal:
+        place.driver.start(make_launch("away", "true", volumes=[f"{scratch}:{scratch}"]))
+
+    assert not isinstance(refusal.value, VolumeRefused)
 
 
 def test_folders_of_thousands_of_levels_hold_nothing_up(place):

@@ -13,7 +13,7 @@ from compute.adapters.ssh.program import build_program
 from compute.adapters.stored_outputs import StoredTreeOutput
 from compute.engine.mounts import Mount, Tree
 from compute.engine.ports import EndCause, GpuFacts, ReportState
-from compute.errors import StartRefused
+from compute.errors import VolumeRefused
 from compute.workers.outputs import store_folder
 from tests.contracts.compute_driver import make_launch, read_output
 from tests.factories.datasets import make_store
@@ -217,7 +217,7 @@ def test_a_job_mounts_a_folder_that_an_admin_offers_and_no_other(place, tmp_path
 
     place.driver.start(make_launch("mounts", f"cat {scans}/a", volumes=[f"{scans}:{scans}"]))
     place.wait_for_end("mounts")
-    with pytest.raises(StartRefused, match="is not offered to jobs on this host"):
+    with pytest.raises(VolumeRefused, match="is not offered to jobs on this host"):
         place.driver.start(make_launch("other", "true", volumes=["/srv/other:/tmp/a"]))
 
     assert place.read_log("mounts") == "scan\n"
