@@ -566,13 +566,20 @@ def _sum_up(job_id: str, passes: Sequence[_Pass]) -> StartForecast:
 
 
 def _stops(one: _Pass, job_id: str) -> tuple[PlannedStop, ...]:
-    """Return who is stopped for a job, and who for one of those, which takes another place at the same moment."""
+    """Return who is stopped for a job, and who for one of those, which takes another place at the same moment.
+
+    Each is named once: who gives back replicas and is stopped after all, as stopped.
+    """
     stops = list(one.stops.get(job_id, ()))
+    looked_at = {job_id}
+    named: dict[str, PlannedStop] = {}
     for stop in stops:  # more come while it goes on
-        known = {job_id, *(each.job_id for each in stops)}
-        others = one.stops.get(stop.job_id, ())
-        stops += [each for each in others if each.in_s == stop.in_s and each.job_id not in known]
-    return tuple(stops)
+        if stop.job_id not in looked_at:
+            looked_at.add(stop.job_id)
+            stops += [each for each in one.stops.get(stop.job_id, ()) if each.in_s == stop.in_s]
+        if stop.job_id != job_id and (stop.job_id not in named or not stop.goes_on):
+            named[stop.job_id] = stop
+    return tuple(named.values())
 
 
 def _ahead(one: _Pass, job_id: str) -> int:

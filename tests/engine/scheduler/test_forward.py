@@ -220,6 +220,18 @@ def test_whom_a_job_stops_are_those_too_that_its_victims_stop_at_the_same_moment
     )
 
 
+@pytest.mark.parametrize(("count", "goes_on"), [(1, True), (2, True), (3, False)])
+def test_who_gives_back_replicas_again_and_again_is_named_once_with_what_becomes_of_it(count, goes_on):
+    pods = tuple(held(f"e-{i}", "team", "n1", {i: 1}).pods[0] for i in range(4))
+    elastic = replace(gang("e", "team", 1, 4, least=2), pods=pods)
+    growing = gang("c", "owner", 1, count, least=1)
+    snapshot = Snapshot([node("n1", 4)], [queue("team"), queue("owner", count)], [elastic, growing])
+
+    exact = Forward(snapshot, NEARLINE, {name: RunTimes(each_once(HOUR)) for name in "ec"}, grain=0.0)
+
+    assert exact.starts({"c"})["c"].stops == (PlannedStop("e", 0.0, StopCode.RECLAIMED, goes_on=goes_on),)
+
+
 def test_the_wait_of_a_job_whose_data_comes_counts_from_its_submission():
     jobs = [held("a", "team", "n1", {0: 1})]
     snapshot = Snapshot([node("n1", 2)], [queue("team", 2)], jobs)
