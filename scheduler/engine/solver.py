@@ -92,11 +92,12 @@ def _try(  # noqa: PLR0917 (the parts of one question)
     pods = [pod for pods in claims.values() for pod in pods]
     seen: list[Unit] = []
     untried: list[list[Unit]] = []
-    for units in islice(_scenarios(session, pods, candidates, recorded, seen, untried), most):
+    for scenario in islice(_scenarios(session, pods, candidates, recorded, seen, untried), most):
         if session.cause.code is StopCode.MOVED:
             if session.trials_of_moves <= 0:
                 return None
             session.trials_of_moves -= 1
+        units = _with_rest(session, scenario)
         is_allowed = judge(pods, units)
         for is_wanted_first in _orders(session):
             checkpoint = session.checkpoint()
@@ -110,6 +111,23 @@ def _try(  # noqa: PLR0917 (the parts of one question)
                 return changed
             session.rollback(checkpoint)
     return None
+
+
+def _with_rest(session: Session, units: list[Unit]) -> list[Unit]:
+    """Return units with what they leave of gangs that cannot go on without them: pods beyond the minimum elsewhere."""
+    taken = {pod for unit in units for pod in unit}
+    left = {
+        job: rest
+        for job in dict.fromkeys(pod.job for unit in units for pod in unit)
+        if (rest := [pod for pod in job.pods if pod.state in HOLDING and pod not in taken])
+    }
+    if not left:
+        return units
+    checkpoint = session.checkpoint()
+    _evict(session, units)
+    halved = [rest for job, rest in left.items() if not job.is_whole()]
+    session.rollback(checkpoint)
+    return [*units, *halved]
 
 
 def _orders(session: Session) -> tuple[bool, ...]:
@@ -246,12 +264,16 @@ def _filter_of(session: Session, pods: Sequence[Pod]) -> Callable[[Unit], bool]:
 
 def _play(session: Session, claims: Wanted, units: Sequence[Unit], *, is_wanted_first: bool) -> bool:
     """Evict the victims, then serve the jobs and the victims in the usual order, with reservations only."""
-    for pod in (pod for unit in units for pod in unit if pod.state in HOLDING):
-        session.evict(pod)
+    _evict(session, units)
     victims = [pod.job for unit in units for pod in unit]
     if is_wanted_first:
         return _serve(session, claims, claims) == len(claims) and not _serve(session, claims, victims)
     return _serve(session, claims, [*claims, *victims]) == len(claims)
+
+
+def _evict(session: Session, units: Iterable[Unit]) -> None:
+    for pod in (pod for unit in units for pod in unit if pod.state in HOLDING):
+        session.evict(pod)
 
 
 def _serve(session: Session, claims: Wanted, jobs: Iterable[Job]) -> int:

@@ -69,6 +69,18 @@ def test_an_elastic_gang_gives_back_what_is_beyond_its_minimum_first():
     assert world.evicted == ["x-3", "x-2"]
 
 
+def test_an_elastic_gang_that_loses_its_minimum_on_one_node_keeps_nothing_on_others():
+    places = {"e-0": ("n1", (0, 1)), "e-1": ("n1", (2, 3)), "e-2": ("n2", (0, 1))}
+    pods = [held(name, "a", at, dict.fromkeys(devices, 1)).pods[0] for name, (at, devices) in places.items()]
+    elastic = replace(gang("e", "a", 2, 3, 2), pods=tuple(pods))
+
+    decisions = run_cycle(
+        snapshot_of(node("n1", 4), node("n2", 2), queue("a"), queue("b", 4), elastic, wait("w", "b", 4)), NEARLINE
+    )
+
+    assert sorted(decision.pod_id for decision in decisions if isinstance(decision, Stop)) == ["e-0", "e-1", "e-2"]
+
+
 def test_a_launcher_starts_with_all_of_its_workers_or_not_at_all():
     world = World([node("n1", 2)], [queue("a", 2)])
     world.submit(wait("busy", "a", 1, firm=True))
