@@ -21,7 +21,7 @@ from scheduler.engine.rules import affinity, pools, reservation, topology
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import Shape
 from scheduler.engine.shortfall import FitReport, NodeCapacities, assess
-from scheduler.engine.snapshot import Request, TopologyConstraint
+from scheduler.engine.snapshot import Request
 
 _LASTING = frozenset({WaitCode.NEVER_FITS, WaitCode.NOT_ALLOWED, WaitCode.UNREACHABLE, WaitCode.DRAINED})
 _GRAVITY = [
@@ -102,14 +102,13 @@ class _Explainer:
     def answer(self, job: Job) -> list[str]:
         """Answer for a job; return the ids of those that ask the same."""
         pods, names = job.next_pods(), pools.choices(job)
-        constraint = topology.constraint_of(job)
         counts = Counter((pod.shape.request, *_rules_of(pod)) for pod in pods)
         kinds = tuple((_written(request), tuple(rules), count) for (request, *rules), count in counts.items())
         queue = (job.queue.view.id, job.view.is_preemptible) if self._is_of_queue(job, counts) else None
         guarded_id = job.view.id if job in self._session.reserved_nodes else None
-        question = (kinds, constraint, names, queue, guarded_id)
+        question = (kinds, names, queue, guarded_id)
         if question not in self._known:
-            answer = self._answer_for(names, job, pods, constraint) if pods else _INCOMPLETE
+            answer = self._answer_for(names, job, pods) if pods else _INCOMPLETE
             self._known[question] = answer, []
         return self._known[question][1]
 
@@ -125,23 +124,21 @@ class _Explainer:
         reserved = [node for nodes in self._session.reserved_nodes.values() for node in nodes]
         return NodeCapacities(self._session.table, reserved)
 
-    def _answer_for(
-        self, names: Sequence[str], job: Job, pods: list[Pod], constraint: TopologyConstraint | None
-    ) -> _Answer:
+    def _answer_for(self, names: Sequence[str], job: Job, pods: list[Pod]) -> _Answer:
         """Return the answer in the pools with these names, as one; without any, that in all that the pods allow."""
         if not names:
-            return self._answer(job, pods, constraint)
+            return self._answer(job, pods)
         written = {node.view.pool: node.view.pool_name for node in self._session.nodes}
         answers = {}
         for name in names:
             with pools.turned_to(self._session, pods, name):
-                answers[written.get(name) or name] = self._answer(job, pods, constraint)
+                answers[written.get(name) or name] = self._answer(job, pods)
         return _of_pools(answers) if len(answers) > 1 else next(iter(answers.values()))
 
-    def _answer(self, job: Job, pods: list[Pod], constraint: TopologyConstraint | None) -> _Answer:
+    def _answer(self, job: Job, pods: list[Pod]) -> _Answer:
         with reservation.opened(self._session, job) as own:
             capacities = self._read_capacities() if own else self._capacities
-            parts = self._parts(pods, constraint, capacities)
+            parts = self._parts(pods, capacities)
         part = min(parts, key=lambda part: _LIGHTNESS[part.code])
         code, text = part.code, part.text
         bounds = self._bounds(job, pods)
@@ -173,16 +170,11 @@ class _Explainer:
         firm = () if job.view.is_preemptible else _passed(job, amounts, BoundKind.QUOTA)
         return firm or _passed(job, amounts, BoundKind.LIMIT)
 
-    def _parts(
-        self, pods: Sequence[Pod], constraint: TopologyConstraint | None, capacities: NodeCapacities
-    ) -> list[_Part]:
+    def _parts(self, pods: Sequence[Pod], capacities: NodeCapacities) -> list[_Part]:
         kinds: dict[object, list[Pod]] = {}
         for pod in pods:
             kinds.setdefault((pod.shape, *_rules_of(pod)), []).append(pod)
-        parts = [
-            self._ruled(self._part(alike[0], len(alike), _constraint_of(alike[0]) or constraint, capacities), alike[0])
-            for alike in kinds.values()
-        ]
+        parts = [self._ruled(self._part(alike[0], len(alike), capacities), alike[0]) for alike in kinds.values()]
         if len(parts) > 1 and (most := _most_of_all(pods, parts)) is not None:
             where = wording.list_names(list(dict.fromkeys(part.where for part in parts)))
             text = f"never fits: {wording.too_large(len(pods), *most, where)}"
@@ -194,7 +186,7 @@ class _Explainer:
             return [_Part(WaitCode.NO_CAPACITY, text, p.report, p.needed, p.placeable, p.where) for p in parts]
         return parts
 
-    def _part(self, pod: Pod, count: int, constraint: TopologyConstraint | None, capacities: NodeCapacities) -> _Part:
+    def _part(self, pod: Pod, count: int, capacities: NodeCapacities) -> _Part:
         report = self._report(pod, capacities)
         where = _name_of(report)
         reason = _lasting_reason(report, count, where)
@@ -202,6 +194,7 @@ class _Explainer:
             return _Part(*reason, report, count, 0, where)
         free = report.count_free()
         total = together = min(count, int(free.sum()))
+        constraint = topology.constraint_of(pod)
         if constraint is not None and self._session.policy.topology:
             domains = topology.required_domains(constraint, report.nodes(report.in_pool))
             most = max((int(sum(free[node.index] for node in nodes)) for nodes in domains), default=0)
@@ -306,13 +299,9 @@ def _written(request: Request) -> tuple[object, ...]:
     return tuple(tuple(sorted(value)) if isinstance(value, frozenset) else value for value in _FIELDS(request))
 
 
-def _constraint_of(pod: Pod) -> TopologyConstraint | None:
-    return pod.pod_set.view.topology_constraint
-
-
 def _rules_of(pod: Pod) -> tuple[object, object]:
     """Return what of a pod, besides its request, decides where it may run."""
-    return affinity.rules_of(pod.view), _constraint_of(pod)
+    return affinity.rules_of(pod.view), topology.constraint_of(pod)
 
 
 def _most_of_all(pods: Sequence[Pod], parts: Sequence[_Part]) -> tuple[Resource, int, int] | None:

@@ -1,5 +1,6 @@
 """How many pods could be placed if certain others terminated: an upper bound, so that a "no" needs no simulation."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -14,43 +15,67 @@ _Freed = list[int]
 
 
 class UpperBound:
-    """Counts, node by node, how many pods of one kind fit after others terminate.
+    """Says whether pods might fit after others terminate: each kind of them, counted alone.
 
     Claims in one go are counted as if each were as large as the largest: there a "no" only means to try fewer of them.
-    Slices of devices that are cut as requests come are bounded by the capacity they take, wherever it lies. Pods of
-    several kinds, shares, and slices that were cut once are not bounded: for them every answer is "maybe".
+    Slices of devices that are cut as requests come are bounded by the capacity they take, wherever it lies. Shares, and
+    slices that were cut once, are not bounded: for them every answer is "maybe".
     """
 
     def __init__(self, session: Session, pods: Sequence[Pod], terminating: Sequence[Unit]) -> None:
-        shapes = {pod.shape for pod in pods}
+        kinds = Counter(pod.shape for pod in pods)
         if len({pod.job for pod in pods}) > 1:
-            shapes = {_largest(session, shapes)}
-        self._needed = len(pods)
-        self._shape = next(iter(shapes))
-        request = self._shape.request
-        self._is_cut = bool(request.mig)
-        self.is_known = len(shapes) == 1 and not request.is_shared and not self._shape.counts_slices
-        """Whether there is a bound."""
-        self._freed: dict[NodeLedger, _Freed] = {}
-        self._counts: dict[NodeLedger, int] = {}
-        self._total = 0
-        if self.is_known:
-            for node in self._shape.fitting(session.table, session.policy):
-                self._recount(node)
-            for unit in terminating:
-                self.free(unit)
-        self._fixed = dict(self._counts)
-        self._base = self._total
-        missing = self._needed - self._base
-        self.may_be_one_node = not self.is_known or any(
-            _most_on(node, self._shape) >= missing for node in session.serving(request)
-        )
+            kinds = Counter({_largest(session, kinds): len(pods)})
+        bounds = [
+            _Bound(session, shape, needed, terminating)
+            for shape, needed in kinds.items()
+            if not shape.request.is_shared and not shape.counts_slices
+        ]
+        self.is_known = len(bounds) == len(kinds)
+        """Whether there is a bound for all of them."""
+        self._bounds = [bound for bound in bounds if not bound.is_enough()]
+        self.may_be_one_node = all(bound.may_be_one_node(session) for bound in self._bounds)
         """Whether what is missing could all be found on one node, were it empty."""
 
     def free(self, unit: Unit) -> None:
         """Count a unit as gone from where it is."""
-        if not self.is_known:
-            return
+        for bound in self._bounds:
+            bound.free(unit)
+
+    def is_enough(self) -> bool:
+        """Return whether all pods might fit."""
+        return all(bound.is_enough() for bound in self._bounds)
+
+    def is_enough_on(self, node: NodeLedger) -> bool:
+        """Return whether all pods might fit if, of what was freed since the beginning, only one node's counted."""
+        return all(bound.is_enough_on(node) for bound in self._bounds)
+
+
+class _Bound:
+    """Counts, node by node, how many pods of one kind fit after others terminate."""
+
+    def __init__(self, session: Session, shape: Shape, needed: int, terminating: Sequence[Unit]) -> None:
+        self._shape, self._needed = shape, needed
+        self._is_cut = bool(shape.request.mig)
+        self._freed: dict[NodeLedger, _Freed] = {}
+        self._counts: dict[NodeLedger, int] = {}
+        self._total = 0
+        for node in shape.fitting(session.table, session.policy):
+            self._recount(node)
+            if self.is_enough():
+                break  # others need not leave, nor be counted, for this kind
+        for unit in terminating:
+            self.free(unit)
+        self._fixed = dict(self._counts)
+        self._base = self._total
+
+    def may_be_one_node(self, session: Session) -> bool:
+        """Return whether what is missing could all be found on one node, were it empty."""
+        missing = self._needed - self._base
+        return any(_most_on(node, self._shape) >= missing for node in session.serving(self._shape.request))
+
+    def free(self, unit: Unit) -> None:
+        """Count a unit as gone from where it is."""
         for pod in unit:
             if pod.node is None:
                 continue
@@ -60,20 +85,18 @@ class UpperBound:
             freed[1] += request.memory_bytes
             if self._is_cut:
                 freed[2] += pod.shape.charge(pod.node.kind)[0]
-            else:
+            elif request.wants_gpu:
                 freed[2] += request.gpus or max(request.devices, len(pod.devices))
             freed[3] += 1
         for node in dict.fromkeys(pod.node for pod in unit if pod.node is not None):
             self._recount(node)
 
     def is_enough(self) -> bool:
-        """Return whether all pods might fit."""
-        return not self.is_known or self._total >= self._needed
+        """Return whether all might fit."""
+        return self._total >= self._needed
 
     def is_enough_on(self, node: NodeLedger) -> bool:
-        """Return whether all pods might fit if, of what was freed since the beginning, only one node's counted."""
-        if not self.is_known:
-            return True
+        """Return whether all might fit if, of what was freed since the beginning, only one node's counted."""
         return self._base - self._fixed.get(node, 0) + self._counts.get(node, 0) >= self._needed
 
     def _recount(self, node: NodeLedger) -> None:

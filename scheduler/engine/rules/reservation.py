@@ -6,14 +6,16 @@ work that comes after it in the order of service waits for that, and never for l
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 
 from scheduler.engine.jobs import Job, Pod
-from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.ledger import UNLIMITED, NodeLedger
 from scheduler.engine.rules import affinity, limits, pools, topology
 from scheduler.engine.session import Session
+from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import NodeView, Request
 
 
@@ -38,10 +40,10 @@ class Guard:
         if _is_reserved_already(session, pods):
             return False
         kinds = Counter((pod.shape, affinity.rules_of(pod.view)) for pod in pods)
-        question = (tuple(kinds.items()), topology.constraint_of(job))
+        question = (tuple(kinds.items()), job.view.structure)
         if question in self._useless or not _is_within_share(session, job, pods):
             return False
-        if nodes := _choose(session, job, pods):
+        if nodes := _choose(session, pods):
             session.reserve_nodes(job, nodes)
         else:
             self._useless.add(question)
@@ -73,11 +75,11 @@ def _is_within_share(session: Session, job: Job, pods: Sequence[Pod]) -> bool:
     )
 
 
-def _choose(session: Session, job: Job, pods: Sequence[Pod]) -> list[NodeLedger]:
-    """Return the nodes to reserve for a job, none if it is not big: at least the GPUs of the largest node.
+def _choose(session: Session, pods: Sequence[Pod]) -> list[NodeLedger]:
+    """Return the nodes to reserve for the pods of a job, none if it is not big: at least the GPUs of the largest node.
 
     The freest come first. As nobody new gets in there, they are the freest in the next cycle too, and what has been
-    gathered stays. All pods are counted as if they were as large as the largest.
+    gathered stays. All pods with GPUs are counted as if they were as large as the largest.
     """
     wanting = [pod for pod in pods if pod.shape.request.gpus]
     if not wanting:
@@ -89,9 +91,11 @@ def _choose(session: Session, job: Job, pods: Sequence[Pod]) -> list[NodeLedger]
     widest = max((len(node.view.devices) for node in able), default=0)
     if sum(pod.shape.request.gpus for pod in wanting) < widest:
         return []
-    domains = topology.required_domains(topology.constraint_of(job), able)
-    candidates = [_freest(domain, request, len(wanting)) for domain in domains]
-    return max(candidates, key=lambda nodes: sum(node.free_milli() for node in nodes), default=[])
+    domains = topology.required_domains(topology.constraint_of(largest), able)
+    candidates = [nodes for domain in domains if (nodes := _freest(domain, request, len(wanting)))]
+    nodes = max(candidates, key=lambda nodes: sum(node.free_milli() for node in nodes), default=[])
+    rest = [pod.shape for pod in pods if not pod.shape.request.wants_gpu]
+    return _with_rest(session, nodes, request, len(wanting), rest)
 
 
 def _freest(nodes: Sequence[NodeLedger], request: Request, count: int) -> list[NodeLedger]:
@@ -102,15 +106,51 @@ def _freest(nodes: Sequence[NodeLedger], request: Request, count: int) -> list[N
     return ordered[:enough]
 
 
+def _with_rest(
+    session: Session, nodes: list[NodeLedger], request: Request, count: int, rest: Iterable[Shape]
+) -> list[NodeLedger]:
+    """Return nodes that are to hold so many pods that make a request, with others for pods without GPUs; or none.
+
+    Each of these that finds no capacity now, and would find none beside the pods, gets the freest other node, one
+    without GPUs if possible.
+    """
+    spare = sum(_count_when_empty(node.view, request) for node in nodes) - count
+
+    def is_beside(view: NodeView, other: Request) -> bool:
+        pods, cpu = view.max_pods, view.cpu_millicores - other.cpu_millicores
+        memory, most_pods = view.memory_bytes - other.memory_bytes, None if pods is None else pods - 1
+        left = replace(view, cpu_millicores=cpu, memory_bytes=memory, max_pods=most_pods)
+        cost = _count_when_empty(view, request) - _count_when_empty(left, request)
+        return cost <= spare and _count_when_empty(view, other) > 0
+
+    further: list[NodeLedger] = []
+    for shape in rest if nodes else ():
+        other = shape.request
+        is_served = any(node not in nodes for node in shape.fitting(session.table, session.policy))
+        if is_served or any(is_beside(node.view, other) for node in nodes):
+            continue
+        able = [
+            node
+            for node in session.serving(other)
+            if node not in nodes and node.reserved_amounts is None and _count_when_empty(node.view, other)
+        ]
+        if not able:
+            return []
+        further.append(
+            max(able, key=lambda node: (not node.view.devices, node.idle_cpu + node.releasing_cpu, -node.index))
+        )
+    return nodes + further
+
+
 def _count_when_empty(node: NodeView, request: Request) -> int:
-    """Return how many pods that ask for whole devices an empty node holds."""
+    """Return how many pods that ask for whole devices, or for none, an empty node holds."""
     if not node.serves(request):
         return 0
-    bounds = [len(node.devices) // request.gpus]
+    bounds = [len(node.devices) // request.gpus] if request.gpus else []
     if request.cpu_millicores:
         bounds.append(node.cpu_millicores // request.cpu_millicores)
     if request.memory_bytes:
         bounds.append(node.memory_bytes // request.memory_bytes)
     if node.max_pods is not None:
         bounds.append(node.max_pods)
-    return min(bounds)
+    return min(bounds, default=UNLIMITED)

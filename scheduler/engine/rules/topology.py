@@ -75,12 +75,12 @@ def place_together(
     return place_part(job.root, _serving(session, pods), None)
 
 
-def constraint_of(job: Job) -> TopologyConstraint | None:
-    """Return the placement that a job has as a whole."""
-    part: Group | PodSet = job.root
+def constraint_of(pod: Pod) -> TopologyConstraint | None:
+    """Return the placement that the pods of a kind have, or else that of their job as a whole."""
+    part: Group | PodSet = pod.job.root
     while part.view.topology_constraint is None and isinstance(part, Group) and len(part.children) == 1:
         part = part.children[0]
-    return part.view.topology_constraint
+    return pod.pod_set.view.topology_constraint or part.view.topology_constraint
 
 
 def required_domains(constraint: TopologyConstraint | None, nodes: Sequence[NodeLedger]) -> list[list[NodeLedger]]:
