@@ -13,9 +13,10 @@ from scheduler.engine.snapshot import NEARLINE
 from scheduler.models import Node, Queue, Workload
 from scheduler.selectors.snapshots import SnapshotReader
 from scheduler.services import nodes, pool_members, queues, workloads
+from scheduler.services.workloads import PodSet, WorkloadRequest
 from scheduler.workers import cycle
 from scheduler.workers.session_cache import SessionCache
-from tests.factories.scheduler import NOON, enqueue, report, report_nodes
+from tests.factories.scheduler import GIB, NOON, enqueue, report, report_nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 
@@ -37,6 +38,14 @@ def seen(sessions) -> list[tuple[bool, int]]:
     """Return whether a cycle has changes, and how many jobs there are."""
     with sessions.read(NEARLINE) as inputs:
         return [(cycle_input.has_changes, len(cycle_input.view.jobs)) for cycle_input in inputs.values()]
+
+
+def enqueue_gang(project, name: str, count: int) -> None:
+    """Let a launcher wait with its workers."""
+    workers = PodSet(name="replica", cpu_millicores=1000, memory_bytes=GIB, gpu_milli=1000, count=count)
+    launcher = PodSet(name="launcher", cpu_millicores=2000, memory_bytes=GIB)
+    gang = WorkloadRequest(project_id=project.pk, name=name, resource_id="res_lab", pod_sets=[workers, launcher])
+    workloads.enqueue_many([gang])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -67,6 +76,7 @@ def test_it_says_what_one_that_knows_nothing_would_say(teams, site_admin, sessio
     for step in range(40):
         deeds = [
             lambda step=step: enqueue(dice.choice(teams), f"w{step}", gpus=dice.choice([0, 0.5, 1, 2, 4])),
+            lambda step=step: enqueue_gang(dice.choice(teams), f"gang{step}", dice.randint(1, 3)),
             lambda: workloads.release_many(some("placed")),
             lambda: workloads.withdraw_many(some("pending")),
             lambda: workloads.requeue_many(some("leaving")),
