@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
+from ipaddress import IPv6Address, IPv6Network
 from typing import Final, Self
 
 from asgiref.typing import (
@@ -37,10 +38,11 @@ CALLERS_AT_ONCE: Final = 2
 LONG_S: Final = 0.5
 """A request that is at work for longer gives its turn back."""
 MOST_LONG: Final = 32
-"""The most long requests of a caller, and answers to it that are sent piece by piece, but for event streams."""
+"""The most long requests of a caller, and answers that it is being sent, but for event streams."""
 LONGEST_WAIT_S: Final = 20.0
 RETRY_AFTER_S: Final = 2
 _MOST_KNOWN: Final = 10_000
+_SENDER_BITS: Final = 64
 _EVENTS: Final = b"text/event-stream"
 _SESSION: Final = re.compile(rb"(?:^|; ?)%s=([^;]+)" % settings.SESSION_COOKIE_NAME.encode())
 
@@ -182,7 +184,7 @@ class _KnownCallers:
             if (name := self._names.get(credential)) is not None:
                 return name
         client = scope.get("client")
-        return client[0] if client else ""
+        return _sender_at(client[0]) if client else ""
 
     def _note(self, credential: int, name: str) -> None:
         # Called on the thread that checked it.
@@ -246,9 +248,17 @@ class _Request:
             if message["type"] == "http.response.start":
                 self._turn.give_back()
                 self._is_events = any(value.startswith(_EVENTS) for _, value in message["headers"])
-            elif message.get("more_body") and not self._is_events:
+            elif not self._is_events:
                 self._turn.become_long()
         await self._send(message)
+
+
+def _sender_at(address: str) -> str:
+    """Return who is behind an address: of IPv6 a network, as its holder may use any address in it."""
+    if ":" not in address:
+        return address
+    known = IPv6Address(address.partition("%")[0])
+    return str(known.ipv4_mapped or IPv6Network((known, _SENDER_BITS), strict=False))
 
 
 def _credential_of(scope: HTTPScope) -> int | None:

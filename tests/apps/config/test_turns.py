@@ -47,10 +47,12 @@ class Site:
             await send(message)
             has_more = message["type"] != "http.response.body" or message["more_body"]
 
-    async def ask(self, path: str, token: bytes = b"", body: dict | None = None) -> ApplicationCommunicator:
+    async def ask(
+        self, path: str, token: bytes = b"", body: dict | None = None, address: str = "10.0.0.1"
+    ) -> ApplicationCommunicator:
         """Send a request with all of its body, or with the part that is given."""
         headers = [(b"authorization", token)] if token else []
-        scope = {"type": "http", "method": "GET", "path": path, "headers": headers, "client": ("10.0.0.1", 1)}
+        scope = {"type": "http", "method": "GET", "path": path, "headers": headers, "client": (address, 1)}
         request = ApplicationCommunicator(self._application, scope)
         self._requests.append(request)
         await request.send_input(body or END)
@@ -179,6 +181,18 @@ async def test_whoever_makes_up_credentials_gets_no_more_turns():
 
 
 @in_loop
+async def test_whoever_has_a_network_of_addresses_gets_no_more_turns():
+    site = Site()
+
+    for number in range(1, 4):
+        await site.ask(f"x{number}", address=f"2001:db8::{number}%eth0")
+    for address in ("2001:db8:0:1::1", "::ffff:10.0.0.2"):
+        await site.ask(address, address=address)
+
+    assert site.at_work == ["x1", "x2", "2001:db8:0:1::1", "::ffff:10.0.0.2"]
+
+
+@in_loop
 async def test_whoever_leaves_the_line_gets_no_turn():
     site = Site(at_once=1)
     await site.introduce(ALICE)
@@ -226,6 +240,39 @@ def test_a_caller_has_no_more_downloads_than_may_be(monkeypatch):
 
         await site.go_on("down", is_end=True)
         assert site.at_work == ["events", "down", "a1"]
+
+    async_to_sync(ask)()
+
+
+def test_a_whole_answer_that_is_not_taken_counts_as_a_download(monkeypatch):
+    monkeypatch.setattr(turns, "MOST_LONG", 1)
+
+    async def ask() -> None:
+        at_work: list[str] = []
+        is_taken = asyncio.Event()
+
+        async def serve(scope, receive, send) -> None:
+            await receive()
+            at_work.append(scope["path"])
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"ok"})
+
+        async def send(message) -> None:
+            if message["type"] == "http.response.body":
+                await is_taken.wait()
+
+        application, requests = with_turns(serve, Turns(2, 3)), []
+        for path in ("down", "a1"):
+            received: asyncio.Queue[dict] = asyncio.Queue()
+            received.put_nowait(END)
+            scope = {"type": "http", "path": path, "headers": [], "client": ("10.0.0.1", 1)}
+            requests.append(asyncio.ensure_future(application(scope, received.get, send)))
+            await settle()
+        assert at_work == ["down"]
+
+        is_taken.set()
+        await asyncio.gather(*requests)
+        assert at_work == ["down", "a1"]
 
     async_to_sync(ask)()
 
