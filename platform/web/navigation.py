@@ -46,7 +46,8 @@ class Entry:
 class Tab:
     """One of the pages that stand together as settings. `site_admin_only`: nobody else gets to see it.
 
-    `words`: what else the search box finds it by.
+    `words`: what else the search box finds it by. `prefixes` are further paths whose pages show it as the current one,
+    such as those to which its forms are sent.
     """
 
     label: str
@@ -54,6 +55,11 @@ class Tab:
     position: int
     site_admin_only: bool = False
     words: str = ""
+    prefixes: tuple[str, ...] = ()
+
+    def is_current(self, path: str) -> bool:
+        """Whether a page at `path` belongs to this tab."""
+        return path.startswith((self.url, *self.prefixes))
 
 
 @dataclass(frozen=True)
@@ -101,8 +107,12 @@ def activity(actor: Actor) -> Activity | None:
 
 
 add_entry(Entry("Settings", "/settings/profile/", "settings", Group.SITE, 90, ("/settings/",), lists_by_project=False))
-add_tab(Tab("Profile", "/settings/profile/", 10, words="password sessions"))
+add_tab(Tab("Profile", "/settings/profile/", 10, words="password sessions", prefixes=("/accounts/password/",)))
 add_tab(Tab("Access tokens", "/settings/tokens/", 20, words="api cli"))
-add_tab(Tab("Projects and members", "/settings/members/", 30, words="roles teams secrets"))
+add_tab(
+    Tab(
+        "Projects and members", "/settings/members/", 30, words="roles teams secrets", prefixes=("/settings/projects/",)
+    )
+)
 add_tab(Tab("People", "/settings/people/", 40, site_admin_only=True, words="users accounts sign-in links"))
 add_tab(Tab("Audit log", "/settings/audit/", 60, words="history events"))

@@ -234,7 +234,7 @@ def dialog(content: str, name: str, title: str) -> SafeString:
 def settings_tabs(context: template.Context) -> dict[str, object]:
     """Head a page of the settings with the way to all others."""
     request = context["request"]
-    return {"tabs": navigation.tabs(request.actor), "path": request.path}
+    return {"tabs": [(tab, tab.is_current(request.path)) for tab in navigation.tabs(request.actor)]}
 
 
 @register.inclusion_tag("web/parts/more.html", takes_context=True)

@@ -41,6 +41,12 @@ def test_who_came_by_a_link_chooses_a_password_and_stays_signed_in(member):
     assert AuditEntry.objects.filter(action="accounts.set_password", actor_name="member").count() == 1
 
 
+def test_the_page_of_the_password_belongs_to_the_profile(member):
+    page = browser_of(member).get("/accounts/password/set/").content.decode()
+
+    assert '<a href="/settings/profile/" aria-current="page">Profile</a>' in page
+
+
 def test_a_wrong_old_password_changes_nothing(member):
     user = User.objects.get(pk=member.user_id)
     user.set_password("the old password")
@@ -178,6 +184,8 @@ def test_who_is_not_there_and_a_name_that_is_taken_are_said_beside_their_fields(
     assert 'value="adda"' in page
     assert f"called '{project.name}' already." in other
     assert 'value="About X-rays"' in other
+    current = '<a href="/settings/members/" aria-current="page">Projects and members</a>'
+    assert (current in page, current in other) == (True, True)
 
 
 def test_the_last_admin_cannot_be_removed_nor_demoted(make_actor, project):
