@@ -13,12 +13,13 @@ from accounts.errors import InvalidName, LastAdmin, PersonExists, ProjectExists,
 from accounts.models import Membership, Project, User
 from accounts.permissions import Role, require, require_site_admin
 
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+NAME_PATTERN = r"[a-z][a-z0-9\-]{0,62}"
+"""Names of projects, datasets, flows and their like, as Python and browsers read it."""
 
 
 def check_name(name: str) -> None:
     """Raise InvalidName unless `name` may name a project, a dataset or a flow."""
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(NAME_PATTERN, name):
         raise InvalidName(f"'{name}' cannot be a name.")
 
 

@@ -7,7 +7,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from accounts.services.projects import may_create_projects
+from accounts.errors import InvalidName
+from accounts.services.projects import NAME_PATTERN, may_create_projects
 from core import clock, units
 from core.times import Times
 from web import live as live_topics
@@ -193,6 +194,12 @@ def command(text: str) -> SafeString:
         text,
         icon("copy"),
     )
+
+
+@register.simple_tag
+def name_rules() -> SafeString:
+    """Write the attributes by which a browser refuses what cannot be a name, and says why."""
+    return format_html('pattern="{}" title="{}"', NAME_PATTERN, InvalidName.hint)
 
 
 @register.simple_tag(takes_context=True)

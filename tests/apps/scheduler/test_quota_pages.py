@@ -1,5 +1,6 @@
 """The page of quotas: what is held, what a change would mean, and the change itself."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +10,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts.actor import Actor
+from accounts.errors import InvalidName
 from accounts.services import projects
+from accounts.services.projects import NAME_PATTERN
 from compute.services import resources, templates
 from compute.services.templates import Shape
 from core import clock, units
@@ -228,6 +231,15 @@ def test_several_quotas_are_tried_with_the_sum_and_who_would_stop_and_then_saved
     browser.post("/quotas/changes/save/", changes)
 
     assert set(Queue.objects.values_list("gpu_quota_milli", flat=True)) == {3000}
+
+
+@pytest.mark.parametrize("field", ['name="name"', 'name="new_pool"'])
+def test_a_browser_that_refuses_a_name_says_which_names_there_are(browser, two_projects, field):
+    page = flat(browser.get("/quotas/").content.decode())
+
+    tag = re.search(f"<input {field}[^>]*>", page)
+    assert tag is not None
+    assert f'pattern="{NAME_PATTERN}" title="{InvalidName.hint}"' in tag[0]
 
 
 def test_of_several_quotas_none_is_saved_where_one_makes_no_sense(browser, two_projects):
