@@ -233,6 +233,17 @@ def test_several_quotas_are_tried_with_the_sum_and_who_would_stop_and_then_saved
     assert set(Queue.objects.values_list("gpu_quota_milli", flat=True)) == {3000}
 
 
+def test_the_one_filled_button_is_the_next_thing_to_do(browser, two_projects):
+    def filled(**fields: str) -> list[str]:
+        page = re.sub("<dialog.*?</dialog>", "", flat(browser.get("/quotas/", fields).content.decode()))
+        return re.findall(r'class="btn btn-primary"[^>]*>(?:<svg.*?</svg>)?(.*?)<', page)
+
+    assert filled() == ["New project"]
+    assert filled(edit="1") == ["Save"]
+    assert filled(edit="1", **fields_of(team_b=4)) == ["Save"]
+    assert filled(**{"try": "team-b"}, gpus="3") == ["Save"]
+
+
 @pytest.mark.parametrize("field", ['name="name"', 'name="new_pool"'])
 def test_a_browser_that_refuses_a_name_says_which_names_there_are(browser, two_projects, field):
     page = flat(browser.get("/quotas/").content.decode())
