@@ -130,7 +130,8 @@ class JobForm(forms.Form):
         min_value=0,
         max_value=_MOST_PORT,
         label="Port of replicas",
-        help_text="The launcher begins once each replica listens there; left empty, 22; 0: at once.",
+        widget=forms.NumberInput(attrs={"placeholder": Launcher.worker_port}),
+        help_text="The launcher begins once each replica listens there; left empty, 22; 0: once their names are known.",
     )
     gpu_memory = SizeField(
         most=bounds.MAX_QUANTITY,

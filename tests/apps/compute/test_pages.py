@@ -239,6 +239,13 @@ def test_the_form_sets_a_time_limit_and_refuses_what_is_none(browser, project, t
     assert "<td>1 h 30 min</td>" in flat(shown(browser, "/jobs/limited/"))
 
 
+def test_the_form_says_which_port_of_replicas_is_usual_and_what_none_means(browser, project, template):
+    page = flat(shown(browser, "/jobs/new/"))
+
+    assert 'name="worker_port" placeholder="22"' in page
+    assert "left empty, 22; 0: once their names are known." in page
+
+
 def test_the_form_takes_variables_secrets_ports_jupyter_and_a_grace_period(browser, site_admin, project, template):
     secrets.set_secret(actor=site_admin, project=project, name="HF_TOKEN", value="hidden")
     fields = {"project": "team-a", "template": "scripted.small", "name": "lab", "jupyter": "on", "grace_period": "1m"}
