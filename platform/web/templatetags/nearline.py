@@ -204,10 +204,20 @@ def name_rules() -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def project_command(context: template.Context) -> SafeString:
-    """Show how a project is created, or who can do it where the reader may not."""
-    if may_create_projects(context["request"].actor):
+    """Show how a reader comes to a project in which they may write: who makes them a member, who creates projects."""
+    actor = context["request"].actor
+    if actor.is_site_admin:
         return command("nearline project create NAME")
-    return format_html("<p>{}</p>", "A site admin creates projects.")
+    ask = "Ask an admin of a project for the role of a member"
+    if may_create_projects(actor):
+        return format_html("<p>{}, or create one:</p>{}", ask, command("nearline project create NAME"))
+    return format_html("<p>{}. Site admins create projects.</p>", ask)
+
+
+@register.simple_tag(takes_context=True)
+def write_command(context: template.Context, text: str) -> SafeString:
+    """Show a command that adds to a project, or to a reader who may write in none how to come to one."""
+    return command(text) if context["request"].actor.may_write_somewhere else project_command(context)
 
 
 @register.simple_tag
