@@ -336,3 +336,37 @@ def test_parameters_and_templates_are_added_by_keys_without_losing_the_keyboard(
     expect(page.get_by_label("Template 2")).to_have_value("this-machine.medium")
     expect(add).to_be_focused()
     expect(add).to_have_value("")
+
+
+@pytest.fixture
+def failed_editor(open_page, admin_state, flow):
+    """A page whose editor failed while the flow was changed; it complained of that alone."""
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    page.get_by_role("button", name="YAML").click()
+    expect(page.locator(".cm-content")).to_contain_text("command: ls")
+    page.evaluate("void (Number.isFinite = () => { throw new Error('a fault in the editor') })")
+    page.locator(".cm-content").press("Control+End")
+    page.keyboard.type("title: typed last")
+    expect(page.locator("main").get_by_role("alert")).to_contain_text("Error: a fault in the editor")
+    assert watched.complaints == ["error: a fault in the editor"]
+    watched.complaints.clear()
+    return page
+
+
+def test_an_editor_that_fails_leaves_the_text_which_can_be_saved(failed_editor, product, flow):
+    expect(failed_editor.locator("#text")).to_have_value(re.compile("\ntitle: typed last$"))
+    failed_editor.get_by_role("button", name="Save as a version").click()
+
+    expect(failed_editor.locator(".head .tag")).to_have_text("version 2")
+    text = product.api("GET", f"/flows/demo/{flow}")["version"]["text"]
+    assert text == f"{FLOW.format(name=flow)}title: typed last"
+
+
+def test_an_editor_that_failed_opens_again_with_what_was_written(failed_editor):
+    failed_editor.get_by_role("button", name="Reload").click()
+
+    expect(failed_editor.get_by_role("group", name=re.compile("^step look"))).to_be_visible()
+    failed_editor.get_by_role("button", name="YAML").click()
+    expect(failed_editor.locator(".cm-content")).to_contain_text("title: typed last")

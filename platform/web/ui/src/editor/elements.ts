@@ -1,16 +1,20 @@
 // The two elements that load the editor's code only where a page holds them.
 
-// <flow-editor>: mounts the editor over the plain form that it holds. While its code is not loaded, the form is shown.
+import { showPlainForm } from "./fallback.ts";
+
+// <flow-editor>: mounts the editor over the plain form that it holds, which is shown where the editor cannot be.
 export class FlowEditor extends HTMLElement {
   #remove: (() => void) | undefined;
 
   connectedCallback(): void {
-    import("./mount.tsx").then(
-      ({ mount }) => {
+    import("./mount.tsx")
+      .then(({ mount }) => {
         if (this.isConnected) this.#remove ??= mount(this);
-      },
-      () => this.setAttribute("data-plain", ""),
-    );
+      })
+      .catch((error: unknown) => {
+        reportError(error);
+        showPlainForm(this, error);
+      });
   }
 
   disconnectedCallback(): void {

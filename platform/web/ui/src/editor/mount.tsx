@@ -9,6 +9,7 @@ import { stringify } from "yaml";
 import "../styles/graph.scss";
 import "../styles/editor.scss";
 import { Canvas } from "./canvas/canvas.tsx";
+import { showPlainForm } from "./fallback.ts";
 import { keepChecked } from "./model/checking.ts";
 import type { Config } from "./model/editor.ts";
 import { Drafting } from "./model/drafting.ts";
@@ -41,7 +42,13 @@ export function mount(host: HTMLElement): () => void {
   const discard = document.querySelector("[data-discards]");
   const onDiscard = () => void editor.drafting.discard();
   discard?.addEventListener("click", onDiscard);
-  const root = createRoot(stage);
+  const root = createRoot(stage, {
+    onUncaughtError: (error) => {
+      reportError(error);
+      // What is removed of the editor hands over what was typed last.
+      queueMicrotask(() => showPlainForm(host, error, editor.store.now.text));
+    },
+  });
   root.render(
     <EditorContext value={editor}>
       {acts && createPortal(<Toolbar />, acts)}
