@@ -1,5 +1,6 @@
 """Experiments by keys alone, and what only a browser can show of their filter."""
 
+import itertools
 import re
 
 import pytest
@@ -68,3 +69,24 @@ def test_a_filter_is_completed_judged_and_kept_as_a_view(open_page, admin_state,
     page.locator("summary", has_text="Views").click()
     page.get_by_role("link", name="low losses").click()
     expect(page.get_by_role("combobox", name="Filter")).to_have_value("metrics.loss < 1")
+
+
+def test_labels_of_parallel_coordinates_stand_apart_however_long_their_names(open_page, admin_state, product, sample):
+    ids = [
+        product.api("POST", "/experiments", {
+            "project": "demo", "title": f"long {number}",
+            "parameters": {f"{'wide' * 20}_{axis}": f"{'value' * 20}-{number}" for axis in range(12)},
+        })["id"] for number in range(2)
+    ]  # fmt: skip
+    page = open_page(admin_state).page
+    page.goto(f"/experiments/compare/?ids={','.join(ids)}")
+    expect(page.locator("parallel-coordinates .name")).to_have_count(12)
+
+    boxes = "texts => texts.map(text => text.getBoundingClientRect()).map(({left, right}) => [left, right])"
+    names, ticks = (page.locator(f"parallel-coordinates {css}").evaluate_all(boxes) for css in (".name", ".tick"))
+    lines = page.locator("parallel-coordinates .axis > line").evaluate_all(boxes)
+
+    assert [right < left for (_, right), (left, _) in itertools.pairwise(names)] == [True] * 11
+    ends = [right for _, right in ticks[:22:2]]
+    assert [end < left for end, (left, _) in zip(ends, lines[1:], strict=True)] == [True] * 11
+    expect(page.locator("parallel-coordinates .name title").first).to_have_text(f"{'wide' * 20}_0")

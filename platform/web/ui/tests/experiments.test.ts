@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { align, lonely, placesOf, smooth, spread, valueAt } from "../src/experiments/curves.ts";
 import { accept, offerAt } from "../src/experiments/filter_words.ts";
-import { bridgesOf, isWithin, pathOf, rangeOf, scaleOf } from "../src/experiments/parallel.ts";
+import { apart, bridgesOf, isWithin, pathOf, rangeOf, scaleOf, shortened } from "../src/experiments/parallel.ts";
 
 const axis = (values: (number | string | null)[]) => ({ label: "lr", kind: "params", low_is_good: false, values });
 
@@ -66,6 +66,23 @@ test("names stand at even distances in their order, a single value in the middle
   assert.deepEqual(["sgd", "adam", null].map(scaleOf(axis(["sgd", "adam", "rms"])).place), [1, 0, null]);
   assert.equal(scaleOf(axis([3, "auto"])).place("auto"), 1);
   assert.equal(scaleOf(axis([3, 3])).place(3), 0.5);
+});
+
+test("of ticks whose labels would cover each other the outer ones stay", () => {
+  const ticks = [0.5, 0, 0.02, 0.98, 1, 0.53].map((at) => ({ at, label: String(at) }));
+
+  assert.deepEqual(
+    apart(ticks, 0.05).map(({ label }) => label),
+    ["0", "0.5", "1"],
+  );
+  assert.deepEqual(apart([], 0.05), []);
+});
+
+test("a text that is too long loses its middle, so that both its ends tell it from others", () => {
+  assert.equal(shortened("learning_rate", 13), "learning_rate");
+  assert.equal(shortened("learning_rate_a", 8), "lear…e_a");
+  assert.equal(shortened("learning_rate_b", 8), "lear…e_b");
+  assert.equal(shortened("learning_rate", 2), "l…");
 });
 
 test("numbers beside a name stand in their order, without the noise of their last digits", () => {

@@ -2,7 +2,8 @@
 
 export type Value = number | string | null;
 export type Axis = { label: string; kind: string; low_is_good: boolean; values: Value[] };
-export type Scale = { place: (value: Value) => number | null; ticks: { at: number; label: string }[]; step: number };
+export type Tick = { at: number; label: string };
+export type Scale = { place: (value: Value) => number | null; ticks: Tick[]; step: number };
 export type Range = { low: number; high: number };
 
 const LOG_RATIO = 100;
@@ -63,6 +64,25 @@ function joined(
       return isDrawn(axis - from.axis) ? `M${from.at}L${at}` : "";
     })
     .join("");
+}
+
+/** The ticks that stand at least so far from each other; of those that stand closer, the outer ones stay. */
+export function apart(ticks: readonly Tick[], least: number): Tick[] {
+  const sorted = [...ticks].sort((a, b) => a.at - b.at);
+  const last = sorted.at(-1);
+  const kept: Tick[] = [];
+  for (const tick of sorted) {
+    const isFree = tick.at - (kept.at(-1)?.at ?? -Infinity) >= least;
+    if (isFree && (tick === last || (last as Tick).at - tick.at >= least || kept.length === 0)) kept.push(tick);
+  }
+  return kept;
+}
+
+/** A text of so many letters at most, without its middle: names of one experiment often begin, or end, alike. */
+export function shortened(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${text.slice(0, Math.max(0, most - 1 - end))}…${end > 0 ? text.slice(-end) : ""}`;
 }
 
 /** A range from two places in any order, within the axis; null when it is too small to be meant. */

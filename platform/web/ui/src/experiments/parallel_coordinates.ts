@@ -2,14 +2,24 @@
 // along an axis, or moving its two handles by keys, keeps the lines that go through there; a double click lets all go.
 
 import { spread } from "./curves.ts";
-import { bridgesOf, isWithin, pathOf, rangeOf, scaleOf, type Axis, type Range, type Scale } from "./parallel.ts";
+import {
+  apart,
+  type Axis,
+  bridgesOf,
+  isWithin,
+  pathOf,
+  type Range,
+  rangeOf,
+  type Scale,
+  scaleOf,
+  shortened,
+} from "./parallel.ts";
 
 type Source = { axes: Axis[]; lines: { id: string; title: string; hue: number }[] };
 
 const NS = "http://www.w3.org/2000/svg";
-const [TOP, HEIGHT, BELOW, LEFT, RIGHT, MIN_GAP] = [46, 230, 14, 46, 100, 88];
-const [TICK_PX, NUMBER_PX] = [12, 70];
-const LONGEST = 13;
+const [TOP, HEIGHT, BELOW, LEFT, RIGHT, MIN_GAP] = [46, 230, 14, 56, 110, 104];
+const [TICK_PX, NUMBER_PX, LINE_PX, BETWEEN_PX] = [12, 90, 12, 8];
 const FULL: Range = { low: 0, high: 1 };
 const STEPS: Record<string, number> = {
   ArrowUp: 1,
@@ -47,7 +57,8 @@ export class ParallelCoordinates extends HTMLElement {
   #draw(): void {
     const count = this.#source.axes.length;
     const width = Math.max(this.clientWidth, LEFT + RIGHT + MIN_GAP * (count - 1));
-    const xs = this.#source.axes.map((_, axis) => LEFT + (axis * (width - LEFT - RIGHT)) / Math.max(1, count - 1));
+    const gap = (width - LEFT - RIGHT) / Math.max(1, count - 1);
+    const xs = this.#source.axes.map((_, axis) => LEFT + axis * gap);
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${TOP + HEIGHT + BELOW}`);
     this.#svg.setAttribute("width", String(width));
     this.#svg.setAttribute("height", String(TOP + HEIGHT + BELOW));
@@ -56,6 +67,12 @@ export class ParallelCoordinates extends HTMLElement {
       ...this.#source.axes.map((axis, number) => this.#axis(axis, number, xs[number] as number)),
       ...this.#numbers(xs),
     );
+    const nameWidth = Math.min(gap - BETWEEN_PX, 2 * LEFT);
+    for (const name of this.#svg.querySelectorAll<SVGTextElement>(".name")) fit(name, nameWidth);
+    this.#svg.querySelectorAll(".axis").forEach((axis, number) => {
+      const most = number === count - 1 ? NUMBER_PX - TICK_PX - BETWEEN_PX : gap - 2 * TICK_PX - BETWEEN_PX;
+      for (const tick of axis.querySelectorAll<SVGTextElement>(".tick")) fit(tick, most);
+    });
     this.#mark();
   }
 
@@ -101,16 +118,16 @@ export class ParallelCoordinates extends HTMLElement {
 
   #axis(axis: Axis, number: number, x: number): SVGElement {
     const group = make("g", { class: "axis", transform: `translate(${x} 0)` });
-    const ticks = this.#scales[number]?.ticks ?? [];
+    const ticks = apart(this.#scales[number]?.ticks ?? [], LINE_PX / HEIGHT);
     group.append(
-      named(axis.label),
+      make("text", { x: 0, y: 14, "text-anchor": "middle", class: "name" }, axis.label),
       make(
         "text",
         { x: 0, y: 29, "text-anchor": "middle", class: "kind" },
         axis.kind === "metrics" ? `${axis.low_is_good ? "low" : "high"} is good` : "parameter",
       ),
       make("line", { x1: 0, x2: 0, y1: TOP, y2: TOP + HEIGHT }),
-      ...ticks.map(({ at, label }) => make("text", { x: TICK_PX, y: y(at) + 4, class: "tick" }, label.slice(0, 14))),
+      ...ticks.map(({ at, label }) => make("text", { x: TICK_PX, y: y(at) + 4, class: "tick" }, label)),
       this.#brush(number),
       make("rect", { class: "range", x: -6, width: 12, "data-range": number }),
       ...(["low", "high"] as const).map((end) => this.#handle(axis, number, end)),
@@ -208,14 +225,12 @@ function y(place: number): number {
   return TOP + (1 - place) * HEIGHT;
 }
 
-function named(label: string): SVGElement {
-  const name = make(
-    "text",
-    { x: 0, y: 14, "text-anchor": "middle", class: "name" },
-    label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label,
-  );
-  name.append(make("title", {}, label));
-  return name;
+/** Shortens a text that is drawn to a width, and keeps the whole of it as its title. */
+function fit(text: SVGTextElement, width: number): void {
+  const whole = text.textContent;
+  let letters = Math.ceil((whole.length * width) / text.getComputedTextLength());
+  while (letters > 1 && text.getComputedTextLength() > width) text.textContent = shortened(whole, --letters);
+  if (text.textContent !== whole) text.append(make("title", {}, whole));
 }
 
 function make(name: string, attributes: Record<string, string | number>, text = ""): SVGElement {
