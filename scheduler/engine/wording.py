@@ -52,10 +52,10 @@ def list_names(names: Sequence[str]) -> str:
 def of_bounds(bounds: Sequence[Bound]) -> tuple[WaitCode, str]:
     """Say which quotas, or which limits, a job would pass."""
     is_quota = bounds[0].kind is BoundKind.QUOTA
-    holder = "work of this kind holds" if is_quota else "its work holds"
+    holders = "its jobs that are not preemptible hold" if is_quota else "its jobs hold"
     text = "; ".join(
-        f"needs {write(bound.resource, bound.asked)} but of {bound.queue}'s {bound.kind} of "
-        f"{write(bound.resource, bound.amount)} {holder} {write(bound.resource, bound.held)}"
+        f"it needs {write(bound.resource, bound.asked)}, the {bound.kind} of {bound.queue} is "
+        f"{write(bound.resource, bound.amount)}, and {holders} {write(bound.resource, bound.held)}"
         for bound in bounds
     )
     if is_quota:

@@ -109,7 +109,7 @@ def test_who_is_at_a_limit_shares_no_answer_with_other_queues(project, site_admi
     cycle.run_once()
 
     assert told("limited").why == (
-        "its project is at its limit: needs 2 GPUs but of team-a's limit of 0 GPUs its work holds 0 GPUs"
+        "its project is at its limit: it needs 2 GPUs, the limit of team-a is 0 GPUs, and its jobs hold 0 GPUs"
     )
     assert told("second").why == "needs 2 GPUs on lab; most free on one node is 0 GPUs (n1)"
 

@@ -92,7 +92,10 @@ def test_a_limit_of_a_department_bounds_the_projects_below_it(teams, site_admin)
 
     assert running(teams[0]) + running(teams[1]) == 3
     reason = Workload.objects.get(state="pending").why
-    assert reason == "its project is at its limit: needs 1 GPU but of research's limit of 3 GPUs its work holds 3 GPUs"
+    assert (
+        reason
+        == "its project is at its limit: it needs 1 GPU, the limit of research is 3 GPUs, and its jobs hold 3 GPUs"
+    )
 
 
 def test_a_pool_is_made_by_site_admins_only(teams, make_actor):

@@ -396,8 +396,8 @@ def test_two_large_slices_are_within_a_quota_of_one_gpu():
 
     assert outcome.order == ["job0", "job1"]
     assert outcome.texts["job2"] == (
-        "is not preemptible, so it must stay within the quota: needs 0.5 GPU but of team's quota of 1 GPU work of this "
-        "kind holds 1 GPU"
+        "is not preemptible, so it must stay within the quota: it needs 0.5 GPU, the quota of team is 1 GPU, and "
+        "its jobs that are not preemptible hold 1 GPU"
     )
 
 

@@ -433,7 +433,7 @@ def test_a_quota_is_named_without_the_pools():
         "beyond_quota",
         (
             "is not preemptible, so it must stay within the quota: "
-            "needs 1 GPU but of q's quota of 1 GPU work of this kind holds 1 GPU"
+            "it needs 1 GPU, the quota of q is 1 GPU, and its jobs that are not preemptible hold 1 GPU"
         ),
     )
 

@@ -72,8 +72,8 @@ def test_what_is_not_preemptible_stays_within_the_quota():
     assert outcome.order == ["second", "training"]
     assert outcome.codes == {"third": "beyond_quota"}
     assert outcome.texts["third"] == (
-        "is not preemptible, so it must stay within the quota: needs 1 GPU but of team-a's quota of 2 GPUs work of "
-        "this kind holds 2 GPUs"
+        "is not preemptible, so it must stay within the quota: it needs 1 GPU, the quota of team-a is 2 GPUs, and "
+        "its jobs that are not preemptible hold 2 GPUs"
     )
 
 
