@@ -32,7 +32,7 @@ _UNREADABLE = (CacheSiteUnavailable, InvalidCacheSite, InvalidSource, SourceFile
 class SourceForm(forms.Form):
     """What sources of every kind have."""
 
-    name = forms.CharField(max_length=63, help_text="Small letters, digits and dashes.")
+    name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
     projects = forms.CharField(
         required=False,
         max_length=70_000,

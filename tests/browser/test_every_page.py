@@ -335,11 +335,13 @@ def test_names_of_the_greatest_length_fit_a_phone(open_page, admin_state, produc
     name = "n" * 63
     if not any(item["name"] == name for item in product.api("GET", "/projects")["items"]):
         product.api("POST", "/projects", {"name": name})
+        flow = f"flow: {name}\ntitle: {'A long title ' * 15}\nsteps: [{{name: look, command: ls}}]\n"
+        product.api("POST", "/flows", {"project": name, "text": flow})
     page = open_page(admin_state, width=PHONE["width"], height=PHONE["height"]).page
     too_wide = {}
 
-    for path in ("/", "/flows/", "/flows/new/", "/analytics/", "/settings/members/", "/settings/storage/"):
-        page.goto(f"{path}?project={name}")
+    for path in ("/", "/flows/", "/flows/new/", "/analytics/", "/search/", "/settings/members/", "/settings/storage/"):
+        page.goto(f"{path}?project={name}&q={name}")
         too_wide[path] = page.evaluate(TOO_WIDE)
     page.goto(f"/settings/projects/{name}/delete/")
     too_wide["delete"] = page.evaluate(TOO_WIDE)

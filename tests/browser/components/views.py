@@ -43,7 +43,7 @@ def components_page(request: HttpRequest) -> HttpResponse:
             Chart("Two lines with a gap", [0, 1, 2, 3], "step", "", [
                 Series("train", 0, [1.0, 0.5, None, 0.25]), Series("test", 1, [1.0, 0.75, 0.7, 0.69]),
             ]),
-            Chart("A single point", [1], "second", " GiB", [Series("memory", 2, [3.5])]),
+            Chart("A single point", [1], "second", " GiB", [Series("n" * 63, 2, [3.5])]),
             Chart("Many points", list(range(1000)), "step", "", [Series("loss", 3, [1 / (x + 1) for x in range(1000)])]),
         ],
     }  # fmt: skip
