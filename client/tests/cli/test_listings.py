@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from client.tests.cli.answers import AT, cached, page
+from client.tests.cli.answers import AT, cached, dataset, page
 
 TEMPLATE = {
     "full_name": "lab.gpu-half",
@@ -96,6 +96,20 @@ def test_an_import_of_a_folder_that_is_not_there_makes_no_dataset(cli, server):
     assert (refused.exit_code, refused.stderr) == (5, "✗ 'none' is not in the source 'nfs'.\n")
     assert [method for method, *_ in server.asked] == ["GET", "GET", "GET"]
     assert server.asked[-1][2] == {"prefix": "none"}
+
+
+def test_an_import_takes_a_dataset_that_another_one_has_made_meanwhile(cli, server):
+    """Two imports, or their two terminals, begin at once."""
+    server.on("GET", "/sources", page({"name": "nfs", "kind": "folder"}))
+    server.on("GET", "/projects/team/sources/nfs/files", {})
+    missing = {"status": 404, "code": "x.y", "title": "There is no dataset team/scans.", "hint": "", "details": {}}
+    server.answers["GET", "/datasets/team/scans"] = [(404, missing), (404, missing), (200, dataset(name="scans"))]
+    server.refuse("POST", "/datasets", 409, title="There is a dataset team/scans already.")
+    server.refuse("POST", "/datasets/team/scans/imports", 403, title="You may not import.")
+
+    refused = cli("data", "import", "--in-place", "nfs", ".", "team/scans")
+
+    assert refused.stderr == "✗ You may not import.\n"
 
 
 def test_tokens_are_listed_without_secrets(cli, server):

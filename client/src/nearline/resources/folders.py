@@ -385,7 +385,10 @@ class Folders:
         try:
             known = self._datasets.get(target)
         except NotFound:
-            return self._datasets.create(target, description=description)
+            try:
+                return self._datasets.create(target, description=description)
+            except Conflict:
+                known = self._datasets.get(target)  # another command has made it meanwhile
         if description and not known.description:
             return self._datasets.describe(target, description)
         return known
@@ -543,7 +546,7 @@ def _check_free_space(into: Path, size_bytes: int) -> None:
             f"There is not enough free space for {missing:,} bytes in '{parent}': {available:,} are free beside the "
             f"{_DISK_RESERVE:.0%} of the disk that a clone leaves free.",
             code="client.disk_full",
-            hint="Clone to another disk, or use the cached copy: --cache_link.",
+            hint="Take another disk, or share the files of a cached copy: `nearline data clone --link`.",
         )
 
 

@@ -35,7 +35,7 @@ def import_in_place(
         # A dataset is not made for what cannot be imported. Only a pod of its cluster can look into a site.
         if source_row.kind != "site":
             client.sources.preview(source, target.project, prefix)
-        client.datasets.create(target)
+        client.folders.ensure(target)
     asked = client.datasets.import_in_place(target, source, prefix, directory=directory, message=message)
     session.out.note(f"The server reads {source}:{prefix or '.'} (import {asked.id}).")
     record = client.sources.wait(asked.id)
