@@ -157,7 +157,9 @@ def test_a_link_signs_in_once(client, ada, site_admin):
     assert not is_signed_in(client)
     assert client.post(f"/sign-in/{secret}/").status_code == 302
     assert is_signed_in(client)
-    assert Client().post(f"/sign-in/{secret}/").status_code == 401
+    refused = Client().post(f"/sign-in/{secret}/")
+    assert refused.status_code == 401
+    assert "Ask an admin for a new one" in refused.content.decode()
 
 
 def test_a_page_that_writes_through_the_api_needs_a_csrf_token(ada):
