@@ -48,7 +48,7 @@ def run_command(
     driver = drivers.driver_of(job.resource)
     if not isinstance(driver, RunsCommands):
         raise CommandRefused(
-            "Without a terminal, commands can be run in jobs of clusters only; "
+            "Without a terminal, commands can be run in jobs of clusters and Docker hosts only; "
             f"{job.resource.name} is of kind {job.resource.kind}."
         )
     audit.record(actor, "compute.run_command", job, command=" ".join(command)[:_MOST_NOTED], replica=replica)

@@ -100,6 +100,6 @@ def test_a_resource_whose_jobs_take_no_commands_says_so(db, home, project, membe
         commands.run_command(actor=member, job=job, command=["ls"])
 
     assert refused.value.message == (
-        "Without a terminal, commands can be run in jobs of clusters only; lab is of kind simulated."
+        "Without a terminal, commands can be run in jobs of clusters and Docker hosts only; lab is of kind simulated."
     )
     assert noted() == []
