@@ -327,9 +327,10 @@ class Forecaster:
 
     @cached_property
     def _options(self) -> Mapping[str, Sequence["_Option"]]:
-        """Return by job where those may go that move by themselves, and what they may expect if all go who gain by it.
+        """Return by job where those may go that move by themselves, and what they may expect if others go there too.
 
-        So no two are told of the same capacity, and all may move at once.
+        First come all that gain by it, so no two of them are told of the same capacity, and all may move at once.
+        Behind them come those that would only start earlier.
         """
         options = defaultdict[str, list[_Option]](list)
         joining = defaultdict[Place, list[_Option]](list)
@@ -344,13 +345,15 @@ class Forecaster:
                     continue
                 option.outlook, option.here_s, option.number = outlook, here_s, counts[place]
                 options[_id_of(job)].append(option)
-                if self._gains(option):
+                if self._correct(outlook)[0] < here_s:
                     counts[place] += 1
                     joining[place].append(option)
         for entries in joining.values():
             if len(entries) > 1:
-                self._tell_together(sorted(entries, key=_from_the_end))
                 movers = [each for each in entries if self._gains(each)]
+                others = [each for each in entries if not self._gains(each)]
+                self._tell_together([*sorted(movers, key=_from_the_end), *others])
+                movers = [each for each in movers if self._gains(each)]
                 self._tell_together(sorted(movers, key=attrgetter("number")))
         return options
 

@@ -340,7 +340,7 @@ class _Writer:
             Attempt.objects.filter(pk__in=[item.attempt_id for item in self._supersedes]).values_list("pk", "job_id")
         )
         withdrawn_ids = [job_id for job_id in job_ids.values() if job_id is not None]
-        back = set(jobs.withdraw_many(actor=_SYSTEM, job_ids=withdrawn_ids, reason="The step tries its next template."))
+        back = set(jobs.withdraw_many(actor=_SYSTEM, job_ids=withdrawn_ids, reason="The step tries another place."))
         starts = []
         for item in self._supersedes:
             if job_ids.get(item.attempt_id) not in back:

@@ -9,6 +9,7 @@ import pytest
 from accounts.actor import Actor
 from accounts.models import Project
 from compute.engine.ports import GpuFacts, NodeFacts
+from compute.selectors import places
 from compute.workers import forecasts
 from core import clock
 from flows.models import Attempt, Run, Step
@@ -65,10 +66,10 @@ def play(world: World, member, project, tmp_path):
 
 def where(run: Run) -> dict[str, list[int]]:
     """Return by state and resource the indexes of the instances whose newest attempts are so."""
-    places: dict[str, list[int]] = {}
+    found: dict[str, list[int]] = {}
     for attempt in Attempt.objects.filter(run=run, is_live=True).select_related("step").order_by("step__index"):
-        places.setdefault(f"{attempt.state} {attempt.template.split('.')[0]}", []).append(attempt.step.index)
-    return places
+        found.setdefault(f"{attempt.state} {attempt.template.split('.')[0]}", []).append(attempt.step.index)
+    return found
 
 
 def count_moves(run: Run) -> int:
@@ -133,6 +134,26 @@ def test_what_others_hold_or_wait_for_there_is_left_to_them(play: Play):
 
     assert where(first) == {"running west": [0, 1]}
     assert where(run) == {"running west": [0, 1], "queued east": [2, 3]}
+
+
+def test_each_that_stays_is_told_when_it_would_start_elsewhere_behind_the_others(play: Play):
+    play.attach("east", 1)
+    play.attach("west", 2, 2)
+    freed, _ = (play.hold("west", 2, seconds) for seconds in (90_000, 5000))
+    play.hold("east", 1, 90_000)
+    run = play.start(1, count=6)
+    play.at(5)
+    play.release(freed)
+    play.at(10)
+    assert where(run) == {"running west": [0, 1], "queued east": [2, 3, 4, 5]}
+
+    play.at(20)
+
+    attempts = Attempt.objects.filter(run=run, state="queued").order_by("step__index")
+    told = places.find_stored_places(attempts.values_list("job_name", flat=True), made_after=START)
+    elsewhere = [told[attempt.job_name][1] for attempt in attempts]
+    assert {place.resource for place in elsewhere} == {"west"}
+    assert [place.forecast.starts_in_s for place in elsewhere] == [(590,), (590,), (1190,), (1190,)]
 
 
 def test_of_those_that_are_done_sooner_elsewhere_no_more_move_than_gain_by_it_and_none_moves_back(play: Play):
