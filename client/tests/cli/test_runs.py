@@ -56,6 +56,15 @@ def test_a_program_is_no_flow_file_and_how_it_stores_its_flow_is_told(cli, serve
     assert server.bodies("POST", "/flows") == []
 
 
+def test_what_a_problem_quotes_cannot_steer_the_terminal(cli, server, flow_file):
+    steering = {**PROBLEM, "message": "'a\x1b[31m\nb' cannot name a step."}
+    server.on("POST", "/flows/validate", {"is_valid": False, "problems": [steering]})
+
+    done = cli("flow", "validate", str(flow_file()), "--project", "team")
+
+    assert done.stdout.endswith("/flow.yaml:4:5: 'a\\x1b[31m\\nb' cannot name a step.  [steps[0].comand]\n")
+
+
 def test_notes_alone_are_no_failure(cli, server, flow_file):
     flow_file()
     server.on("POST", "/flows/validate", {"problems": [NOTE]})

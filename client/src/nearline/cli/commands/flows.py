@@ -212,7 +212,7 @@ def _problems_of(error: InvalidRequest) -> "list[Problem]":
 def _problem_line(file: str, problem: "Problem") -> str:
     place = ":".join(str(part) for part in (file, problem.line, problem.column) if part is not None)
     word = "note: " if problem.is_note else ""
-    return f"{place}: {word}{problem.message}" + (f"  [{problem.path}]" if problem.path else "")
+    return printable(f"{place}: {word}{problem.message}" + (f"  [{problem.path}]" if problem.path else ""))
 
 
 def _pairs(given: list[str], what: str, hint: str) -> dict[str, str]:
