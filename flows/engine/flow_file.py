@@ -25,7 +25,7 @@ from yaml.events import (
 )
 
 from core import bounds
-from flows.engine.problems import Finding, Path, Problem, path_text
+from flows.engine.problems import Finding, Path, Problem, path_text, shorten
 
 MAX_BYTES = 2 * 2**20
 # Reading YAML with the places of all its parts takes a second a MiB; longer flows are written by programs, as JSON.
@@ -67,7 +67,8 @@ class Document:
             path = path[:-1]
         line, column = self.places.get(path, (None, None))
         step = self.steps.get(finding.path[:2], "")
-        return Problem(line, column, path_text(finding.path), finding.code, finding.message, finding.is_note, step)
+        message = shorten(finding.message)
+        return Problem(line, column, path_text(finding.path), finding.code, message, finding.is_note, step)
 
     def _origin_of(self, path: Path) -> Path:
         for length in range(1, len(path)):
@@ -103,16 +104,20 @@ def _read_json(text: str) -> Document:
         return _unreadable(" ".join(filter(None, (f"'{fault[0]}' cannot be taken.", fault[1]))))
     document = Document(data)
     document.problems = [
-        Problem(None, None, key, "duplicate_key", f"The key '{key}' is written twice in one place.") for key in repeated
+        Problem(
+            None, None, path_text((key,)), "duplicate_key", shorten(f"The key '{key}' is written twice in one place.")
+        )
+        for key in repeated[:_MOST_REPEATED]
     ]
     return document
 
 
 def _read_yaml(text: str) -> Document:
+    reader = _Reader(text)
     try:
-        return _Reader(text).read()
+        return reader.read()
     except _Refused as error:
-        return _unreadable(str(error), error.place)
+        return _unreadable(str(error), error.place, reader.path)
     except MarkedYAMLError as error:
         what = ", ".join(part for part in (error.context, error.problem) if part).replace(" in this context", " here")
         hint = " A text that holds ': ' needs quotes around it." if "mapping values" in what else ""
@@ -125,9 +130,9 @@ def _read_yaml(text: str) -> Document:
         return _unreadable(f"This is not YAML: {what}.{hint}", place)
 
 
-def _unreadable(message: str, place: Place | tuple[None, None] = (None, None)) -> Document:
+def _unreadable(message: str, place: Place | tuple[None, None] = (None, None), path: Path = ()) -> Document:
     line, column = place
-    return Document(None, problems=[Problem(line, column, "", "unreadable", message)])
+    return Document(None, problems=[Problem(line, column, path_text(path), "unreadable", message)])
 
 
 class _Refused(Exception):
@@ -164,6 +169,8 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self.path: Path = ()
+        """What is being read."""
         self._document = Document(None)
         self._anchors: dict[str, _Anchored | None] = {}
         self._parts = 0
@@ -195,6 +202,7 @@ class _Reader:
         raise _Refused(_end_of(self._text[: match.start()]), message)
 
     def _convert(self, event: _Node, path: Path, depth: int) -> object:
+        self.path = path
         self._document.places.setdefault(path, _place(event))
         if isinstance(event, AliasEvent):
             return self._repeat(event, path, depth)
@@ -250,7 +258,7 @@ class _Reader:
                 raise _Refused(_place(event), "Merge keys (<<) are not supported; write the keys out.")
             _check_text(event)
             if key in mapping and len(problems) < _MOST_REPEATED:
-                message = f"The key '{key}' is written twice in one place."
+                message = shorten(f"The key '{key}' is written twice in one place.")
                 problems.append(Problem(*_place(event), path_text((*path, key)), "duplicate_key", message))
             self._document.places.setdefault((*path, key), _place(event))
             value = self._convert(self._next(), (*path, key), depth + 1)

@@ -1,9 +1,13 @@
 """What is wrong with a flow file, each with its place: all problems are reported at once."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 Path = tuple[str | int, ...]
+
+_LONGEST, _LONGEST_MESSAGE = 100, 1000
+_QUOTATION = re.compile(r"'([^']*)'")
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,17 @@ class Finding:
 
 
 def path_text(path: Path) -> str:
-    """Write a place the way people do: `steps[2].grid.lr`."""
+    """Write a place the way people do: `steps[2].grid.lr`. Long keys are cut."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        key = part if isinstance(part, int) or len(part) <= _LONGEST else f"{part[:_LONGEST]}…"
+        text += f"[{key}]" if isinstance(part, int) else f".{key}" if text else str(key)
     return text
+
+
+def shorten(message: str) -> str:
+    """Cut long texts that a message quotes, so that a long text with a thousand faults is not told a thousand times."""
+    text = _QUOTATION.sub(
+        lambda quoted: f"'{quoted[1][:_LONGEST]}…'" if len(quoted[1]) > _LONGEST else quoted[0], message
+    )
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"

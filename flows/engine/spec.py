@@ -6,8 +6,8 @@ Published as JSON Schema at GET /flows/schema.json and in docs/reference/flow.sc
 import hashlib
 import json
 import re
-from collections.abc import Callable
-from typing import Annotated, Literal, Self
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -23,9 +23,12 @@ from pydantic import (
     StrictInt,
     StrictStr,
     Tag,
+    ValidationInfo,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from core import bounds
 from core.errors import InvalidInput
@@ -125,9 +128,29 @@ Variable = Annotated[
 Text = Annotated[str, BeforeValidator(_text)]
 
 
+def _types_in(annotation: object) -> Iterator[object]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from _types_in(part)
+
+
+def _is_number(annotation: object) -> bool:
+    """Whether a field takes numbers, and no true or false."""
+    types = list(_types_in(annotation))
+    return (int in types or float in types) and bool not in types
+
+
 class _Model(BaseModel):
     # What stands under a field is its description in the JSON Schema, and so the hint in editors.
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_truth(cls, value: object, info: ValidationInfo) -> object:  # type: ignore[explicit-any]  # pydantic's
+        # Else pydantic takes `true` as 1.
+        if isinstance(value, bool) and info.field_name and _is_number(cls.model_fields[info.field_name].annotation):
+            raise PydanticCustomError("float_type", "must be a number.")
+        return value
 
 
 class ParameterSpec(_Model):

@@ -6,6 +6,7 @@ import pytest
 
 from accounts.services import tokens
 from experiments.models import Experiment
+from flows.engine.spec import StepSpec
 from flows.models import Run
 from tests.factories.flows import World, newest_attempt
 
@@ -51,6 +52,22 @@ def run(call, member, pushed) -> dict:
     status, body = call(member, "POST", "/flows/team-a/digits/runs", {"parameters": {"epochs": 5}})
     assert status == 201
     return body
+
+
+@pytest.mark.parametrize("value", ["null", "true", "-1", "1.5", ".nan", "[1]", "{a: 1}", '""', '"a\\0b"', "y" * 9000])
+def test_wrong_values_at_all_keys_of_a_step_are_told_with_their_lines(call, member, value):
+    keys = sorted(set(StepSpec.model_fields) - {"name", "command"})
+    text = "flow: f\nsteps:\n- name: s\n  command: c\n" + "".join(f"  {key}: {value}\n" for key in keys)
+
+    status, body = call(member, "POST", "/flows/validate", {"project": "team-a", "text": text})
+
+    assert (status, body["is_valid"]) == (200, False)
+    told = {
+        problem["path"].removeprefix("steps[0].").split(".")[0].split("[")[0]: problem for problem in body["problems"]
+    }
+    lines = {key: line for line, key in enumerate(keys, start=5)}
+    assert {key: problem["line"] for key, problem in told.items()} == {key: lines[key] for key in told}
+    assert all(problem["code"] and problem["message"] for problem in body["problems"])
 
 
 def test_runs_are_found_by_flow_and_number(call, viewer, member, run):
