@@ -345,13 +345,15 @@ def test_names_of_the_greatest_length_fit_a_phone(open_page, admin_state, produc
         too_wide[path] = page.evaluate(TOO_WIDE)
     page.goto(f"/settings/projects/{name}/delete/")
     too_wide["delete"] = page.evaluate(TOO_WIDE)
-    page.goto("/?project=")
+    page.goto("/jobs/?project=")
+    choices = page.locator(".filters select[name=project]").bounding_box()
 
     page.goto("/quotas/")
     names = page.locator("td", has=page.get_by_title(name)).first.bounding_box()
 
     assert {path: pixels for path, pixels in too_wide.items() if pixels} == {}
     assert names["width"] < PHONE["width"]
+    assert choices["width"] == 320
 
 
 @pytest.mark.parametrize("path", ["/settings/people/", "/settings/audit/", "/datasets/demo/digits/settings/"])
