@@ -35,7 +35,7 @@ def test_a_viewer_creates_no_project_and_is_offered_none(viewer):
 def test_who_is_in_no_project_is_told_who_creates_one(make_actor):
     page = page_of(make_actor(None), "/settings/profile/")
 
-    assert "A site admin creates projects." in page
+    assert "Site admins create projects." in page
     assert "nearline project create" not in page
 
 
