@@ -7,7 +7,9 @@ import sys
 import pytest
 
 import nearline
+from client.tests.deep_folders import deep_folder
 from client.tests.loopback import Answer, serve
+from nearline.content.folders import walk_folders
 from nearline.errors import Failed
 
 AWAY = None
@@ -114,6 +116,18 @@ def test_an_artifact_from_elsewhere_is_copied_to_the_output_folder(job, capsys):
 
     assert said(capsys)[0]["key"] == "model.bin"
     assert (job / "output" / "model.bin").read_bytes() == b"weights"
+
+
+def test_a_folder_of_any_number_of_levels_is_copied_with_what_its_links_lead_to(job, capsys):
+    (job / "model.bin").write_bytes(b"weights")
+    with deep_folder(job / "run", 1200) as folder, deep_folder(nearline.output() / "run", 0) as copy:
+        (folder / "linked").symlink_to(job / "model.bin")
+
+        nearline.log_artifact("run")
+
+        files = sum(len(names) for _, _, names in walk_folders(str(copy)))
+        assert (files, (copy / "linked").read_bytes()) == (1201, b"weights")
+    assert said(capsys)[0]["key"] == "run"
 
 
 def test_an_artifact_that_does_not_exist_is_an_error(job, capsys):

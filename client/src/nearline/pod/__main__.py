@@ -8,7 +8,6 @@ in NEARLINE_ATTEMPT_TOKEN. What went wrong, and what was stored, is written to t
 
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 import httpx
 
 from nearline.content import archives
+from nearline.content.removals import remove_folder
 from nearline.content.retry import Failure, RetryPolicy, read_retry_after_s
 
 _MESSAGE = Path(os.environ.get("NEARLINE_TERMINATION_MESSAGE", "/dev/termination-log"))
@@ -77,13 +77,12 @@ def _resume(platform: httpx.Client, task: str) -> None:
     if root and not fields["is_first"]:
         _wait_for({"The first replica has not brought the checkpoint.": lambda: _read(noted) == root})
     elif root and _read(noted) != root:
-        shutil.rmtree(arriving, ignore_errors=True)
+        remove_folder(arriving)
         arriving.mkdir()
         _repeat(lambda: _write_tree(platform, f"checkpoint/{root}", arriving))
         # A pod that ends in between is followed by one that finds another root noted, and begins anew.
         noted.unlink(missing_ok=True)
-        if files.exists():
-            shutil.rmtree(files)
+        remove_folder(files)
         arriving.rename(files)
         noted.write_text(root)
     files.mkdir(exist_ok=True)

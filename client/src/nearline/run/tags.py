@@ -77,8 +77,12 @@ def _copy(source: Path, target: Path) -> Path:
     import shutil  # noqa: PLC0415 (slow to load, and only this needs it)
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, target, dirs_exist_ok=True)
-    else:
-        shutil.copy2(source, target)
+    rest = [(source, target)]  # not `copytree`, which needs a frame for each level
+    while rest:
+        here, there = rest.pop()
+        if here.is_dir():
+            there.mkdir(exist_ok=True)
+            rest += [(path, there / path.name) for path in here.iterdir()]
+        else:
+            shutil.copy2(here, there)
     return target

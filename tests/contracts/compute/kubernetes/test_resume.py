@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from client.tests.deep_folders import deep_folder
 from nearline.pod import __main__ as pod
 from tests.kubernetes.stand_in_platform import StandInPlatform
 
@@ -55,6 +56,15 @@ def test_a_stored_tree_is_brought_once_and_what_was_made_of_it_stays(platform, v
     resume(volume, "r1")
 
     assert kept(volume) == {"steps": "1000"}
+
+
+def test_another_stored_tree_replaces_folders_of_any_number_of_levels(platform, volume, tmp_path):
+    store(platform, tmp_path / "tree", "r1", steps="900")
+
+    with deep_folder(volume / "files", 2500), deep_folder(volume / "arriving", 2500):
+        assert resume(volume, "r1") == 0
+
+        assert kept(volume) == {"steps": "900"}
 
 
 def test_another_stored_tree_replaces_all_that_is_there(platform, volume, tmp_path):
