@@ -20,6 +20,7 @@ from nearline.content.entries import Entry, EntryKind
 from nearline.content.paths import to_text
 from nearline.reading.commit_files import CommitFiles
 from nearline.resources.references import Reference, TreeReference, is_output, parse_output
+from nearline.transfer.remote.retry import LONGEST_WAIT_S
 
 Info = dict[str, Any]
 _JOB = "job:"
@@ -36,9 +37,20 @@ class NearlineFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ha
 
     protocol = "nearline"
 
-    def __init__(self, url: str | None = None, token: str | None = None, **options: Any) -> None:
-        """Use a server; without arguments that of the settings that the command line uses."""
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        max_wait_s: float = LONGEST_WAIT_S,
+        **options: Any,
+    ) -> None:
+        """Use a server; without arguments that of the settings that the command line uses.
+
+        A read waits for at most `max_wait_s` while the store is away.
+        """
         super().__init__(**options)
+        self._max_wait_s = max_wait_s
         self._client = Client(url, token)
         self._commits: dict[str, CommitFiles] = {}
 
@@ -145,7 +157,9 @@ class NearlineFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ha
             return None, ""
         key = f"{project}/{dataset}"
         if key not in self._commits:
-            self._commits[key] = self._client.datasets.open_commit(_reference_of(project, dataset))
+            self._commits[key] = self._client.datasets.open_commit(
+                _reference_of(project, dataset), max_wait_s=self._max_wait_s
+            )
         return self._commits[key], inner
 
 

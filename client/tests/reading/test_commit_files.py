@@ -9,7 +9,7 @@ import pytest
 from client.tests.fake_server import FakeServer
 from client.tests.transfer.folders import Folder
 from nearline.content.packs import MAX_BLOB_BYTES
-from nearline.errors import Failed, InvalidRequest, NotFound
+from nearline.errors import Failed, InvalidRequest, NotFound, Unavailable
 from nearline.reading.commit_files import CommitFiles
 from nearline.transfer.remote.server import ObjectKind
 
@@ -57,6 +57,19 @@ def test_a_file_is_read_by_its_path(commit):
 def test_what_is_no_file_is_not_found(commit, path):
     with pytest.raises(NotFound):
         commit(PICTURES).read(path)
+
+
+def test_a_store_that_stays_away_is_waited_for_as_long_as_it_was_said(commit, server):
+    commit(PICTURES)
+    files = CommitFiles(server.get_commit("main"), lambda: server, max_wait_s=0)
+    calls = server.calls["sign_downloads"]
+    server.fail("sign_downloads", *[Unavailable("The store does not answer.", code="client.unavailable")] * 3)
+
+    with pytest.raises(Unavailable, match="The store does not answer") as raised:
+        files.read("train/007.png")
+
+    assert raised.value.code == "client.unavailable"
+    assert server.calls["sign_downloads"] == calls + 1
 
 
 def test_an_empty_commit_and_an_empty_file_can_be_read(commit):

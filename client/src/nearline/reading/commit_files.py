@@ -17,11 +17,12 @@ from nearline.errors import NotFound
 from nearline.models import Commit, Output
 from nearline.reading.blobs import BlobReader, Reader
 from nearline.reading.order import Order, in_order
+from nearline.reading.outages import OutageWarning
 from nearline.reading.samples import Group, Mix, Sample, is_archive, list_groups, mixed, name_fields, read_archive
 from nearline.reading.tree import Child, TreeFiles
 from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.objects import SignedPacks
-from nearline.transfer.remote.retry import transfer_policy
+from nearline.transfer.remote.retry import LONGEST_WAIT_S, transfer_policy
 from nearline.transfer.remote.server import Storage
 
 DEFAULT_MEMORY_BYTES = 256 << 20
@@ -47,9 +48,11 @@ class CommitFiles:
 
     `connect` opens a connection to the commit's dataset. Every process that uses the object opens one for itself: it
     may be inherited by `fork`, and pickled where `connect` may be. Safe to use from several threads. `memory_bytes`
-    bounds what is kept of the content, `threads` how many reads are made at once.
+    bounds what is kept of the content, `threads` how many reads are made at once. A read waits for at most
+    `max_wait_s` while the store is away, which the logger `nearline` warns of.
 
-    Methods raise NotFound for a path that is no file of the commit, and errors of the server and the store.
+    Methods raise NotFound for a path that is no file of the commit, Unavailable after a wait in vain, and other errors
+    of the server and the store.
     """
 
     def __init__(
@@ -59,11 +62,13 @@ class CommitFiles:
         *,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         threads: int = DEFAULT_THREADS,
+        max_wait_s: float = LONGEST_WAIT_S,
     ) -> None:
         self.commit = commit
         self._connect = connect
         self._memory_bytes = memory_bytes
         self._threads = threads
+        self._max_wait_s = max_wait_s
         self._opened: _Opened | None = None
 
     def __len__(self) -> int:
@@ -202,7 +207,7 @@ class CommitFiles:
 
     def _open(self) -> _Opened:
         if self._opened is None or self._opened.process != os.getpid():
-            storage, policy = self._connect(), transfer_policy()
+            storage, policy = self._connect(), transfer_policy(OutageWarning(), self._max_wait_s)
             manifests = Manifests(storage, policy=policy)
             blobs = BlobReader(
                 SignedPacks(storage, policy), policy, memory_bytes=self._memory_bytes, threads=self._threads

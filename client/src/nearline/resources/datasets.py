@@ -22,6 +22,7 @@ from nearline.resources.sync_routes import SyncRoutes
 from nearline.resources.tree_differences import PlacedTree, find_differences
 from nearline.resources.tree_routes import TreeRoutes
 from nearline.settings import read_settings
+from nearline.transfer.remote.retry import LONGEST_WAIT_S
 from nearline.transfer.remote.server import Storage
 
 LATEST = "latest"
@@ -162,14 +163,15 @@ class Datasets:
         *,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         threads: int = DEFAULT_THREADS,
+        max_wait_s: float = LONGEST_WAIT_S,
     ) -> CommitFiles:
         """Open a commit, or an output, whose files are read from the store as they are asked for.
 
         What a branch or tag means, or the newest try of a step, is decided now. At most `memory_bytes` of content are
-        kept in memory.
+        kept in memory. A read waits for at most `max_wait_s` while the store is away, and then raises Unavailable.
         """
         tree, connect = self._find_tree(reference)
-        return CommitFiles(tree, connect, memory_bytes=memory_bytes, threads=threads)
+        return CommitFiles(tree, connect, memory_bytes=memory_bytes, threads=threads, max_wait_s=max_wait_s)
 
     def compare(self, base: str | TreeReference, other: str | TreeReference) -> Json:
         """Return what differs between two trees, each a commit or an output: counts, and all changed paths."""

@@ -13,9 +13,14 @@ _EXPIRED = "datasets.signature_expired"
 _REFUSED = frozenset({"client.store_refused", "datasets.signature_invalid"})
 
 
-def transfer_policy(on_wait: Callable[[Waiting], None] = ignore_waiting) -> RetryPolicy:
-    """Return how transfers try again."""
-    return RetryPolicy(classify, on_wait=on_wait)
+LONGEST_WAIT_S = 600.0
+
+
+def transfer_policy(
+    on_wait: Callable[[Waiting], None] = ignore_waiting, max_wait_s: float = LONGEST_WAIT_S
+) -> RetryPolicy:
+    """Return how transfers try again, for so long while the store is away."""
+    return RetryPolicy(classify, on_wait=on_wait, max_elapsed_s=max_wait_s, max_throttled_s=max_wait_s)
 
 
 def classify(error: Exception) -> Failure:
