@@ -163,10 +163,10 @@ def _list_files(root: Path, caches: list[Path], output: bytes, md5: str) -> Iter
     else:
         tree = root / os.fsdecode(output)
         # A link could lead to all files of the machine.
-        found = _list_folder(os.fsencode(tree)) if tree.resolve().is_relative_to(root.resolve()) else []
-        if hashlib.md5(_write_list(found), usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
+        tree_files = _list_folder(os.fsencode(tree)) if tree.resolve().is_relative_to(root.resolve()) else []
+        if hashlib.md5(_write_list(tree_files), usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
             return [(output, md5)]
-        listed = [(to_bytes(item["relpath"]), item["md5"]) for item in found]
+        listed = [(to_bytes(item["relpath"]), item["md5"]) for item in tree_files]
     return [(output + b"/" + path, file_md5) for path, file_md5 in listed]
 
 
