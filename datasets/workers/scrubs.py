@@ -20,7 +20,7 @@ from core.tasks import enqueue_reliably
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import open_site
-from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind, Verifier
+from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind, Staging, Verifier
 from datasets.engine.cache_states import CacheState
 from datasets.errors import CopyDiffers, CopyGone
 from datasets.models import CachedCommit, CachedCommitEventKind
@@ -234,11 +234,12 @@ class _Scrub:
         return findings
 
     def _heal(self, findings: Sequence[_Finding], strays: Sequence[bytes]) -> None:
+        if not self._folder.path_of(self._row.location).is_dir():
+            self._fill_again(findings)
+            return
         work = f"{HEALING}{self._row.pk}"
         try:
-            staging = self._folder.stage(work, self._token)
-            entries = [finding.entry for finding in findings]
-            hydrate(open_dataset_store(self._row.dataset), entries, staging.folder, read_only=False, keep_existing=True)
+            staging = self._fetch(work, findings)
             for stray in strays:
                 self._folder.discard(self._row.location, stray, self._row.pk)
             for finding in findings:
@@ -246,6 +247,16 @@ class _Scrub:
                 self._folder.replace(finding.places, finding.entry, good=good)
         finally:
             self._folder.remove(work, keep_going=lambda: True)
+
+    def _fill_again(self, findings: Sequence[_Finding]) -> None:
+        """Make the copy, all of which somebody removed, as it was made: jobs see all of its files or none."""
+        self._fetch(self._row.pk, findings).publish(self._row.location, files=self._row.files_total)
+
+    def _fetch(self, copy_id: str, findings: Sequence[_Finding]) -> Staging:
+        staging = self._folder.stage(copy_id, self._token)
+        entries = [finding.entry for finding in findings]
+        hydrate(open_dataset_store(self._row.dataset), entries, staging.folder, read_only=False, keep_existing=True)
+        return staging
 
 
 def _tell(

@@ -120,6 +120,22 @@ def test_a_whole_folder_that_went_missing_comes_back(pair, member, worker):
     assert is_whole(first, FIRST)
 
 
+def test_a_copy_that_was_removed_as_a_whole_comes_back_complete(pair, member, worker):
+    first, second = pair
+    site = Path(first.site.root)
+    Path(first.path).parent.chmod(0o755)
+    Path(first.path).rename(site.parent / "elsewhere")
+
+    scrub(member, first, worker)
+
+    assert (is_whole(first, FIRST), is_whole(second, SECOND)) == (True, True)
+    assert Path(first.path).stat().st_mode & 0o777 == 0o555
+    assert len(events(first, "healed")) == 1
+    assert os.listdir(site / ".staging") == [".clock"]
+    scrub(member, first, worker)
+    assert len(events(first, "damaged")) == 1
+
+
 def test_what_was_touched_but_is_right_is_no_damage_and_looks_untouched_again(pair, member, worker):
     first, _ = pair
     path = Path(first.path, "c2/002.png")
