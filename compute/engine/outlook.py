@@ -66,7 +66,8 @@ class StoppedJob:
 class DataState:
     """The datasets of a job at one place. `ready_at` None: no rate is known, and nothing of it where all is ready.
 
-    `is_assumed`: the rate was neither declared nor measured, so all times at this place are estimates.
+    `is_assumed`: the rate was neither declared nor measured, so all times at this place are estimates. `is_away`: the
+    site is away.
     """
 
     total_bytes: int
@@ -74,6 +75,7 @@ class DataState:
     site: str
     ready_at: datetime | None
     is_assumed: bool = False
+    is_away: bool = False
 
 
 @dataclass(frozen=True)
@@ -271,14 +273,19 @@ def _why_unknown(outlook: Outlook) -> str:
         return "it starts once they take work again"
     if outlook.wait_class == "quota" and own is not None and own.quota is not None and outlook.asked_milli > own.quota:
         return "it cannot start before that quota is raised"
-    is_data = outlook.wait_class == "data"
-    missing = "no rate of its data is known" if is_data else "there is no history of how long those before it run"
+    data = None if outlook.chosen is None else outlook.chosen.data
+    if data is not None and data.is_away:
+        missing = f"its data waits for {data.site}, which is away"
+    elif outlook.wait_class == "data":
+        missing = "no rate of its data is known"
+    else:
+        missing = "there is no history of how long those before it run"
     return f"when it starts is not known, as {missing}"
 
 
 def _data(outlook: Outlook, now: datetime) -> list[str]:
     place = outlook.chosen
-    if place is None or place.data is None or not place.data.total_bytes:
+    if place is None or place.data is None or not place.data.total_bytes or place.data.is_away:
         return []
     data = place.data
     if not data.missing_bytes:

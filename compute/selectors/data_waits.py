@@ -16,7 +16,8 @@ from datasets.selectors.locality import DataArrival
 class DataWait:
     """What of a job's datasets still moves to a cache site. `text` says all of it.
 
-    `is_assumed`: the rate was neither declared nor measured. `rate_bytes_s` and `ready_at` None: the site is gone.
+    `is_assumed`: the rate was neither declared nor measured. `rate_bytes_s` and `ready_at` None: the site is gone or
+    away.
     """
 
     site: str

@@ -452,6 +452,7 @@ class Forecaster:
                 "missing_bytes": arrival.missing_bytes,
                 "site": arrival.site,
                 "is_assumed": arrival.is_assumed,
+                "is_away": arrival.is_away,
                 "ready_at": None if arrival.ready_in_s is None else self._at(arrival.ready_in_s),
             },
         }

@@ -49,7 +49,8 @@ class SiteTraffic:
     """What a site is filling. `queue` holds the bytes that its unfinished copies lack, in their order, by id.
 
     `is_serial`: it fills one copy after the other. Those `ahead`, for what may be read next, make way for all others
-    and come last. `rate_bytes_s` is declared or measured, or `is_assumed`; None: the site is gone.
+    and come last. `rate_bytes_s` is declared or measured, or `is_assumed`; None: the site is gone. `is_away`: its
+    folder is not there now.
     """
 
     rate_bytes_s: float | None = None
@@ -57,6 +58,7 @@ class SiteTraffic:
     queue: Mapping[str, int] = field(default_factory=dict)
     is_assumed: bool = False
     ahead: frozenset[str] = frozenset()
+    is_away: bool = False
 
     def bytes_before(self, copy_id: str) -> int:
         """Return the bytes that the site moves before it begins this copy; without an id: before a new one."""
@@ -72,7 +74,8 @@ class DataArrival:
     """How much of a job's datasets has yet to be moved, to which site, and in how many seconds all are ready.
 
     `is_requested`: whatever is missing is on its way already. `ready_in_s` None: no rate is known. `is_assumed`: the
-    rate of any of them was neither declared nor measured, so the time is an estimate.
+    rate of any of them was neither declared nor measured, so the time is an estimate. `is_away`: the sites are away,
+    and nobody knows when they are back.
     """
 
     total_bytes: int
@@ -84,6 +87,7 @@ class DataArrival:
     rate_bytes_s: float | None = None
     names: tuple[str, ...] = ()
     is_assumed: bool = False
+    is_away: bool = False
 
     def ready_at(self, now: datetime) -> datetime | None:
         """Return when all are ready; None where no rate is known."""
@@ -91,6 +95,8 @@ class DataArrival:
 
     def describe(self, now: datetime) -> str:
         """Say what still moves, and until when."""
+        if self.is_away:
+            return f"{format_bytes(self.total_bytes)} wait for {self.site}, which is away."
         if self.is_ready:
             return f"{format_bytes(self.total_bytes)} are ready on {self.site}."
         text = f"{format_bytes(self.missing_bytes)} of {format_bytes(self.total_bytes)} still move to {self.site}"
@@ -107,8 +113,10 @@ def measure_arrival(
 ) -> DataArrival:
     """Return how far these commits are on the sites of a resource, of which there is at least one, the nearest first.
 
-    What nobody has requested counts as requested now, in this order.
+    What nobody has requested counts as requested now, in this order. Sites that are away count where all are.
     """
+    present = [site for site in sites if not traffic.get(site, SiteTraffic()).is_away]
+    is_away, sites = not present, present or sites
     seconds: list[float | None] = []
     targets: list[tuple[str, float | None]] = []
     requested_bytes: dict[str, int] = {}
@@ -116,7 +124,7 @@ def measure_arrival(
     for commit in commits:
         target = commit.target(sites)
         copy = commit.copies.get(target, SiteCopy(0))
-        if copy.is_ready:
+        if copy.is_ready and not is_away:
             continue
         site, missing_bytes = traffic.get(target, SiteTraffic()), max(0, commit.size_bytes - copy.bytes_done)
         before_bytes = site.bytes_before(copy.id)
@@ -124,7 +132,7 @@ def measure_arrival(
             is_requested = False
             before_bytes += requested_bytes.get(target, 0) if site.is_serial else 0
             requested_bytes[target] = requested_bytes.get(target, 0) + missing_bytes
-        rate_bytes_s = copy.rate_bytes_s or site.rate_bytes_s
+        rate_bytes_s = None if is_away else copy.rate_bytes_s or site.rate_bytes_s
         is_assumed = is_assumed or (site.is_assumed and not copy.rate_bytes_s)
         seconds.append(None if rate_bytes_s is None else (before_bytes + missing_bytes) / rate_bytes_s)
         targets.append((target, rate_bytes_s))
@@ -140,4 +148,5 @@ def measure_arrival(
         rate_bytes_s=rate,
         names=tuple(commit.name for commit in commits),
         is_assumed=is_assumed,
+        is_away=is_away,
     )

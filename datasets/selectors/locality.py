@@ -87,6 +87,7 @@ def _traffic_of(sites: Collection[str]) -> Mapping[str, SiteTraffic]:
             # What is being filled goes before what waits for that.
             queue={pk: missing_bytes for _, _, pk, missing_bytes in sorted(queues[row.pk])},
             ahead=ahead,
+            is_away=row.absence != "",
         )
         for row in rows
     }

@@ -64,7 +64,7 @@ class DataNow:
 
     `missing_bytes` have yet to be moved to `site`, in `ready_in_s` seconds; None: no rate is known. `is_assumed`: the
     rate was neither declared nor measured. `is_requested`: what is not ready is on its way. `error` is why it cannot be
-    brought there. `names` are those of the datasets.
+    brought there. `names` are those of the datasets. `is_away`: the site is away.
     """
 
     names: str
@@ -75,10 +75,13 @@ class DataNow:
     is_requested: bool = True
     error: str = ""
     is_assumed: bool = False
+    is_away: bool = False
 
     @property
     def words(self) -> str:
         """Where the datasets are, or would have to be brought."""
+        if self.is_away:
+            return f"{self.names} waits for {self.site}, which is away"
         if self.is_ready:
             return f"{self.names} is cached on {self.site}"
         time = "" if self.ready_in_s is None else f", about {format_duration(self.ready_in_s)}"

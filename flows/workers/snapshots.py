@@ -521,4 +521,5 @@ def _data_now(arrival: DataArrival) -> DataNow:
         is_ready=arrival.is_ready,
         is_requested=arrival.is_requested,
         is_assumed=arrival.is_assumed,
+        is_away=arrival.is_away,
     )

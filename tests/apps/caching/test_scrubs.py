@@ -131,7 +131,7 @@ def test_a_copy_that_was_removed_as_a_whole_comes_back_complete(pair, member, wo
     assert (is_whole(first, FIRST), is_whole(second, SECOND)) == (True, True)
     assert Path(first.path).stat().st_mode & 0o777 == 0o555
     assert len(events(first, "healed")) == 1
-    assert os.listdir(site / ".staging") == [".clock"]
+    assert [path.name for path in (site / ".staging").iterdir()] == [".clock"]
     scrub(member, first, worker)
     assert len(events(first, "damaged")) == 1
 

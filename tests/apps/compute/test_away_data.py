@@ -6,6 +6,7 @@ import pytest
 
 from accounts.actor import Actor
 from compute.models import Job, ResourceSite
+from compute.selectors.data_waits import find_data_waits
 from compute.services import submissions
 from compute.services.submissions import Submission
 from compute.workers import data_waits, launches
@@ -45,6 +46,7 @@ def test_a_job_is_queued_once_the_disk_of_its_data_is_back(job, disk):
     data_waits.queue_ready_jobs()
     job.refresh_from_db()
     waiting = (job.state, job.gate)
+    told = find_data_waits([job])[job.pk].text
     disk.with_name("away").rename(disk)
     site_folders.check_folders()
 
@@ -52,6 +54,7 @@ def test_a_job_is_queued_once_the_disk_of_its_data_is_back(job, disk):
 
     job.refresh_from_db()
     assert (waiting, (job.state, job.gate)) == (("pending", "data"), ("pending", ""))
+    assert told == "1 B wait for near, which is away."
 
 
 def test_a_placed_job_starts_once_the_disk_of_its_data_is_back_and_its_wait_is_no_try(job, disk, driver):

@@ -64,6 +64,19 @@ def test_without_a_rate_no_time_is_told():
     assert arrival.describe(NOW) == "1.0 GB of 1.0 GB still move to near. No rate is known yet."
 
 
+def test_a_copy_on_a_site_that_is_away_is_not_said_to_be_there():
+    copies, away = {"near": READY, "far": SiteCopy(0)}, SiteTraffic(1.0 * GB, is_away=True)
+
+    alone = measure_arrival([commit(250 * GB, **copies)], ["near"], {"near": away})
+    beside = measure_arrival(
+        [commit(250 * GB, **copies)], ["near", "far"], {"near": away, "far": SiteTraffic(1.0 * GB)}
+    )
+
+    assert (alone.is_ready, alone.ready_in_s, alone.is_away) == (False, None, True)
+    assert alone.describe(NOW) == "250 GB wait for near, which is away."
+    assert (beside.site, beside.missing_bytes, beside.ready_in_s, beside.is_away) == ("far", 250 * GB, 250.0, False)
+
+
 def test_what_is_ready_on_any_of_its_sites_moves_no_more():
     arrival = measure_arrival([commit(250 * GB, far=READY)], ["near", "far"], {})
 

@@ -111,6 +111,17 @@ def test_what_still_moves_is_never_said_to_be_there_already():
     assert "will be there in a moment, by an assumed rate." in in_words(assumed, now=NOW).text
 
 
+def test_what_is_on_a_site_that_is_away_is_not_said_to_be_there():
+    data = DataState(1000, 0, "lab-cache", None, is_away=True)
+    place = Place("lab.two", "lab", None, None, None, None, is_chosen=True, is_fallback=False, data=data)
+    outlook = Outlook("data", NOW, None, None, 1, [], OWN, 2 * ONE_GPU, [], [], [place], 0)
+
+    told = in_words(outlook, now=NOW).text
+
+    assert "when it starts is not known, as its data waits for lab-cache, which is away." in told
+    assert "already on" not in told
+
+
 @pytest.mark.parametrize(("held", "told"), [(4000, " (team-a has 4 GPUs)"), (1000, "")])
 def test_what_is_not_preemptible_is_said_to_wait_for_its_quota_and_not_for_its_fair_share(held, told):
     own = replace(OWN, held=held, fair=8000)
