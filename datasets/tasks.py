@@ -102,7 +102,7 @@ def check_sites(site_id: str | None = None) -> None:
     site_checks.check_sites(site_id=site_id)
 
 
-@task("datasets.check_folders", queue=Queue.TIDY, every_s=10, on_each_host=True)
+@task("datasets.check_folders", queue=Queue.TIDY, every_s=60, on_each_host=True)
 def check_folders() -> None:
     """Note which folders of cache sites are away, as on disks that are not mounted, and which are back."""
     site_folders.check_folders()

@@ -109,7 +109,7 @@ def test_both_ends_at_once_free_everything(member, dataset, site, worker):
     worker.work()
 
     assert cache_reads.measure_capacity(site).committed_bytes == 0
-    assert sorted(p.name for p in Path(site.root).rglob("*") if p.is_file()) == [".clock"]
+    assert sorted(p.name for p in Path(site.root).rglob("*") if p.is_file()) == [".clock", ".nearline-site"]
 
 
 def test_a_base_file_that_was_written_to_is_not_shared(member, dataset, site, worker):
