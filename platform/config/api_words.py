@@ -161,6 +161,7 @@ WORDS = {
     "has_priority": "Whether it is of the same project and has a higher priority.",
     "is_anyway": "Whether it happens without the change, too.",
     "is_assumed": "Whether the rate was neither declared nor measured, so that the time is an estimate.",
+    "is_away": "Whether the cache site with the data is away, so that nobody knows when it is there.",
     "is_borrowing": "Whether its project holds more than its quota and its fair share.",
     "is_cancelling": "Whether it was cancelled and has not ended yet.",
     "is_chosen": "Whether it waits there.",
