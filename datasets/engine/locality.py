@@ -116,7 +116,7 @@ def measure_arrival(
     What nobody has requested counts as requested now, in this order. Sites that are away count where all are.
     """
     present = [site for site in sites if not traffic.get(site, SiteTraffic()).is_away]
-    is_away, sites = not present, present or sites
+    is_away, sites = bool(commits) and not present, present or sites
     seconds: list[float | None] = []
     targets: list[tuple[str, float | None]] = []
     requested_bytes: dict[str, int] = {}
