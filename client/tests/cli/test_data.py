@@ -63,6 +63,24 @@ def test_no_dataset_is_made_for_a_folder_that_cannot_be_linked(server, here, cli
     assert "hint: " in done.stderr
 
 
+def test_a_person_is_asked_before_a_home_folder_becomes_a_dataset(server, here, cli, monkeypatch):
+    server.exists = False
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    monkeypatch.setenv("HOME", str(here))
+
+    done = cli("data", "init", "--project", "team", "--title", "digits", stdin="n\n")
+
+    assert (done.exit_code, server.exists, (here / ".nearline").exists()) == (1, False, False)
+    assert f"Make a dataset of all that is in '{here}'? [y/N]" in done.stderr
+
+
+def test_a_script_is_not_asked_whether_its_home_folder_becomes_a_dataset(server, here, cli, monkeypatch):
+    server.exists = False
+    monkeypatch.setenv("HOME", str(here))
+
+    assert cli("data", "init", "--project", "team", "--title", "digits").exit_code == 0
+
+
 def test_a_folder_that_is_linked_already_says_so_and_that_is_no_failure(cli, linked):
     done = cli("data", "init", "--project", "team")
 

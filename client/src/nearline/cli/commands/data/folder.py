@@ -10,7 +10,8 @@ from nearline.cli import formats
 from nearline.cli.commands.data.presence import WaitAtMost, wait_until_here
 from nearline.cli.commands.data.target import Ref, get_linked_folder, linked_folder, target_of
 from nearline.cli.compatibility import accepts
-from nearline.cli.options import Message
+from nearline.cli.confirm import confirm
+from nearline.cli.options import Message, Yes
 from nearline.cli.output import printable
 from nearline.cli.progress import progress_of
 from nearline.cli.session import Session, session_of
@@ -37,10 +38,14 @@ def init(
     title: Annotated[str | None, typer.Option("--title", "-t", help="Its name; else that of the folder.")] = None,
     project: Annotated[str | None, typer.Option("--project", "-p", help="Whose it is.")] = None,
     branch: Annotated[str, typer.Option(help="Branch that this folder follows.")] = "main",
+    *,
+    yes: Yes = False,
 ) -> None:
     """Make a dataset of this folder."""
     session = session_of(context)
     if not tell_if_linked(session):
+        if Path.cwd() in {Path("/"), Path.home()}:
+            confirm(f"Make a dataset of all that is in '{Path.cwd()}'?", yes=yes, can_be_undone=True)
         make_dataset(session, title or Path.cwd().name, project=project, branch=branch)
 
 
