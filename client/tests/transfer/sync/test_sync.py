@@ -4,15 +4,17 @@ import contextlib
 import os
 import random
 import time
+from pathlib import Path
 
 import pytest
 
+from client.tests.transfer.folders import LINK, Folder
 from nearline.content.entries import Entry
 from nearline.content.hashing import EMPTY_ID
 from nearline.content.manifest import build_tree
 from nearline.errors import Conflict, Failed
 from nearline.transfer.local.statcache import StatCache
-from nearline.transfer.local.workspace import State
+from nearline.transfer.local.workspace import State, Workspace
 from nearline.transfer.remote.manifests import check_root
 from nearline.transfer.remote.server import ObjectKind
 
@@ -263,6 +265,42 @@ def test_links_that_lead_out_are_left_out_by_name(folder, server):
 
     assert server.tree() == {b"a": b"1"}
     assert [path for path, _ in outcome.skipped] == ["absolute", "pipe", "up"]
+
+
+def test_a_folder_that_is_linked_itself_is_left_out_and_stays_in_the_commit_as_it_was(folder, make_folder, server):
+    folder.write({"a": b"1", "inner/b": b"2", "z": b"3"})
+    folder.sync()
+    Workspace.create(folder.root / "inner", LINK)
+    folder.write({"a": b"4", "inner/b": b"mine", "inner/new": b"mine"})
+
+    outcome = folder.sync()
+    other = make_folder("other")
+    other.sync()
+    other.write({"inner/b": b"theirs"})
+    other.sync()
+    folder.sync()
+
+    assert outcome.skipped == (("inner", "is linked to a dataset of its own"),)
+    assert server.tree() == {b"a": b"4", b"inner/b": b"theirs", b"z": b"3"}
+    assert Path(os.fsdecode(folder.path("inner/b"))).read_bytes() == b"mine"
+
+
+def test_what_no_absolute_path_can_name_is_left_out_and_stays_in_the_commit(folder, server):
+    folder.write({"a": b"1", "z": b"2"})
+    deep = "/".join(["n" * 200] * 19)
+    folder.write({f"{deep}/f": b"3", f"{deep}/{'l' * 200}": b"4"})
+    folder.sync()
+    parent = folder.root.parent / ("p" * 200)
+    parent.mkdir()
+    folder.root.rename(parent / "moved")
+    folder = Folder(parent / "moved", server)
+    folder.write({"a": b"5"})
+
+    outcome = folder.sync()
+
+    long = f"{deep}/{'l' * 200}"
+    assert [path for path, _ in outcome.skipped] == [long]
+    assert server.tree() == {b"a": b"5", f"{deep}/f".encode(): b"3", long.encode(): b"4", b"z": b"2"}
 
 
 def test_a_large_file_is_chunked_and_an_insertion_moves_only_its_neighbourhood(folder, make_folder, server):

@@ -15,7 +15,20 @@ _OWN_ENDINGS = (b".conflict", b".deleted")
 
 
 class IgnoreRules(ignore.IgnoreRules):
-    """The rules of a folder that is synchronised."""
+    """The rules of a folder that is synchronised, and folders in it that could not be looked into."""
+
+    def __init__(self, lines: Iterable[str] = (), unseen_folders: Iterable[bytes] = ()) -> None:
+        super().__init__(lines)
+        self._unseen: tuple[bytes, ...] = ()
+        self.leave_alone(unseen_folders)
+
+    def leave_alone(self, folders: Iterable[bytes]) -> None:
+        """Cover what lies in these folders too."""
+        self._unseen += tuple(folder + b"/" for folder in folders)
+
+    def covers(self, path: bytes) -> bool:
+        """Return whether the file at this path is ignored, by its own name or by that of a folder above it."""
+        return path.startswith(self._unseen) or super().covers(path)
 
     def is_ignored(self, path: bytes, *, is_folder: bool) -> bool:
         """Return whether this path itself is ignored; an ignored folder above it is the caller's business."""
@@ -31,7 +44,7 @@ class IgnoreRules(ignore.IgnoreRules):
         return [path for path in paths if not self.is_ignored(path, is_folder=is_folder)]
 
 
-def read_rules(root: bytes) -> IgnoreRules:
+def read_rules(root: bytes, unseen_folders: Iterable[bytes] = ()) -> IgnoreRules:
     """Return the rules that the files at the root of the folder make. Raises InvalidRequest for an endless one."""
     lines: list[str] = []
     for name in IGNORE_FILES:
@@ -45,4 +58,4 @@ def read_rules(root: bytes) -> IgnoreRules:
                 f"'{name.decode()}' is larger than {MAX_IGNORE_BYTES // 2**20} MiB.", hint="Use fewer lines."
             )
         lines += split_lines(data)
-    return IgnoreRules(lines)
+    return IgnoreRules(lines, unseen_folders)

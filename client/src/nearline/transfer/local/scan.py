@@ -148,7 +148,8 @@ def scan_folder(
     if cache is not None:
         cache.forget(chain.from_iterable(stale_paths))
         cache.keep_digests({range_id: digest for part in kept_parts for range_id, digest in part.items()})
-    all_skipped = list(chain.from_iterable(skipped))
+    all_skipped = list(dict.fromkeys(chain.from_iterable(skipped)))
+    rules.leave_alone(skip.path for skip in all_skipped if skip.is_unseen)
     # What is skipped or ignored was not looked for, so its absence says nothing.
     not_carried = {skip.path for skip in all_skipped}
     return Scan(

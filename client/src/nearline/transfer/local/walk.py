@@ -1,5 +1,6 @@
 """The files of a folder in the order of their paths, streamed: nothing is held but the folders being read."""
 
+import errno
 import os
 import stat
 from bisect import bisect_right
@@ -16,8 +17,13 @@ from nearline.content.symlinks import check_target
 from nearline.content.times import LIMIT_NS, carried_ns
 from nearline.errors import Failed, hint_for
 from nearline.transfer.local.ignore import IgnoreRules
+from nearline.transfer.local.workspace import LINK_FILE
 
 EMPTY_FOLDER = "is an empty folder, and a dataset keeps files only"
+LINKED_FOLDER = "is linked to a dataset of its own"
+TOO_LONG = "has a longer name, from the root of the machine, than the system takes"
+
+_LEFT_MEANWHILE = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
 class LocalFile(NamedTuple):
@@ -50,6 +56,11 @@ class Skipped(NamedTuple):
     path: bytes
     why: str
 
+    @property
+    def is_unseen(self) -> bool:
+        """Return whether, as a folder, it may hold files all the same."""
+        return self.why in {LINKED_FOLDER, TOO_LONG}
+
 
 def normal_mode(mode: int) -> int:
     """Return the mode as it is carried: whether the owner may execute is kept, the rest is everyone's umask."""
@@ -71,7 +82,7 @@ def describe(path: bytes, status: os.stat_result, target: bytes = b"") -> LocalF
 
 def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[LocalFile]:
     """Yield every file and link below `root` that is not ignored; append to `skipped` what cannot be carried."""
-    yield from Walk(root, rules).between(b"", None, skipped)
+    yield from Walk(root, rules, enters_linked=True).between(b"", None, skipped)
 
 
 _order = itemgetter(0)
@@ -87,9 +98,13 @@ class _Listed:
 
 
 class Walk:
-    """The files and links below `root` that are not ignored, part by part. No folder is listed twice."""
+    """The files and links below `root` that are not ignored, part by part. No folder is listed twice.
 
-    def __init__(self, root: bytes, rules: IgnoreRules) -> None:
+    Folders in it that are linked themselves are entered only where that is asked for.
+    """
+
+    def __init__(self, root: bytes, rules: IgnoreRules, *, enters_linked: bool = False) -> None:
+        self._enters_linked = enters_linked
         self._base = root + b"/"
         self._rules = rules
         self._stack = [self._list_folder(b"")]
@@ -109,22 +124,20 @@ class Walk:
                     if not folder.is_sound:
                         check_path(path)
                     if order is not path:
-                        if not _is_empty(base + path):
-                            folder.place = place + 1
-                            stack.append(self._list_folder(order))
-                            break
-                        skipped.append(Skipped(path, EMPTY_FOLDER))
-                        continue
+                        self._check_folder(path)
+                        folder.place = place + 1
+                        stack.append(self._list_folder(order))
+                        break
                     status = os.lstat(base + path)
-                    if stat.S_ISREG(status.st_mode):
-                        yield describe(path, status)
-                    else:
-                        yield _describe_link(base, path, status)
+                    is_file = stat.S_ISREG(status.st_mode)
+                    yield describe(path, status) if is_file else _describe_link(base, path, status)
                 except BadPath as error:
                     skipped.append(Skipped(path, error.why))
-                except (FileNotFoundError, NotADirectoryError):
-                    # It left while the folder was read.
-                    continue
+                except OSError as error:
+                    if error.errno == errno.ENAMETOOLONG:
+                        skipped.append(Skipped(path, TOO_LONG))
+                    elif error.errno not in _LEFT_MEANWHILE:
+                        raise
             else:
                 folder.place = places.stop
                 if places.stop < len(names):
@@ -137,9 +150,31 @@ class Walk:
         start = bisect_right(names, after, folder.place, key=_order)
         if start > folder.place:
             order, path = names[start - 1]
-            # Were it empty, the part before would have told so.
-            start -= order is not path and after.startswith(order) and not _is_empty(self._base + path)
+            # Were it left out, the part before would have told so.
+            start -= order is not path and after.startswith(order) and not self._is_left_out(path)
         return range(start, len(names) if last is None else bisect_right(names, last, start, key=_order))
+
+    def _is_left_out(self, path: bytes) -> bool:
+        try:
+            self._check_folder(path)
+        except BadPath:
+            return True
+        return False
+
+    def _check_folder(self, path: bytes) -> None:
+        """Raise BadPath where a folder is left out as a whole."""
+        folder = self._base + path
+        try:
+            with os.scandir(folder) as entries:
+                if next(entries, None) is None:
+                    raise BadPath(path, EMPTY_FOLDER)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise BadPath(path, TOO_LONG) from error
+            # Reading it says what else is wrong.
+            return
+        if not self._enters_linked and os.path.isfile(folder + LINK_FILE):
+            raise BadPath(path, LINKED_FOLDER)
 
     def _list_folder(self, prefix: bytes) -> _Listed:
         """Return what is in a folder and not ignored, in the order of paths, and whether all paths may be carried.
@@ -165,15 +200,6 @@ class Walk:
         except BadPath:
             return _Listed(names, is_sound=False)
         return _Listed(names, is_sound=True)
-
-
-def _is_empty(folder: bytes) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is None
-    except OSError:
-        # Reading it says why.
-        return False
 
 
 def _describe_link(base: bytes, path: bytes, status: os.stat_result) -> LocalFile:

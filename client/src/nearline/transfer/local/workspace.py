@@ -15,6 +15,8 @@ from typing import Any, Self
 from nearline.errors import Conflict, Failed, hint_for
 
 FOLDER_NAME = ".nearline"
+# Where, below a folder, its link is.
+LINK_FILE = b"/.nearline/config.json"
 _NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -41,6 +41,8 @@ class LinkedFolder:
     cache: StatCache
     manifests: Manifests
     root: bytes
+    # Folders that scans left out as a whole.
+    unseen_folders: set[bytes] = field(default_factory=set)
 
     @classmethod
     @contextmanager
@@ -53,7 +55,7 @@ class LinkedFolder:
     @property
     def rules(self) -> IgnoreRules:
         """Return what the folder keeps to itself, as its files say now."""
-        return read_rules(self.root)
+        return read_rules(self.root, self.unseen_folders)
 
     def load_trees(self, base: str | None, other: str | None) -> tuple[list[RootRange], list[RootRange]]:
         """Return two trees, with the ranges in which they differ fetched ahead."""
@@ -79,6 +81,7 @@ class LinkedFolder:
         load = self.manifests.load_range
         scan = scan_folder(self.root, self.rules, cache, tree, load, meter=meter, sharing=sharing)
         meter.finish()
+        self.unseen_folders.update(skip.path for skip in scan.skipped if skip.is_unseen)
         return scan
 
     def index_copies(self) -> Callable[[bytes, Entry | None], list[Path]]:
