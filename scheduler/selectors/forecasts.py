@@ -214,8 +214,13 @@ class Outlooks:
         forward = self._forward(pool_id)
         job = forward.session.jobs[workload_id]
         queue, resource = job.queue, resource_of(job)
-        needed = queue.held[resource] + forward.session.charge_all(job.pods)[resource]
-        amounts = {("limit", needed): None, ("quota", needed): None, ("quota", queue.requested(resource)): None}
+        asked = forward.session.charge_all(job.pods)[resource]
+        within_quota = queue.held if job.view.is_preemptible else queue.firm  # as `explain.py` counts what is missing
+        amounts = {
+            ("limit", queue.held[resource] + asked): None,
+            ("quota", within_quota[resource] + asked): None,
+            ("quota", queue.requested(resource)): None,
+        }
         for name, amount in amounts:
             bound: Quota = getattr(queue.view, name)
             before, after = bound[resource], UNITS[resource] * math.ceil(amount / UNITS[resource])

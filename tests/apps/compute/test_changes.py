@@ -110,3 +110,15 @@ def test_who_has_no_turn_for_long_is_told_that_nothing_was_tried(labs, site_admi
 
     assert (tried.changes, tried.is_complete) == ([], False)
     assert changes.try_changes(actor=site_admin, job=job).changes
+
+
+@pytest.mark.django_db
+def test_a_job_that_is_not_preemptible_is_told_the_same_quota_as_its_advice(labs, site_admin, project):
+    submit(project, "lab.g2", "firm", 600, is_preemptible=False)
+    turn(*labs)
+
+    job = Job.objects.get(name="firm")
+
+    assert job.workload.answer.advice == "raise the quota of team-a by 1 GPU, or let it be preempted"
+    texts = [each.text for each in changes.try_changes(actor=site_admin, job=job).changes if each.kind == "quota"]
+    assert texts == ["Raise the quota of team-a from 1 to 2 GPUs"]
