@@ -70,7 +70,7 @@ def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
     if error.kind == ErrorKind.NOT_FOUND:
         error = _find_deletion(request) or error
     status = STATUS[error.kind]
-    context = {"error": error, "title": _TITLES[error.kind]}
+    context = {"error": error, "title": _TITLES[error.kind], "may_return": error.kind == ErrorKind.UNAVAILABLE}
     stands_alone = isinstance(error, DatabaseUnavailable | MigrationsPending)  # not even who asks can be read
     if not getattr(request, "htmx", False):
         return (
@@ -129,7 +129,13 @@ def refuse(request: HttpRequest, error: PlatformError, status: int = HTTPStatus.
     if is_for_program(request):
         return problem_of(error)
     title = "This cannot be read" if error.kind == ErrorKind.INVALID else _TITLES[error.kind]
-    return render(None, "web/refused.html", {"error": error, "title": title}, status=status)
+    context = {
+        "request": request,
+        "error": error,
+        "title": title,
+        "may_return": error.kind == ErrorKind.UNAVAILABLE,
+    }
+    return render(None, "web/refused.html", context, status=status)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

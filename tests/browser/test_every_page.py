@@ -411,6 +411,24 @@ def test_while_the_server_breaks_or_is_away_the_page_stays_says_so_and_comes_bac
     watched.complaints.clear()  # the browser notes the failures in its console
 
 
+def test_a_page_that_could_not_be_read_opens_by_itself_once_it_can(open_page, admin_state):
+    watched = open_page(admin_state)
+    page = watched.page
+    page.clock.install()
+    page.goto("/components/away/")
+    expect(page.get_by_text("This page opens by itself once it can be read again.")).to_be_visible()
+    with page.expect_response("**/components/away/") as asked:
+        page.clock.fast_forward(10_000)
+    assert asked.value.status == 503
+    expect(page.get_by_role("link", name="Try again")).to_be_visible()
+
+    page.route("**/components/away/", lambda route: route.fulfill(body="Here again", content_type="text/html"))
+    page.clock.fast_forward(20_000)
+
+    expect(page.get_by_text("Here again")).to_be_visible()
+    watched.complaints.clear()  # the browser notes the failures in its console
+
+
 def assert_none(faults: dict[str, dict[str, object]]) -> None:
     found = [f"{path}: {fault}" for path, fault in faults.items() if fault]
     assert not found, "\n".join(found)

@@ -5,6 +5,7 @@ from django.db import OperationalError
 from django.test import Client, RequestFactory
 
 from accounts.models import Project, User
+from core.outages import DatabaseUnavailable
 from tests.factories.browsers import browser_of
 from web import error_pages
 
@@ -97,6 +98,17 @@ def test_while_the_database_is_away_a_page_says_so_and_asks_it_nothing(is_part, 
     assert answer.status_code == 503
     for part in ("The server&#x27;s database does not answer.", "Try again in a minute.", "core.database_unavailable"):
         assert part in answer.content.decode()
+
+
+@pytest.mark.parametrize(("method", "asks_again"), [("get", True), ("post", False)])
+def test_a_page_that_cannot_be_read_now_is_tried_again_and_a_form_leads_back(method, asks_again):
+    request = getattr(RequestFactory(), method)("/jobs/?state=failed")
+
+    shown = error_pages.show(request, DatabaseUnavailable("The server's database does not answer.")).content.decode()
+
+    assert ('<a class="btn btn-primary" href="/jobs/?state=failed">Try again</a>' in shown) is asks_again
+    assert ("data-retries" in shown) is asks_again
+    assert ("data-goes-back" in shown) is not asks_again
 
 
 def test_a_damaged_page_link_is_the_callers_fault(browser):

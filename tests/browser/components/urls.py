@@ -11,4 +11,5 @@ urlpatterns = [
     *urlpatterns,
     path("components/", views.components_page),
     path("components/log/", views.read_log),
+    path("components/away/", views.away_page),
 ]

@@ -8,6 +8,7 @@ from django.shortcuts import render
 
 from accounts.errors import LastAdmin
 from core import clock
+from core.outages import DatabaseUnavailable
 from web import looks
 from web.series import Chart, Series
 from web.sorting import read_sort
@@ -55,3 +56,7 @@ def read_log(_request: HttpRequest) -> HttpResponse:
     return JsonResponse({
         "offset": 0, "text": text, "next_offset": len(text), "size_bytes": len(text), "is_complete": True,
     })  # fmt: skip
+
+
+def away_page(_request: HttpRequest) -> HttpResponse:
+    raise DatabaseUnavailable("The server's database does not answer.")
