@@ -221,7 +221,7 @@ class StoreUnreachable(PlatformError):
     code = "datasets.store_unreachable"
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PROVIDER
-    hint = "Try again in a moment; if it lasts, ask an admin to look at the store."
+    hint = "Try again in a moment; if it lasts, ask a site admin to look at the store."
 
 
 _MENDING = (
@@ -445,7 +445,17 @@ class CacheSiteAway(CacheSiteUnavailable):
     """The folder of a cache site is not there, as on a disk that is not mounted. What is cached there is not lost."""
 
     code = "datasets.cache_site_away"
-    hint = "Mount its disk. Once the folder is back, what waits for it goes on by itself."
+    hint = "Ask a site admin to mount its disk. Once the folder is back, what waits for it goes on by itself."
+
+    @classmethod
+    def of(cls, site: str, absence: str) -> "CacheSiteAway":
+        """Return the error for a site, by name; `absence` names its folder and its mark."""
+        error = cls(
+            f"The folder of the cache site {site} is not there. Is its disk mounted? Site admins read on the page "
+            "Cache where it should be."
+        )
+        error.for_admins = absence
+        return error
 
 
 class CacheSiteFull(CacheSiteUnavailable):

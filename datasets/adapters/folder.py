@@ -17,6 +17,7 @@ from datasets.errors import BlobMissing, ContentCorrupt, StoreUnreachable
 # A key cannot start with a dot, so no object can lie here.
 _UNFINISHED = ".unfinished"
 _ADVICE = "Is its disk mounted? Once it is, what waits for the store goes on."
+_WHERE = "Site admins read at Settings, Health where it should be."
 
 
 class FolderStore:
@@ -28,9 +29,10 @@ class FolderStore:
 
     put_proof = PutProof.PAYLOAD_SHA256
 
-    def __init__(self, root: Path, *, store_id: str, mark: str, base_url: str) -> None:
+    def __init__(self, root: Path, *, store_id: str, name: str, mark: str, base_url: str) -> None:
         self._root = root
         self._store_id = store_id
+        self._name = name
         self._folder = MarkedFolder(root, STORE_MARK, mark) if mark else None
         self._base_url = base_url
 
@@ -148,7 +150,9 @@ class FolderStore:
         except OSError as error:
             raise StoreUnreachable(f"The store's folder cannot be read: {error.strerror}.") from error
         if absence:
-            raise StoreUnreachable(f"The store's folder {absence}. {_ADVICE}")
+            away = StoreUnreachable(f"The folder of the store {self._name} is not there. {_ADVICE} {_WHERE}")
+            away.for_admins = f"The store's folder {absence}. {_ADVICE}"
+            raise away
 
     def _find_absence(self) -> str:
         if holds_objects(self._root):

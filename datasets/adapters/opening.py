@@ -30,7 +30,7 @@ def open_store(store: Store) -> BlobStore:
 
 def open_folder(store: Store) -> FolderStore:
     """Return the adapter of a store that is a folder."""
-    return _open_folder(store.location, store.id, store.mark, settings.NEARLINE.url)
+    return _open_folder(store.location, store.id, store.name, store.mark, settings.NEARLINE.url)
 
 
 def open_dataset_store(dataset: Dataset) -> ScopedStore:
@@ -108,8 +108,8 @@ def credentials_of(store: Store) -> dict[str, str]:
 
 
 @lru_cache(maxsize=16)
-def _open_folder(location: str, store_id: str, mark: str, base_url: str) -> FolderStore:
-    return FolderStore(Path(location), store_id=store_id, mark=mark, base_url=base_url)
+def _open_folder(location: str, store_id: str, name: str, mark: str, base_url: str) -> FolderStore:
+    return FolderStore(Path(location), store_id=store_id, name=name, mark=mark, base_url=base_url)
 
 
 @lru_cache(maxsize=16)

@@ -24,7 +24,7 @@ def list_sites(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -
     """List the cache sites with their capacity."""
     page = paginate(cache_reads.list_sites(actor=request.actor), cursor=cursor, limit=limit, newest_first=False)
     return schemas.CacheSitesOut(
-        items=[schemas.CacheSiteOut.of(site) for site in page.items], next_cursor=page.next_cursor
+        items=[schemas.CacheSiteOut.of(request.actor, site) for site in page.items], next_cursor=page.next_cursor
     )
 
 
@@ -41,7 +41,7 @@ def create_site(request: ApiRequest, body: schemas.CacheSiteIn) -> Status[schema
         idle_days=body.idle_days,
         host=body.host,
     )
-    return Status(201, schemas.CacheSiteOut.of(site))
+    return Status(201, schemas.CacheSiteOut.of(request.actor, site))
 
 
 @router.patch("/cache/sites/{name}", response=schemas.CacheSiteOut, operation_id="cache_update_site")
@@ -54,7 +54,7 @@ def update_site(request: ApiRequest, name: str, body: schemas.CacheSiteChangeIn)
         idle_days=body.idle_days,
         config=body.config,
     )
-    return schemas.CacheSiteOut.of(site)
+    return schemas.CacheSiteOut.of(request.actor, site)
 
 
 @router.get("/cache/sites/{name}/array", response=schemas.SiteArrayOut, operation_id="cache_get_array")

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from ninja import Field, Schema
 
+from accounts.actor import Actor
 from core import bounds
 from core.bodies import BodySchema
 from datasets.engine.eviction import Copy, EvictionPlan
@@ -66,8 +67,8 @@ class CacheSiteOut(Schema):
     created_at: datetime
 
     @classmethod
-    def of(cls, row: CacheSite) -> "CacheSiteOut":
-        """Describe a site."""
+    def of(cls, actor: Actor, row: CacheSite) -> "CacheSiteOut":
+        """Describe a site to somebody."""
         capacity = caches.measure_capacity(row)
         return cls(
             id=row.id,
@@ -82,7 +83,7 @@ class CacheSiteOut(Schema):
             free_bytes=capacity.free_bytes,
             volumes=capacity.volumes,
             max_volumes=capacity.max_volumes,
-            error=site_readers.find_fault(row, site_readers.list_readers([row.name])[row.name]),
+            error=site_readers.find_fault(actor, row, site_readers.list_readers([row.name])[row.name]),
             warning=row.warning,
             created_at=row.created_at,
         )

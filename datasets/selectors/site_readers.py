@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from accounts.actor import Actor
 from core import hosts
+from datasets.errors import CacheSiteAway
 from datasets.models import CacheSite
 
 
@@ -31,9 +33,10 @@ def add_source(find: Find) -> None:
     _sources.append(find)
 
 
-def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
+def find_fault(actor: Actor, site: CacheSite, readers: Sequence[SiteReader]) -> str:
     """Say why the cluster or host that a site is on cannot be asked, or its folder is not there; empty: it is there.
 
+    Where its folder should be is told to site admins.
     All readers of a cluster's site are there, and one that does not answer may have lost its own account alone.
     """
     if not hosts.is_here(site.host) and (host := hosts.list_hosts().get(site.host)) and host.is_away:
@@ -42,7 +45,8 @@ def find_fault(site: CacheSite, readers: Sequence[SiteReader]) -> str:
             f"A host that never comes back is given up by `manage.py give_up_host {host.name}`."
         )
     if site.absence:
-        return site.absence
+        away = CacheSiteAway.of(site.name, site.absence)
+        return away.for_admins if actor.is_site_admin else away.message
     errors = [reader.error for reader in readers if not reader.is_attached] or [reader.error for reader in readers]
     return errors[0] if site.cluster and errors and all(errors) else ""
 

@@ -23,7 +23,7 @@ def _ask(store: Store) -> str:
         else:
             next(open_store(store).list_blobs("datasets/"), None)
     except PlatformError as error:
-        return error.message
+        return error.for_admins
     except OSError as error:
         return in_words(error)
     return ""

@@ -119,7 +119,7 @@ def _view_of(
         site=site,
         capacity=capacity,
         readers=readers,
-        fault=site_readers.find_fault(site, readers),
+        fault=site_readers.find_fault(request.actor, site, readers),
         rows=rows[first : first + _ROWS],
         segments=rows,
         last=min(first + _ROWS, len(rows)),

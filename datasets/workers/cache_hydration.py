@@ -33,7 +33,7 @@ from datasets.engine.cache_ports import (
 )
 from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
-from datasets.errors import HydrationStopped, StagingLost
+from datasets.errors import CacheSiteAway, HydrationStopped, StagingLost
 from datasets.models import CachedCommit, CachedCommitEventKind, CacheSite, CacheSiteKind
 from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
@@ -135,7 +135,7 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     is_ahead = ours.filter(caches.only_ahead()).exists()
     if not is_ahead:
         _pause_others_ahead(row)
-    reason = _site_awaited(site.absence) or (_find_need(row) if is_ahead else "")
+    reason = _site_awaited(_absence_of(site)) or (_find_need(row) if is_ahead else "")
     reason = reason or _find_reason_to_wait(row) or _find_leader(row)
     if reason:
         CachedCommit.objects.filter(pk=row.pk).update(waits_for=reason)
@@ -237,7 +237,12 @@ def _find_absence(site: CacheSite) -> str:
     if site.kind != CacheSiteKind.FOLDER:
         return ""
     site_folders.check_folder(site)
-    return CacheSite.objects.values_list("absence", flat=True).get(pk=site.pk)
+    return _absence_of(CacheSite.objects.get(pk=site.pk))
+
+
+def _absence_of(site: CacheSite) -> str:
+    """Say that the folder of a site is not there, to everybody; empty: it is there, as far as its host has seen."""
+    return CacheSiteAway.of(site.name, site.absence).message if site.absence else ""
 
 
 def _site_awaited(absence: str) -> str:

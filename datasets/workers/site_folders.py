@@ -30,7 +30,7 @@ def check_folder(site: CacheSite) -> None:
             _mark(site)
         open_site(site)
     except CacheSiteUnavailable as error:
-        absence = error.message
+        absence = error.for_admins
     if absence != site.absence:
         CacheSite.objects.filter(pk=site.pk).update(absence=absence)
         log.warning("cache.folder_away" if absence else "cache.folder_back", site=site.name, error=absence)

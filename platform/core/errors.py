@@ -45,6 +45,7 @@ class PlatformError(Exception):
 
     `code` is stable and listed in docs/reference/errors.md; `hint` says what to do next, and fits
     every message of its code; `details` carries the values that a program needs to react, and holds JSON types only.
+    `for_admins` says what only site admins read in place of the message, such as where on the server something lies.
     """
 
     code: ClassVar[str] = "core.error"
@@ -55,6 +56,7 @@ class PlatformError(Exception):
     def __init__(self, message: str, **details: object) -> None:
         super().__init__(message)
         self.message = message
+        self.for_admins = message
         self.details: Mapping[str, object] = details
 
 

@@ -27,7 +27,11 @@ def test_a_question_within_a_transaction_is_noted_with_who_asks(asked_within_tra
 @pytest.mark.django_db
 def test_a_question_to_a_store_is_noted_and_that_to_a_part_of_it(tmp_path, asked_within_transactions):
     folder = FolderStore(
-        tmp_path, store_id="st_1", mark=ensure_mark(tmp_path, STORE_MARK), base_url="http://testserver"
+        tmp_path,
+        store_id="st_1",
+        name="main",
+        mark=ensure_mark(tmp_path, STORE_MARK),
+        base_url="http://testserver",
     )
     store = ScopedStore(folder, "datasets/ds_1")
 

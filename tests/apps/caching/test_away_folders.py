@@ -18,6 +18,8 @@ from datasets.selectors import site_readers
 from datasets.services import cache_sites, caches
 from datasets.workers import cache_hydration, evictions, scrubs, site_folders
 from tests.apps.caching.conftest import FILES, cache
+from tests.factories.api import call
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, read_tree
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,15 +67,32 @@ def read_again(row: CachedCommit) -> CachedCommit:
     return CachedCommit.objects.select_related("site", "commit").get(pk=row.pk)
 
 
-def test_why_a_folder_is_away_and_what_to_do_is_told(site, disk):
+AWAY = (
+    "The folder of the cache site local is not there. Is its disk mounted? Site admins read on the page Cache where it "
+    "should be."
+)
+
+
+def test_that_a_folder_is_away_is_told_to_all_and_where_it_should_be_to_site_admins(site, disk, member, site_admin):
     disk.unmount()
 
-    assert site_readers.find_fault(site, []) == (
+    assert site_readers.find_fault(member, site, []) == AWAY
+    assert site_readers.find_fault(site_admin, site, []) == site.absence
+    assert site.absence == (
         f"The folder {site.root} is not there: the folder at its place has no .nearline-site. Is its disk mounted? "
         f"Its mark is {site.mark}."
     )
     disk.mount()
-    assert site_readers.find_fault(site, []) == ""
+    assert site_readers.find_fault(site_admin, site, []) == ""
+
+
+def test_pages_and_api_keep_the_path_of_a_folder_from_members(ready, site, disk, member, site_admin):
+    disk.unmount()
+
+    for actor, is_told in ((member, False), (site_admin, True)):
+        page = browser_of(actor).get("/cache/").content.decode()
+        (told,) = call(actor, "GET", "/cache/sites").body["items"]
+        assert (site.mark in page, site.mark in told["error"]) == (is_told, is_told)
 
 
 def test_a_ready_copy_stays_as_it_is_while_it_is_away_however_long(ready, site, disk, worker):
@@ -99,7 +118,7 @@ def test_what_is_asked_for_meanwhile_waits_and_is_filled_once_it_is_back(member,
     for _ in range(20):
         tick(worker)
     row = read_again(row)
-    assert (row.state, row.attempts, row.waits_for) == ("queued", 0, f"its site: {site.absence}")
+    assert (row.state, row.attempts, row.waits_for) == ("queued", 0, f"its site: {AWAY}")
     assert [event.state for event in row.events.order_by("pk")] == ["queued"]
     disk.mount()
     tick(worker)
@@ -119,7 +138,7 @@ def test_a_copy_in_the_making_waits_and_goes_on(commit, site, disk, worker, is_n
     tick(worker)
 
     row = read_again(row)
-    assert (row.attempts, row.waits_for, row.error) == (0, f"its site: {site.absence}", "")
+    assert (row.attempts, row.waits_for, row.error) == (0, f"its site: {AWAY}", "")
     assert row.state == ("hydrating" if is_noted else "queued")
     disk.mount()
     tick(worker)
@@ -135,7 +154,7 @@ def test_a_copy_that_is_cleared_meanwhile_is_removed_once_it_is_back(member, rea
     row = read_again(ready)
     assert (row.state, row.waits_for, row.reserved_bytes) == (
         "evicting",
-        f"its site: {site.absence}",
+        f"its site: {AWAY}",
         ready.reserved_bytes,
     )
     disk.mount()
@@ -296,7 +315,7 @@ def test_the_folder_of_a_job_is_away_only_with_the_site_that_it_lies_in(site, di
     make_folder(tmp_path / "elsewhere")
     disk.unmount()
 
-    assert cache_reads.find_absence(f"{site.root}/team-a/xrays/c1") == site.absence
+    assert cache_reads.find_absence(f"{site.root}/team-a/xrays/c1") == AWAY
     assert cache_reads.find_absence(str(tmp_path / "elsewhere" / "c1")) == ""
     disk.mount()
     assert cache_reads.find_absence(f"{site.root}/team-a/xrays/c1") == ""

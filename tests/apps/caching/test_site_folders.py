@@ -50,7 +50,7 @@ def test_a_site_that_holds_the_platforms_folders_is_refused(home, root):
 
 
 def test_a_capacity_above_the_size_of_the_disk_is_refused(home, tmp_path):
-    size_bytes = PosixFolder(tmp_path / "new", mark=make_folder(tmp_path / "new")).usage().total_bytes
+    size_bytes = PosixFolder(tmp_path / "new", site="lab", mark=make_folder(tmp_path / "new")).usage().total_bytes
     with pytest.raises(InvalidCacheSite, match=r"new cannot hold .* in all, whoever uses them"):
         cache_sites.create_site(actor=SYSTEM, name="new", root=tmp_path / "new", capacity_bytes=size_bytes + 1)
     site = cache_sites.create_site(actor=SYSTEM, name="new", root=tmp_path / "new", capacity_bytes=size_bytes)
@@ -100,7 +100,7 @@ def test_the_folder_of_an_earlier_site_is_taken_with_its_copies(home, tmp_path):
 
     assert create(root).mark == mark
 
-    assert PosixFolder(root, mark=mark).list_published() == {"copy_1": "team-a/scans/c1"}
+    assert PosixFolder(root, site="lab", mark=mark).list_published() == {"copy_1": "team-a/scans/c1"}
 
 
 def test_a_site_in_a_store_is_refused(home, tmp_path):

@@ -11,7 +11,8 @@ from compute.services import submissions
 from compute.services.submissions import Submission
 from compute.workers import data_waits, launches
 from core import clock
-from datasets.models import CachedCommit
+from datasets.errors import CacheSiteAway
+from datasets.models import CachedCommit, CacheSite
 from datasets.services import cache_sites
 from datasets.workers import cache_hydration, site_folders
 from scheduler.workers import cycle
@@ -71,16 +72,12 @@ def test_a_placed_job_starts_once_the_disk_of_its_data_is_back_and_its_wait_is_n
         launches.start_placed_jobs()
         seen = {look(4) for _ in range(9)}
 
-        assert seen == {("starting", 0, f"The folder {disk} is not there. Is its disk mounted? {mark_of(job)}")}
+        assert seen == {("starting", 0, CacheSiteAway.of(CacheSite.objects.get().name, "").message)}
         assert driver.list_jobs() == []
         disk.with_name("away").rename(disk)
         look(4)
 
     assert [report.name for report in driver.list_jobs()] == ["reads"]
-
-
-def mark_of(job: Job) -> str:
-    return f"Its mark is {CachedCommit.objects.get(commit=job.spec['commits'][0]).site.mark}."
 
 
 def test_a_folder_that_is_missing_though_its_disk_is_there_is_left_to_the_driver(job, disk, driver):

@@ -164,7 +164,9 @@ def test_the_page_says_why_files_cannot_be_stored_now(world: World, job, member)
     artifacts.store_artifacts()
 
     page = flat(browser_of(member).get(f"/experiments/{Experiment.objects.get().pk}/").content.decode())
-    assert f"The platform could not keep the outputs of train: The store&#x27;s folder {folder} is not there." in page
+    away = f"The folder of the store {Store.objects.get().name} is not there."
+    assert f"The platform could not keep the outputs of train: {away}" in page
+    assert str(folder) not in page
     assert "They are being stored." in page
 
 

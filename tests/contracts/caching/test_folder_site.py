@@ -16,7 +16,7 @@ from tests.folders import open_folder
 
 def open_site(root: Path, sharing: Sharing | None = None) -> PosixFolder:
     """Make the folder of a site and open it."""
-    return PosixFolder(root, mark=make_folder(root), sharing=sharing)
+    return PosixFolder(root, site="lab", mark=make_folder(root), sharing=sharing)
 
 
 class TestWithHardLinks(CopyFolderContract):
@@ -77,9 +77,11 @@ class TestAway:
             make_folder(tmp_path / "site")
         names = sorted(path.name for path in tmp_path.rglob("*"))
 
-        with pytest.raises(CacheSiteAway, match=rf"site is not there.* Is its disk mounted\? Its mark is {mark}\."):
-            PosixFolder(tmp_path / "site", mark=mark)
+        with pytest.raises(CacheSiteAway, match="folder of the cache site lab is not there") as refusal:
+            PosixFolder(tmp_path / "site", site="lab", mark=mark)
 
+        assert refusal.value.for_admins.startswith(f"The folder {tmp_path / 'site'} is not there")
+        assert refusal.value.for_admins.endswith(f" Is its disk mounted? Its mark is {mark}.")
         assert sorted(path.name for path in tmp_path.rglob("*")) == names
 
     @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ class TestAway:
         (tmp_path / "site").rmdir()
         (tmp_path / "disk").rename(tmp_path / "site")
 
-        assert look(PosixFolder(tmp_path / "site", mark=mark), PATH, read=True) == {}
+        assert look(PosixFolder(tmp_path / "site", site="lab", mark=mark), PATH, read=True) == {}
 
 
 def test_a_full_disk_is_said_to_be_full():

@@ -52,7 +52,8 @@ def open_copy(copy: Path) -> ScopedStore:
     """Return the dataset's part of a store in a folder."""
     copy.mkdir(exist_ok=True)
     return ScopedStore(
-        FolderStore(copy, store_id="store", mark=ensure_mark(copy, STORE_MARK), base_url=""), dataset_prefix(DATASET)
+        FolderStore(copy, store_id="store", name="main", mark=ensure_mark(copy, STORE_MARK), base_url=""),
+        dataset_prefix(DATASET),
     )
 
 

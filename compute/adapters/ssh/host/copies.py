@@ -231,7 +231,7 @@ class CopyFolder:
             return
         if owner or is_known:
             raise StartRefused(
-                f"{self._root} on the host is not the folder with the copies of this site: {_OWNER} is "
+                f"The folder of this site on its host is not there or not its own: {_OWNER} at its place is "
                 f"{'of another one' if owner else 'not there'}. Is its disk mounted?"
             )
         self._root.mkdir(parents=True, exist_ok=True)

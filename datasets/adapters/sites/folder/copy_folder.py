@@ -45,12 +45,13 @@ def holds_any(root: Path, copies: Mapping[str, str]) -> bool:
 class PosixFolder:
     """A cache volume in a folder of a local or network file system, used only while that has its mark."""
 
-    def __init__(self, root: Path, *, mark: str, sharing: Sharing | None = None) -> None:
-        """Use the folder. `sharing` is found out by trying unless it is given.
+    def __init__(self, root: Path, *, site: str, mark: str, sharing: Sharing | None = None) -> None:
+        """Use the folder of a site, which is named in errors. `sharing` is found out by trying unless it is given.
 
         Raises CacheSiteAway and CacheSiteUnavailable.
         """
         self._root = root
+        self._site = site
         self._mark = mark
         self._marked = MarkedFolder(root, SITE_MARK, mark)
         self._sharing = sharing
@@ -64,10 +65,10 @@ class PosixFolder:
         try:
             absence = self._marked.find_absence()
         except OSError as error:
-            raise CacheSiteAway(f"The folder {self._root} cannot be read: {error.strerror}.") from error
+            raise CacheSiteAway.of(self._site, f"The folder {self._root} cannot be read: {error.strerror}.") from error
         if absence:
             mark = f" Its mark is {self._mark}." if self._mark else ""
-            raise CacheSiteAway(f"The folder {absence}. Is its disk mounted?{mark}")
+            raise CacheSiteAway.of(self._site, f"The folder {absence}. Is its disk mounted?{mark}")
 
     @property
     def sharing(self) -> Sharing:

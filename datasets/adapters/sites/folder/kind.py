@@ -94,9 +94,9 @@ def _overlap(first: Path, second: Path) -> bool:
 def open_site(site: CacheSite) -> CacheSiteDriver:
     """Return the driver; of a folder of another host what the database knows of it. Raises CacheSiteAway."""
     if hosts.is_here(site.host):
-        return FolderSite(PosixFolder(Path(site.root), mark=site.mark))
+        return FolderSite(PosixFolder(Path(site.root), site=site.name, mark=site.mark))
     if site.absence:
-        raise CacheSiteAway(site.absence)
+        raise CacheSiteAway.of(site.name, site.absence)
     return ElsewhereSite(site)
 
 
