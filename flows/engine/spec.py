@@ -462,7 +462,7 @@ class StepSpec(_Model):
 class FlowSpec(_Model):
     """A pipeline: typed parameters and steps that wait for each other."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Annotated[Literal[1], BeforeValidator(lambda value: value if type(value) is int else None)] = 1
     flow: FlowName
     """The flow's name: lower-case letters, digits and '-'."""
     title: str = ""

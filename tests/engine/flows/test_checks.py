@@ -258,6 +258,13 @@ def test_the_published_schema_is_that_of_the_code():
     assert json.loads(published.read_text()) == spec.json_schema()
 
 
+@pytest.mark.parametrize("version", ["true", "1.0", "'1'", "2"])
+def test_the_version_of_the_schema_is_the_number_1(version):
+    text = f"schema_version: {version}\nflow: one\nsteps:\n  - {{name: a, command: x}}\n"
+
+    assert problems_of(text) == [(1, "schema_version", "'schema_version' must be 1.")]
+
+
 def test_a_title_that_would_be_cut_is_refused_with_its_line():
     text = f"flow: a\ntitle: {'t' * 201}\nsteps:\n  - name: b\n    title: {'u' * 300}\n    command: 'true'\n"
 
