@@ -151,7 +151,7 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
     if len(submission.command.encode()) > bounds.MAX_ARGUMENT_BYTES:
         raise InvalidJobSpec(f"The command has more than {bounds.MAX_ARGUMENT_BYTES:,} bytes.")
-    if fault := grace_periods.describe_fault(submission.grace_period_s):
+    if fault := _fault_of_image(submission.image) or grace_periods.describe_fault(submission.grace_period_s):
         raise InvalidJobSpec(fault)
     if submission.idle_limit_s is not None and (fault := bounds.idle_limit_fault(submission.idle_limit_s)):
         raise InvalidJobSpec(fault)
@@ -398,6 +398,11 @@ def cancel_work(*, actor: Actor, username: str) -> None:
     """Cancel the jobs that a person submitted by hand and that have not ended."""
     for job in job_selectors.list_live_of([username], kind=KIND):
         jobs.cancel_job(actor=actor, job=job, reason=f"{username} was disabled, and their work stopped.")
+
+
+def _fault_of_image(image: str) -> str:
+    fault = bounds.line_fault(image)
+    return f"'{image}' cannot name an image. {fault}" if fault else ""
 
 
 def _find_free_name(name: str) -> str:

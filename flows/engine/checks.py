@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from core import globs
+from core import bounds, globs
 from core.units import in_numbers
 from flows.engine import cnvrg_keys, drafts, expressions, flow_file, grids, references
 from flows.engine.cnvrg_keys import suggest
@@ -153,7 +153,11 @@ def _findings(data: Mapping[str, object], steps: Sequence[Draft]) -> Iterator[Fi
     parameters = drafts.read_parameters(data)
     titles = [((), data.get("title")), *((step.path, step.read.title) for step in steps)]
     others = chain(
-        _check_titles(titles), _check_graph(steps), _check_parameters(parameters), _check_steps(steps, parameters)
+        _check_titles(titles),
+        _check_images(steps),
+        _check_graph(steps),
+        _check_parameters(parameters),
+        _check_steps(steps, parameters),
     )
     return islice(others, _MOST_FINDINGS)
 
@@ -289,6 +293,14 @@ def _check_titles(titles: Iterable[tuple[Path, object]]) -> Iterator[Finding]:
         if isinstance(title, str) and len(title) > MAX_TITLE:
             text = f"A title has at most {MAX_TITLE} characters; this one has {len(title)}."
             yield Finding((*path, "title"), "too_long", text)
+        elif isinstance(title, str) and (fault := bounds.line_fault(title)):
+            yield Finding((*path, "title"), "wrong_value", f"A title is one line. {fault}")
+
+
+def _check_images(steps: Iterable[Draft]) -> Iterator[Finding]:
+    for step in steps:
+        if fault := bounds.line_fault(step.read.image):
+            yield Finding((*step.path, "image"), "wrong_value", f"An image is a name. {fault}")
 
 
 def _check_parameters(parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:

@@ -64,6 +64,7 @@ YEARS: Final = range(1970, 10_000)
 _Place = tuple["_Place | None", object]
 """Where a value stands: the place of what holds it, and its key there."""
 _NEVER_STORED = re.compile("[\0\ud800-\udfff]")
+_NEVER_IN_A_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LONGEST_NUMBER = 100
 
 
@@ -79,6 +80,13 @@ def text_fault(text: str) -> str:
     if match is None:
         return ""
     return "It holds a NUL character." if match[0] == "\0" else "It holds half of a character (a lone surrogate)."
+
+
+def line_fault(text: str) -> str:
+    """Return why a text cannot be a name or a title; empty when it can: it is shown on one line."""
+    if fault := text_fault(text):
+        return fault
+    return "It holds a line break or another control character." if _NEVER_IN_A_LINE.search(text) else ""
 
 
 def number_fault(number: float) -> str:
@@ -179,7 +187,7 @@ def _passing(find_fault: Callable[[T], str]) -> Callable[[T], T]:
 
 _storable = AfterValidator(_passing(text_fault))
 
-Name = Annotated[str, Field(max_length=MAX_NAME), _storable]
+Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_passing(line_fault))]
 Line = Annotated[str, Field(max_length=MAX_LINE), _storable]
 Text = Annotated[str, Field(max_length=MAX_TEXT), _storable]
 FileText = Annotated[str, Field(max_length=MAX_FILE), _storable]

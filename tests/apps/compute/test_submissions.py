@@ -100,6 +100,13 @@ def test_without_a_name_it_gets_one(member, project, template):
     assert first.name != second.name
 
 
+def test_an_image_is_a_name_on_one_line(member, project, template):
+    with pytest.raises(InvalidJobSpec, match="cannot name an image"):
+        submissions.submit_job(actor=member, project=project, submission=replace(WANTED, image="a\nb"))
+
+    assert not Job.objects.exists()
+
+
 def test_what_it_reads_is_mounted_and_stays_until_it_has_ended(member, project, template, cached):
     wanted = replace(WANTED, data=["team-a/digits"])
     job = submissions.submit_job(actor=member, project=project, submission=wanted)

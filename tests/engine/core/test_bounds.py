@@ -59,6 +59,9 @@ def test_a_moment_that_no_calendar_has_is_refused(moment):
     ("kind", "good", "bad"),
     [
         (bounds.Line, "a" * 500, "a" * 501),
+        (bounds.Name, "Grüße 🚀", "a\nb"),
+        (bounds.Name, "a b", "a\x1b[2Jb"),
+        (bounds.Name, "a", "a\u2028b"),
         (bounds.Text, "a", "a\0"),
         (bounds.Text, "a", "\ud800"),
         (bounds.Whole, 2**63 - 1, 2**63),

@@ -265,6 +265,17 @@ def test_the_version_of_the_schema_is_the_number_1(version):
     assert problems_of(text) == [(1, "schema_version", "'schema_version' must be 1.")]
 
 
+def test_titles_and_images_are_of_one_line():
+    text = 'flow: one\ntitle: "a\\nb"\nsteps:\n  - {name: a, title: "c\\td", image: "e\\rf", command: x}\n'
+
+    why = "It holds a line break or another control character."
+    assert problems_of(text) == [
+        (2, "title", f"A title is one line. {why}"),
+        (4, "steps[0].title", f"A title is one line. {why}"),
+        (4, "steps[0].image", f"An image is a name. {why}"),
+    ]
+
+
 def test_a_title_that_would_be_cut_is_refused_with_its_line():
     text = f"flow: a\ntitle: {'t' * 201}\nsteps:\n  - name: b\n    title: {'u' * 300}\n    command: 'true'\n"
 
