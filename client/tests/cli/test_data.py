@@ -204,6 +204,12 @@ def test_force_makes_the_dataset_what_the_folder_is(server, cli, linked, tmp_pat
     assert files_of(server) == {"2.txt": b"mine", "a/1.txt": b"one"}
 
 
+def test_what_takes_a_dataset_says_so_where_no_folder_is_linked(cli, here):
+    for arguments in (("tag", "v2", "team/ds"), ("branch",), ("diff", "v1", "v2"), ("merge", "dev")):
+        done = cli("data", *arguments)
+        assert (done.exit_code, "hint: Name a dataset: `--dataset PROJECT/NAME`. " in done.stderr) == (2, True)
+
+
 def test_a_folder_without_a_link_says_what_to_do(cli, here):
     for command in ("sync", "upload", "download", "status", "commits"):
         done = cli("data", command)

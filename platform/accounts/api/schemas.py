@@ -174,7 +174,7 @@ class TokensOut(Schema):
 class SecretIn(BodySchema):
     """The value of a secret."""
 
-    value: Annotated[str, Field(min_length=1, max_length=65536)]
+    value: Annotated[str, Field(max_length=65536)]
 
 
 class SecretOut(Schema):

@@ -30,6 +30,8 @@ def set_secret(*, actor: Actor, project: Project, name: str, value: str) -> Secr
         raise InvalidSecretName(f"'{name}' cannot be the name of an environment variable.")
     if _TAKEN.fullmatch(name):
         raise InvalidSecretName(f"'{name}' is a variable that jobs have already.")
+    if not value:
+        raise InvalidInput("The value is empty.")
     if "\0" in value:
         raise InvalidInput("The value holds a NUL byte, which no environment variable can.")
     ciphertext = encryption.encrypt(value)

@@ -211,6 +211,13 @@ def test_a_secret_must_be_named_like_an_environment_variable(admin, name):
     assert not Secret.objects.exists()
 
 
+def test_a_secret_without_a_value_is_refused_in_words(admin):
+    status, body = call(admin, "PUT", "/projects/team-a/secrets/API_KEY", {"value": ""})
+
+    assert (status, body["title"]) == (400, "The value is empty.")
+    assert not Secret.objects.exists()
+
+
 def test_the_audit_log_tells_who_did_what(admin, make_actor):
     make_actor(None, name="newcomer")
     call(admin, "PUT", "/projects/team-a/members/newcomer", {"role": "viewer"})

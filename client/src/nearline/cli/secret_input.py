@@ -13,7 +13,7 @@ _MOST_FILE_BYTES = 64 * 1024
 def read_hidden(what: str) -> str:
     """Return what is typed unseen where somebody can be asked, else all of stdin; without the last end of line.
 
-    Raises InvalidRequest for what is no text, and for what is longer than any secret.
+    Raises InvalidRequest for nothing at all, for what is no text, and for what is longer than any secret.
     """
     if sys.stdin.isatty():
         return str(typer.prompt(what, hide_input=True, err=True))
@@ -25,7 +25,9 @@ def read_hidden(what: str) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise InvalidRequest("What came on stdin is no text.") from error
-    return text.removesuffix("\n").removesuffix("\r")
+    if not (secret := text.removesuffix("\n").removesuffix("\r")):
+        raise InvalidRequest(f"Nothing came on stdin, where the {what.lower()} was to be.")
+    return secret
 
 
 def read_file(path: Path) -> str:

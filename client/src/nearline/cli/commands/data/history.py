@@ -10,6 +10,7 @@ from nearline.cli.commands.data.target import (
     HERE,
     DatasetOption,
     Ref,
+    dataset_or_here,
     get_linked_folder,
     linked_folder,
     target_of,
@@ -80,7 +81,7 @@ def diff(
     first = datasets.parse(base) if base and "/" in base else None
     second = datasets.parse(other) if other and "/" in other else None
     named = second or first
-    target = target_of(session, dataset or (named.dataset if named else HERE))
+    target = dataset_or_here(session, dataset or (named.dataset if named else None))
     newer = (second.ref if second else other) or target.ref or "latest"
     if first is not None:
         is_near = first.dataset == target.dataset
@@ -113,7 +114,7 @@ def _compare_outputs(session: Session, base: str | None, other: str | None, data
     def name(state: str) -> TreeReference:
         if is_output(state) or "/" in state:
             return tree_of(session, state)
-        return target_of(session, dataset or HERE, ref=state)
+        return dataset_or_here(session, dataset, ref=state)
 
     return session.client().datasets.compare(name(base), name(other))
 
@@ -192,7 +193,7 @@ def branch(
     """
     session = session_of(context)
     datasets = session.client().datasets
-    target = target_of(session, dataset or ".")
+    target = dataset_or_here(session, dataset)
     branches = datasets.list_branches(target)
     folder = None if dataset else linked_folder()
     if name is None:
@@ -231,7 +232,7 @@ def tag(
     """List the tags, or give a commit a name that does not move."""
     session = session_of(context)
     datasets = session.client().datasets
-    target = target_of(session, dataset or ".")
+    target = dataset_or_here(session, dataset)
     if name is None:
         tags = datasets.list_tags(target)
         rows = [(item.name, item.commit[:8]) for item in tags]

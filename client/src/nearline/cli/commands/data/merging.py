@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.commands.data.target import DatasetOption, target_of
+from nearline.cli.commands.data.target import DatasetOption, dataset_or_here
 from nearline.cli.options import Message
 from nearline.cli.output import printable
 from nearline.cli.session import Session, session_of
@@ -42,7 +42,7 @@ def merge(
     session = session_of(context)
     if resolve is not None and resolve not in _CHOICES:
         raise InvalidRequest(f"'{resolve}' is none of {', '.join(_CHOICES)}.")
-    target = target_of(session, dataset or ".", ref=into)
+    target = dataset_or_here(session, dataset, ref=into)
     datasets = session.client().datasets
     try:
         if dry_run:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nearline.resources.folders import Folder
 
 HERE = "."
+_NOT_LINKED = "client.not_linked"
 
 Ref = Annotated[
     str, typer.Argument(metavar="REF|URL", help="project/dataset[@ref], its address, or `.` for this folder's.")
@@ -51,6 +52,16 @@ def target_of(session: Session, text: str, *, ref: str | None = None) -> Referen
     project = session.project() if name and "/" not in name else None
     target = parse_reference(text, project=project, url=session.settings().url)
     return Reference(target.project, target.name, ref or target.ref)
+
+
+def dataset_or_here(session: Session, dataset: str | None, *, ref: str | None = None) -> Reference:
+    """Return what `--dataset` names, else what this folder is linked to."""
+    try:
+        return target_of(session, dataset or HERE, ref=ref)
+    except InvalidRequest as error:
+        if error.code == _NOT_LINKED:
+            error.hint = f"Name a dataset: `--dataset PROJECT/NAME`. {error.hint}"
+        raise
 
 
 def tree_of(session: Session, text: str, *, ref: str | None = None) -> TreeReference:
