@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from accounts.actor import Actor
+from accounts.project_contents import count_of
 from accounts.web.requests import PageRequest
 from compute.engine.states import HOLDING
 from compute.models import Resource
@@ -97,8 +98,8 @@ def drain(request: PageRequest, name: str) -> HttpResponse:
     is_drained = request.POST.get("drained") == "1"
     resource = selectors.get_resource(actor=request.actor, name=name)
     count = resources.drain_resource(actor=request.actor, resource=resource, is_drained=is_drained)
-    words = "take no new jobs; running jobs continue" if is_drained else "take new jobs again"
-    messages.success(request, f"{count} nodes of {name} {words}.")
+    words = "no new jobs; running jobs continue" if is_drained else "new jobs start again"
+    messages.success(request, f"{count_of(count, 'node')} of {name}: {words}.")
     return redirect("compute:resource", name=name)
 
 

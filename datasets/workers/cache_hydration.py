@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
+from accounts.project_contents import count_of
 from core import clock, hosts, isolation, leases
 from core.errors import PlatformError
 from core.tasks import enqueue, enqueue_on_commit, enqueue_reliably
@@ -471,9 +472,9 @@ def _coming(donor: CachedCommit) -> Callable[[], bool]:
 def _describe(plan: HydrationPlan, donor: CachedCommit | None) -> str:
     source = f"the site {donor.site.name}" if donor is not None else "the store"
     if plan.base_id is None:
-        return f"{plan.files} files, {format_bytes(plan.size_bytes)} to be read from {source}."
+        return f"{count_of(plan.files, 'file')}, {format_bytes(plan.size_bytes)} to be read from {source}."
     moved, shared = format_bytes(plan.write_bytes), format_bytes(plan.shared_bytes)
-    return f"{plan.files} files: {moved} to be read from {source}, {shared} shared with an older copy."
+    return f"{count_of(plan.files, 'file')}: {moved} to be read from {source}, {shared} shared with an older copy."
 
 
 def _store_awaited(waiting: Waiting) -> str:

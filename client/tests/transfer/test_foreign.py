@@ -93,7 +93,7 @@ def test_what_no_cache_has_is_taken_from_the_working_tree_if_it_is_the_same(tmp_
     with pytest.raises(Failed, match=r"hashes say: score\.json"):
         check_digests(dvc.read_repository(tmp_path), threads=1)
     (tmp_path / "plots" / "more.csv").write_bytes(b"z")
-    with pytest.raises(Failed, match=r"content of 1 files is not here: plots\."):
+    with pytest.raises(Failed, match=r"content of 1 file is not here: plots\."):
         dvc.read_repository(tmp_path)
 
 
@@ -138,7 +138,7 @@ def test_a_missing_or_damaged_file_of_dvc_is_named(repository):
         check_digests(dvc.read_repository(repository), threads=1)
 
     place.unlink()
-    with pytest.raises(Failed, match=r"1 files is not here: images/b/ü.png"):
+    with pytest.raises(Failed, match=r"1 file is not here: images/b/ü.png"):
         dvc.read_repository(repository)
 
 

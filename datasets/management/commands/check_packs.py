@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from django.core.management.base import CommandError
 
 from accounts.actor import Actor
+from accounts.project_contents import count_of
 from core.commands import PlatformCommand
 from datasets.engine.names import parse_reference
 from datasets.selectors import datasets
@@ -28,5 +29,6 @@ class Command(PlatformCommand):
         for sha256 in damaged:
             self.stdout.write(sha256)
         if damaged:
-            raise CommandError(f"{len(damaged)} packs are damaged. `nearline data damage {dataset}` names the files.")
+            packs = count_of(len(damaged), "pack")
+            raise CommandError(f"{packs} damaged. `nearline data damage {dataset}` names the files.")
         self.stdout.write("No pack is damaged.")

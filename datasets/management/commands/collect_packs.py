@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 
+from accounts.project_contents import count_of
 from core.commands import PlatformCommand
 from core.units import format_bytes
 from datasets.selectors import garbage
@@ -31,4 +32,4 @@ class Command(PlatformCommand):
 
 
 def _show(amount: Amount) -> str:
-    return f"{amount.packs} packs ({format_bytes(amount.size_bytes)})"
+    return f"{count_of(amount.packs, 'pack')} ({format_bytes(amount.size_bytes)})"

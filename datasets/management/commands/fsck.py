@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 
 from django.core.management.base import CommandError
 
+from accounts.project_contents import count_of
 from core.commands import PlatformCommand
 from core.units import format_bytes
 from datasets.adapters.opening import open_store
@@ -60,7 +61,7 @@ class Command(PlatformCommand):
     ) -> None:
         """Run it."""
         if release_trees:
-            self.stdout.write(f"{rebuilds.release_trees()} stored trees released. They leave with the next collection.")
+            self.stdout.write(f"{count_of(rebuilds.release_trees(), 'stored tree')} released for the next collection.")
             return
         stores = list(Store.objects.filter(**({"name": store} if store else {})).order_by("pk"))
         if not stores:
@@ -70,19 +71,20 @@ class Command(PlatformCommand):
         if rebuild:
             failed = sum(self._tell_rebuilt(result) for row in stores for result in rebuilds.rebuild_store(row))
             if failed:
-                raise CommandError(f"{failed} datasets were not rebuilt.")
+                raise CommandError(f"{count_of(failed, 'dataset')} not rebuilt.")
             return
         damages = sum(
             self._tell(report) for row in stores for report in store_checks.check_store(open_store(row), Level(level))
         )
         if damages:
-            raise CommandError(f"{damages} objects are missing or damaged.")
+            raise CommandError(f"{count_of(damages, 'object')} missing or damaged.")
         self.stdout.write("Nothing is missing or damaged.")
 
     def _tell(self, report: DatasetReport) -> int:
         """Show what was found of a dataset and return how much is wrong."""
-        size = f", {report.packs} packs ({format_bytes(report.pack_bytes)})" if report.packs else ""
-        self.stdout.write(f"{report.name}: {report.trees} trees, {report.ranges} ranges{size}")
+        size = f", {count_of(report.packs, 'pack')} ({format_bytes(report.pack_bytes)})" if report.packs else ""
+        trees, ranges = count_of(report.trees, "tree"), count_of(report.ranges, "range")
+        self.stdout.write(f"{report.name}: {trees}, {ranges}{size}")
         for damage in report.damages:
             self._tell_damage(damage)
         for advice in _advise(report):
@@ -94,7 +96,7 @@ class Command(PlatformCommand):
         for label in damage.trees[:_SHOWN]:
             self.stdout.write(f"    {label}")
         if damage.trees[_SHOWN:]:
-            self.stdout.write(f"    and {len(damage.trees) - _SHOWN} more trees")
+            self.stdout.write(f"    and {count_of(len(damage.trees) - _SHOWN, 'more tree')}")
         for path in damage.files[:_SHOWN]:
             self.stdout.write(f"      {show_path(path)}")
         if damage.file_count > len(damage.files[:_SHOWN]):
@@ -102,7 +104,7 @@ class Command(PlatformCommand):
 
     def _tell_rebuilt(self, result: Rebuilt) -> bool:
         """Show what came of a dataset and return whether it failed."""
-        what = f"{result.trees} stored trees" if result.trees else f"{result.commits} commits"
+        what = count_of(result.trees, "stored tree") if result.trees else count_of(result.commits, "commit")
         state = result.error or (what if result.is_new else "left as it is")
         self.stdout.write(f"{result.name}: {state}")
         for note in result.notes:

@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 
 from django.core.management.base import CommandError
 
+from accounts.project_contents import count_of
 from core.commands import PlatformCommand
 from core.errors import PlatformError
 from datasets.models import Store
@@ -32,11 +33,12 @@ class Command(PlatformCommand):
         try:
             report = store_moves.check_copy(store)
             self.stdout.write(f"Store:     {store.name}\nCopy:      {report.location}")
-            self.stdout.write(f"Datasets:  {report.datasets:,}, with {report.objects:,} objects")
+            self.stdout.write(f"Datasets:  {report.datasets:,}, with {count_of(report.objects, 'object')}")
             for key in report.missing:
                 self.stdout.write(f"  {key} is missing, or of another size")
             if report.missing_count:
-                raise CommandError(f"{report.missing_count:,} objects are missing: copy them. Nothing was changed.")
+                missing = count_of(report.missing_count, "object")
+                raise CommandError(f"{missing} missing: copy what is. Nothing was changed.")
             if not yes:
                 self.stdout.write("Nothing is missing. To use the copy, stop all processes and add --yes.")
                 return

@@ -94,7 +94,7 @@ def test_what_lacks_an_object_is_refused_and_named(store, use, settings):
     copy.delete([key])
     output = StringIO()
 
-    with pytest.raises(CommandError, match="1 objects are missing"):
+    with pytest.raises(CommandError, match="1 object missing"):
         call_command("move_store", store.name, "--yes", stdout=output)
 
     assert f"  {key} is missing" in output.getvalue()

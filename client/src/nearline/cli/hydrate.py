@@ -89,8 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
         facts = {"files": done.files, "size_bytes": done.size_bytes, "bytes_moved": done.bytes_moved}
         out.json({"commit_id": commit.id, "target": str(given.target), **facts})
     else:
-        size = formats.size(done.size_bytes)
-        out.done(f"{reference.dataset} at {commit.short} is in {given.target}: {done.files:,} files, {size}.")
+        files, size = formats.count(done.files, "file"), formats.size(done.size_bytes)
+        out.done(f"{reference.dataset} at {commit.short} is in {given.target}: {files}, {size}.")
     return 0
 
 

@@ -244,7 +244,7 @@ def test_the_dry_run_tells_what_would_happen_and_does_nothing(abandoned, dataset
 
     call_command("collect_packs", stdout=answer)
 
-    assert answer.getvalue().splitlines()[1].startswith("unreferenced  1 packs (")
+    assert answer.getvalue().splitlines()[1].startswith("unreferenced  1 pack (")
     assert state() == PackState.COMPLETE
     collection.collect()
     report = garbage.report_garbage()
@@ -261,5 +261,5 @@ def test_the_command_collects_at_once_when_told_to(abandoned, dataset, at):
 
     call_command("collect_packs", now=True, stdout=answer)
 
-    assert answer.getvalue().startswith("deleted       1 packs")
+    assert answer.getvalue().startswith("deleted       1 pack (")
     assert stored(dataset) == set()

@@ -24,8 +24,8 @@ def test_a_whole_store_is_said_to_be_whole(dataset, member):
     commit_files(member, dataset, {"a": b"1" * 1000})
     records.write_records()
 
-    assert fsck() == ["team-a/xrays: 1 trees, 1 ranges, 1 packs (1.0 kB)", "Nothing is missing or damaged."]
-    assert fsck("--level", "objects") == ["team-a/xrays: 1 trees, 1 ranges", "Nothing is missing or damaged."]
+    assert fsck() == ["team-a/xrays: 1 tree, 1 range, 1 pack (1.0 kB)", "Nothing is missing or damaged."]
+    assert fsck("--level", "objects") == ["team-a/xrays: 1 tree, 1 range", "Nothing is missing or damaged."]
 
 
 def test_damage_is_shown_with_dataset_commit_and_files_and_ends_with_an_error(dataset, member):
@@ -35,11 +35,11 @@ def test_damage_is_shown_with_dataset_commit_and_files_and_ends_with_an_error(da
     open_dataset_store(dataset).delete([key])
     output = StringIO()
 
-    with pytest.raises(CommandError, match=r"^1 objects are missing or damaged\.$"):
+    with pytest.raises(CommandError, match=r"^1 object missing or damaged\.$"):
         call_command("fsck", stdout=output)
 
     assert output.getvalue().splitlines() == [
-        "team-a/xrays: 1 trees, 1 ranges, 1 packs (0 B)",
+        "team-a/xrays: 1 tree, 1 range, 1 pack (0 B)",
         f"  {key} is missing",
         f"    commit {commit.short} (main)",
         "      a.png",
@@ -86,9 +86,9 @@ def test_a_rebuild_tells_what_came_of_each_dataset(dataset, member):
     records.write_records()
     lose_database()
 
-    assert fsck("--rebuild") == ["team-a/~trees: 1 stored trees", "team-a/xrays: 1 commits"]
+    assert fsck("--rebuild") == ["team-a/~trees: 1 stored tree", "team-a/xrays: 1 commit"]
     assert fsck("--rebuild") == ["team-a/~trees: left as it is", "team-a/xrays: left as it is"]
-    assert fsck("--release-trees") == ["1 stored trees released. They leave with the next collection."]
+    assert fsck("--release-trees") == ["1 stored tree released for the next collection."]
 
 
 def test_a_store_that_is_not_registered_is_named(dataset):

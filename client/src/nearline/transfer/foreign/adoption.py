@@ -56,17 +56,21 @@ def check_digests(adoption: Adoption, *, threads: int, on_progress: OnProgress =
     if wrong:
         paths = [path for path, place in adoption.files.items() if place in wrong]
         raise Failed(
-            f"{len(paths):,} files are not what their hashes say: {name_some(paths)}. Nothing was imported.",
+            f"{_files(paths)} not as hashed by that tool: {name_some(paths)}. Nothing was imported.",
             code="client.damaged_source",
             hint="Fetch them anew with their own tool, then import again.",
         )
+
+
+def _files(paths: Sequence[bytes]) -> str:
+    return f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"
 
 
 def require_files(missing: Sequence[bytes], *, hint: str) -> None:
     """Raise Failed, naming them, where files are not on this machine."""
     if missing:
         raise Failed(
-            f"The content of {len(missing):,} files is not here: {name_some(missing)}. Nothing was imported.",
+            f"The content of {_files(missing)} is not here: {name_some(missing)}. Nothing was imported.",
             code="client.missing_source",
             hint=hint,
         )

@@ -220,15 +220,16 @@ def verify(
             for path in paths:
                 session.out.line(f"{word}: {printable(path)}")
     if findings.changed or findings.removed:
+        count = len(findings.changed) + len(findings.removed)
         raise Failed(
-            f"{formats.count(len(findings.changed) + len(findings.removed), 'file')} differ from {folder.base}.",
+            f"{formats.count(count, 'file')} {'differs' if count == 1 else 'differ'} from {folder.base}.",
             code="datasets.not_verified",
             hint="`nearline data sync` commits what you changed. To get a file back, delete it here, then run "
             "`nearline data download --commit COMMIT`.",
         )
-    count = formats.count(findings.files - len(findings.added), "file")
+    files = formats.count(findings.files - len(findings.added), "file")
     extra = f"; {len(findings.added):,} more not in it" if findings.added else ""
-    session.out.done(f"All {count} are those of {(folder.base or '')[:8]}{extra}.")
+    session.out.done(f"All {files} are those of {(folder.base or '')[:8]}{extra}.")
 
 
 def slug(title: str) -> str:
