@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from client.tests.deep_folders import deep_folder
 from datasets.engine.cache_ports import CopyFolder, DamageKind, Sharing, Staging
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from nearline.content.hashing import file_id
@@ -159,6 +160,15 @@ class CopyFolderContract:
         assert not volume.remove("cc_1", keep_going=lambda: False)
         assert volume.list_leftovers() == {"cc_1"}
         assert volume.remove("cc_1", keep_going=lambda: True)
+
+    def test_what_somebody_made_very_deep_is_weighed_and_removed(self, volume):
+        staging = volume.stage("cc_1", "t1")
+        (staging.folder / "odd").mkdir()
+        with deep_folder(staging.folder / "odd", 1100):
+            assert volume.weigh("cc_1") == 0
+            assert volume.remove("cc_1", keep_going=lambda: True)
+
+        assert volume.list_leftovers() == set()
 
     def test_what_lies_in_the_way_of_a_copy_is_moved_aside(self, volume, folder):
         (folder / PATH).mkdir(parents=True)

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from client.tests.deep_folders import deep_folder
 from client.tests.pod.conftest import FILES, contents, counts
 from nearline.errors import Denied
 
@@ -105,6 +106,14 @@ def test_a_removal_that_was_interrupted_goes_on(first, pod, volume):
     (volume / "cc-1").rename(volume / ".trash/cc-1")
 
     assert pod("remove", volume, "--copy", "cc-1")[0] == 0
+
+    assert list((volume / ".trash").iterdir()) == []
+
+
+def test_a_copy_leaves_however_deep_somebody_made_it(first, pod, volume):
+    (volume / "cc-1/files").chmod(0o755)
+    with deep_folder(volume / "cc-1/files/odd", 1100):
+        assert pod("remove", volume, "--copy", "cc-1")[0] == 0
 
     assert list((volume / ".trash").iterdir()) == []
 

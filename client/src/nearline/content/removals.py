@@ -6,6 +6,8 @@ No link is followed. This module also runs on hosts that have only Python.
 
 import os
 import stat
+from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -13,18 +15,28 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def remove_folder(path: str | Path) -> None:
     """Remove a folder and all that is in it; what is no folder, or is not there, stays so. Raises OSError."""
+    for _ in remove_files(path):
+        pass
+
+
+def remove_files(path: str | Path) -> Iterator[None]:
+    """Remove a folder as `remove_folder` does, and yield after each file; one that is given up can be repeated."""
     try:
         here = _open(os.fspath(path), None)
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
         # Each level's folder, and which folders in it are still to be removed; the last of these is being emptied.
-        levels = [(os.fstat(here), _remove_files(here))]
+        levels = [(os.fstat(here), (yield from _remove_files(here)))]
         while True:
             _, folders = levels[-1]
             if folders:
-                there = _open(folders[-1], here)
-                levels.append((os.fstat(there), _remove_files(there)))
+                try:
+                    there = _open(folders[-1], here)
+                except FileNotFoundError:  # somebody else removes it too
+                    folders.pop()
+                    continue
+                levels.append((os.fstat(there), (yield from _remove_files(there))))
             elif len(levels) > 1:
                 levels.pop()
                 there = os.open("..", os.O_RDONLY | _FOLDER, dir_fd=here)
@@ -53,13 +65,15 @@ def _open(name: str, folder: int | None) -> int:
         os.close(place)
 
 
-def _remove_files(folder: int) -> list[str]:
-    """Remove what is no folder; return the names of the folders."""
+def _remove_files(folder: int) -> Generator[None, None, list[str]]:
+    """Remove what is no folder, and yield after each; return the names of the folders."""
     folders: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)
             else:
-                os.unlink(entry.name, dir_fd=folder)
+                with suppress(FileNotFoundError):
+                    os.unlink(entry.name, dir_fd=folder)
+                yield
     return folders

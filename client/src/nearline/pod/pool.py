@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from nearline.content.removals import remove_folder
 from nearline.hydrate.disk import sync_disk
 
 _TRASH = ".trash"
@@ -19,10 +20,10 @@ def remove(pool: Path, copy: str) -> None:
     """Take a copy out of sight in one step and then off the volume. One that was interrupted can be repeated."""
     trash = pool / _TRASH / copy
     trash.parent.mkdir(exist_ok=True)
-    _remove_tree(os.fsencode(trash))
+    remove_folder(trash)
     with contextlib.suppress(FileNotFoundError):
         (pool / copy).rename(trash)
-    _remove_tree(os.fsencode(trash))
+    remove_folder(trash)
     sync_disk(pool)
 
 
@@ -60,15 +61,3 @@ def _list_files(top: bytes, prefix: bytes) -> Iterator[tuple[bytes, int]]:
                 yield from _list_files(item.path, path + b"/")
             else:
                 yield path, item.inode()
-
-
-def _remove_tree(top: bytes) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.chmod(top, _OPEN)
-        with os.scandir(top) as listed:
-            for item in listed:
-                if item.is_dir(follow_symlinks=False):
-                    _remove_tree(item.path)
-                else:
-                    os.unlink(item.path)
-        os.rmdir(top)

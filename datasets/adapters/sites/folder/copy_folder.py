@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from core.removals import remove_files, remove_folder
 from datasets.adapters.folder_marks import SITE_MARK, MarkedFolder, ensure_mark
 from datasets.adapters.sites.folder import sealed_files
 from datasets.adapters.sites.folder.scrub import inspect_tree
@@ -157,7 +158,7 @@ class PosixFolder:
         with sealed_files.disk_errors():
             sealed_files.early_name(self._root, copy_id).unlink(missing_ok=True)
             for folder in self._hidden(copy_id):
-                for number, _ in enumerate(sealed_files.remove_tree(os.fsencode(folder))):
+                for number, _ in enumerate(remove_files(folder)):
                     if number % _CHECK_EVERY == 0 and not keep_going():
                         return False
         self.require_folder()  # what went away meanwhile was not removed
@@ -238,7 +239,7 @@ class PosixFolder:
                 os.chmod(thing, sealed_files.OPEN_FOLDER_MODE)
             os.rename(thing, aside)
         if os.path.isdir(aside) and not os.path.islink(aside):
-            list(sealed_files.remove_tree(aside))
+            remove_folder(os.fsdecode(aside))
         else:
             os.unlink(aside)
 

@@ -207,24 +207,27 @@ def is_early_name_of_published(root: Path, copy_id: str) -> bool:
 
 def walk_files(top: bytes) -> Iterator[os.DirEntry[bytes]]:
     """Yield everything below `top` that is not a folder; what vanishes meanwhile is passed over."""
-    for item in _list_folder(top):
-        if item.is_dir(follow_symlinks=False):
-            yield from walk_files(item.path)
-        else:
-            yield item
+    folders = [top]
+    while folders:
+        for item in _list_folder(folders.pop()):
+            if item.is_dir(follow_symlinks=False):
+                folders.append(item.path)
+            else:
+                yield item
 
 
 def seal_tree(top: bytes) -> int:
     """Give every file below `top` the fixed time, close every folder but `top`, and return the number of files."""
-    files = 0
-    for item in _list_folder(top):
-        if item.is_dir(follow_symlinks=False):
-            files += seal_tree(item.path)
-            os.chmod(item.path, SEALED_FOLDER_MODE)
-            continue
-        files += 1
-        if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime_ns != SEALED_TIME_NS:
-            os.utime(item.path, ns=(SEALED_TIME_NS, SEALED_TIME_NS))
+    files, folders = 0, [top]
+    while folders:
+        for item in _list_folder(folders.pop()):
+            if item.is_dir(follow_symlinks=False):
+                os.chmod(item.path, SEALED_FOLDER_MODE)
+                folders.append(item.path)
+                continue
+            files += 1
+            if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime_ns != SEALED_TIME_NS:
+                os.utime(item.path, ns=(SEALED_TIME_NS, SEALED_TIME_NS))
     return files
 
 
@@ -233,24 +236,6 @@ def own_bytes(item: os.DirEntry[bytes], sharing: Sharing) -> int:
     status = item.stat(follow_symlinks=False)
     is_shared = status.st_nlink > 1 or (sharing is Sharing.REFLINK and _has_shared_blocks(item.path, status))
     return 0 if is_shared else status.st_size
-
-
-def remove_tree(top: bytes) -> Iterator[None]:
-    """Remove a tree from the leaves up, yielding after each file; links are removed, never followed.
-
-    A removal that was interrupted can be repeated.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        os.chmod(top, 0o700)
-    for item in _list_folder(top):
-        if item.is_dir(follow_symlinks=False):
-            yield from remove_tree(item.path)
-            continue
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(item.path)
-        yield
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(top)
 
 
 def move_folder(source: Path, target: Path) -> None:
