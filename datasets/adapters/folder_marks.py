@@ -4,6 +4,7 @@ Where a disk is not mounted, its mount point is there and empty. Without the mar
 written there is hidden once the disk is back.
 """
 
+import fcntl
 import os
 import secrets
 import tempfile
@@ -54,7 +55,7 @@ def read_mark(root: Path, name: str) -> str:
 
 
 def ensure_mark(root: Path, name: str) -> str:
-    """Return the mark of a folder, which gets one where it has none. Raises OSError.
+    """Return the mark of a folder, which gets one where it has none, or an empty one. Raises OSError.
 
     Of several callers at once all return the same.
     """
@@ -73,10 +74,14 @@ def ensure_mark(root: Path, name: str) -> str:
 
 
 def _name(draft: Path, target: Path) -> None:
-    """Give a file its name, unless another one has it."""
+    """Give a file its name, unless another one with a mark has it."""
     try:
         target.hardlink_to(draft)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        draft.replace(target)
+    except OSError:  # another one has it, or the file system has no hard links
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if not read_mark(target.parent, target.name):
+                draft.replace(target)
+        finally:
+            os.close(folder)

@@ -1,10 +1,13 @@
 """Stores: the default one follows the settings; credentials are never in the clear."""
 
+import errno
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from cryptography.fernet import Fernet
@@ -160,7 +163,10 @@ def test_a_folder_that_was_away_at_the_update_does_not_answer_and_is_marked_once
     assert all(mark_of(store_row))
 
 
-def test_two_that_mark_a_folder_at_once_agree(tmp_path):
+@pytest.mark.parametrize("has_hard_links", [True, False])
+def test_two_that_mark_a_folder_at_once_agree(tmp_path, monkeypatch, has_hard_links):
+    if not has_hard_links:
+        monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError(errno.EPERM, "Operation not permitted")))
     start = threading.Barrier(8)
 
     def mark(_number: int) -> str:
@@ -171,6 +177,15 @@ def test_two_that_mark_a_folder_at_once_agree(tmp_path):
         marks = set(threads.map(mark, range(8)))
 
     assert marks == {folder_marks.read_mark(tmp_path, folder_marks.STORE_MARK)}
+    assert [path.name for path in tmp_path.iterdir()] == [folder_marks.STORE_MARK]
+
+
+def test_an_empty_mark_is_none(tmp_path):
+    (tmp_path / folder_marks.STORE_MARK).touch()
+
+    mark = folder_marks.ensure_mark(tmp_path, folder_marks.STORE_MARK)
+
+    assert len(mark) == 32
     assert [path.name for path in tmp_path.iterdir()] == [folder_marks.STORE_MARK]
 
 
