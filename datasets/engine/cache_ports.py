@@ -160,13 +160,15 @@ class CloneBase:
 class Donor:
     """A copy of the same commit on another site that the driver can read: ready, or being filled while `is_coming`.
 
-    One that is being filled is only given where the kind of its site lets others read it then.
+    One that is being filled is only given where the kind of its site lets others read it then. `doubt` is called once a
+    file that should be there cannot be taken: the copy is then compared with its commit.
     """
 
     site: "CacheSiteDriver"
     id: str
     location: str
     is_coming: Callable[[], bool] = lambda: False
+    doubt: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True)

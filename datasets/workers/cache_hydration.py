@@ -397,7 +397,7 @@ class _Hydration:
             fetch=self._fetch,
             # Who asks again after the filling began is a site that works alone, and finds files in the base by itself.
             base=CloneBase(base.location, plan.find_in_base if plan else lambda _: None) if base else None,
-            donor=Donor(open_site(donor.site), donor.pk, donor.location, _coming(donor)) if donor else None,
+            donor=_as_donor(donor) if donor else None,
         )
 
     def _fetch(self, entries: Iterable[Entry], folder: Path, on_progress: Callable[[Fetched], None]) -> None:
@@ -464,9 +464,17 @@ def _started_at(row: CachedCommit) -> datetime:
     return row.started_at if row.paused_at is None else row.started_at + (now - row.paused_at)
 
 
-def _coming(donor: CachedCommit) -> Callable[[], bool]:
-    """Return what says whether more files of a donor will appear."""
-    return lambda: CachedCommit.objects.filter(cache_plans.being_filled(), pk=donor.pk).exists()
+def _as_donor(row: CachedCommit) -> Donor:
+    """Return a copy as another one is filled from it."""
+    rows = CachedCommit.objects.filter(pk=row.pk)
+    unchecked = rows.filter(state=CacheState.READY, scrub_requested_at=None)
+    return Donor(
+        site=open_site(row.site),
+        id=row.pk,
+        location=row.location,
+        is_coming=lambda: rows.filter(cache_plans.being_filled()).exists(),
+        doubt=lambda: unchecked.update(scrub_requested_at=clock.now()),
+    )
 
 
 def _describe(plan: HydrationPlan, donor: CachedCommit | None) -> str:

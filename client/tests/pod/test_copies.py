@@ -172,6 +172,18 @@ def test_a_mounted_copy_gives_its_files_and_what_it_lacks_comes_from_the_store(s
     assert contents(volume / "files") == FILES
 
 
+def test_what_cannot_be_read_of_a_mounted_copy_comes_from_the_store(server, pod, volume, tmp_path):
+    server.commit(FILES)
+    donor = tmp_path / "donor"
+    (donor / "a/one").mkdir(parents=True)
+    (donor / "a/two").symlink_to("/proc/self/mem")  # opened, it gives EIO
+
+    code, noted = pod("fill", volume, donor)
+
+    assert (code, counts(noted)) == (0, (18_001, 0, 0, 18_001))
+    assert contents(volume / "files") == FILES
+
+
 def test_damage_is_named_and_healed(server, pod, volume):
     server.commit(FILES)
     pod("fill", volume)

@@ -1,5 +1,7 @@
 """The same commit on two sites: each copy has its own files, and the second is filled from the first."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,30 @@ def test_a_file_that_is_damaged_on_the_other_site_comes_from_the_store(member, c
     assert copy.bytes_moved > 0
     assert (Path(copy.path) / "a" / "two.png").read_bytes() == FILES["a/two.png"]
     assert (Path(copy.path) / "b" / "run.sh").read_bytes() == FILES["b/run.sh"][0]
+    ready.refresh_from_db()
+    assert ready.scrub_requested_at is not None
+
+
+@pytest.mark.parametrize("flags", [None, os.O_WRONLY])
+def test_a_file_that_the_other_site_cannot_read_comes_from_the_store(
+    *, member, commit, ready, second_site, worker, monkeypatch, flags
+):
+    broken, real_open = os.fsencode(Path(ready.path).resolve() / "a" / "two.png"), os.open
+
+    def open_(path, *given, **more):
+        if not isinstance(path, bytes) or os.path.realpath(path) != broken:
+            return real_open(path, *given, **more)
+        if flags is None:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real_open(path, flags)  # it is opened, and reading fails
+
+    monkeypatch.setattr(os, "open", open_)
+    copy = cache(member, commit, second_site, worker)
+    ready.refresh_from_db()
+
+    assert (copy.state, copy.bytes_copied) == ("ready", COPIED - 2000)
+    assert (Path(copy.path) / "a" / "two.png").read_bytes() == FILES["a/two.png"]
+    assert ready.scrub_requested_at is not None
 
 
 def test_damage_on_one_site_is_healed_there_alone(member, commit, ready, second_site, worker):

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +21,31 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Return so many bytes, fewer at the end."""
+
+
+class _Unreadable(Exception):
+    """A mounted copy does not give a file."""
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Tell apart what fails at the source: only what fails at the target ends a copy."""
+    try:
+        yield
+    except OSError as error:
+        raise _Unreadable from error
+
+
+class _Source:
+    """A file of a mounted copy."""
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        """Return so many bytes, fewer at the end. Raises _Unreadable."""
+        with _reading():
+            return self._file.read(size)
 
 
 def is_in_part(entry: Entry, part: tuple[int, int]) -> bool:
@@ -87,13 +113,15 @@ class VolumeTarget(FolderTarget):
         return True
 
     def copy(self, entry: Entry, donor: Path, source: bytes) -> bool:
-        """Make a file out of the one at `source` of a mounted copy, if that has the right bytes."""
+        """Make a file out of the one at `source` of a mounted copy, if that can be read and has the right bytes."""
         if self.has(entry):
             return True
         try:
-            with open(os.fsencode(donor) + b"/" + source, "rb") as file:
-                return self.take(entry, file)
-        except (FileNotFoundError, NotADirectoryError):
+            with _reading():
+                file = open(os.fsencode(donor) + b"/" + source, "rb")  # noqa: SIM115 (closed below)
+            with file:
+                return self.take(entry, _Source(file))
+        except _Unreadable:
             return False
 
     def has(self, entry: Entry) -> bool:
@@ -101,7 +129,7 @@ class VolumeTarget(FolderTarget):
         self.prepare([entry])
         return super().is_in_place(entry)
 
-    def take(self, entry: Entry, file: "Readable") -> bool:
+    def take(self, entry: Entry, file: Readable) -> bool:
         """Make a file out of what is read, if that is right."""
         if len(entry.blobs) <= 1:
             content = file.read(entry.size)

@@ -96,7 +96,7 @@ class _Filling:
         self._donor = (
             copy.donor.site.folder.early_path_of(copy.donor.id) if copy.donor and copy.donor.site.folder else None
         )
-        self._is_patient = True
+        self._is_patient, self._is_donor_doubted = True, False
 
     def run(self) -> None:
         """Bring every file into the staging folder."""
@@ -141,7 +141,16 @@ class _Filling:
             return False
         source = self._donor / os.fsdecode(entry.path)
         self._wait_for(source)
-        return self.staging.copy(entry, source)
+        if self.staging.copy(entry, source):
+            return True
+        self._doubt_donor()
+        return False
+
+    def _doubt_donor(self) -> None:
+        assert self._copy.donor is not None  # noqa: S101 (who calls has looked)
+        if not self._is_donor_doubted:
+            self._is_donor_doubted = True
+            self._copy.donor.doubt()
 
     def _wait_for(self, file: Path) -> None:
         """Return once a file of the donor is there, or cannot be expected any more. Raises StagingLost."""

@@ -134,20 +134,24 @@ class _OtherContent(Exception):
 
 
 def copy_verified(source: bytes, target: bytes, entry: Entry) -> bool:
-    """Make `target` an independent, sealed copy of a file; False, and no target, when it has not the entry's content.
+    """Make `target` an independent, sealed copy of a file; False, and no target, when the entry's content is not read.
 
     Neither a link nor a clone: what copies of two sites had in common would be freed by the end of neither.
     """
     try:
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno in {errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EACCES}:
-            return False
-        raise
+    except OSError:  # whatever it is: only what fails at the target is the target's fault
+        return False
     hasher = new_hasher()
 
+    def read() -> bytes:
+        try:
+            return file.read(_READ_BYTES)
+        except OSError as error:
+            raise _OtherContent from error
+
     def parts() -> Iterator[bytes]:
-        while data := file.read(_READ_BYTES):
+        while data := read():
             hasher.update(data)
             yield data
         if hasher.digest() != entry.content_id:
