@@ -38,6 +38,13 @@ class ResourceExists(Conflict):
     hint = "Choose another name, or detach the other resource first."
 
 
+class ResourceChanged(Conflict):
+    """Settings or credentials of a resource were changed while others were checked."""
+
+    code = "compute.resource_changed"
+    hint = "Look at its settings again, then repeat your change."
+
+
 class TemplateExists(Conflict):
     """The resource has a template of that name."""
 

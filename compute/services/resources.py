@@ -1,5 +1,6 @@
 """Resources are attached, probed and detached; their nodes are reported to the scheduler."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from compute.adapters import drivers
 from compute.adapters.kinds import Config, ConfigForm, Credentials
 from compute.adapters.local.machine import describe_machine
 from compute.engine.ports import DescribesCluster, NodeFacts
-from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceNotFound
+from compute.errors import InvalidResource, ResourceChanged, ResourceExists, ResourceInUse, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
 from compute.selectors import resources as resource_selectors
 from compute.services import node_reports, templates
@@ -240,8 +241,8 @@ def replace_credentials(*, actor: Actor, resource: Resource, credentials: Creden
 
     What a cluster tells of itself is read anew with them: the account may do more, or less, than the one before.
 
-    Raises InvalidResource, ResourceUnreachable and, for one that was detached meanwhile, ResourceNotFound; then the
-    old ones stay.
+    Raises InvalidResource, ResourceUnreachable, ResourceChanged and, for one that was detached meanwhile,
+    ResourceNotFound; then the old ones stay.
     """
     require_site_admin(actor, "replace the credentials of compute resources")
     drivers.get_kind(resource.kind).check(resource.config, credentials)
@@ -249,7 +250,7 @@ def replace_credentials(*, actor: Actor, resource: Resource, credentials: Creden
     driver.probe()
     cluster = driver.describe() if isinstance(driver, DescribesCluster) else None
     with transaction.atomic():
-        resource = _lock(resource)
+        resource = _lock_unchanged(resource)
         resource.credentials = drivers.encrypt(credentials)
         resource.save(update_fields=["credentials"])
         if cluster is not None:
@@ -261,8 +262,8 @@ def change_settings(*, actor: Actor, resource: Resource, fields: Mapping[str, st
     """Change settings by the names of the form's fields, once the resource takes them. What is left out stays.
 
     They count for what starts from then on: pods that run keep their image.
-    Raises InvalidResource, ResourceUnreachable and, for one that was detached meanwhile, ResourceNotFound; then nothing
-    changes.
+    Raises InvalidResource, ResourceUnreachable, ResourceChanged and, for one that was detached meanwhile,
+    ResourceNotFound; then nothing changes.
     """
     require_site_admin(actor, "change the settings of compute resources")
     names = resource_selectors.list_changeable(resource)
@@ -276,7 +277,7 @@ def change_settings(*, actor: Actor, resource: Resource, fields: Mapping[str, st
     changes = _read_fields(kind.name, kind.form.of_fields(fields), fields).cleaned_data
     kind.check(_changed(resource.config, changes), drivers.decrypt(bytes(resource.credentials)))
     with transaction.atomic():
-        resource = _lock(resource)
+        resource = _lock_unchanged(resource)
         resource.config = _changed(resource.config, changes)
         resource.credentials = drivers.encrypt_anew(bytes(resource.credentials))
         resource.save(update_fields=["config", "credentials"])
@@ -380,6 +381,22 @@ def _lock(resource: Resource) -> Resource:
     if locked is None:
         raise ResourceNotFound(f"{resource.name} was detached meanwhile.")
     return locked
+
+
+def _lock_unchanged(resource: Resource) -> Resource:
+    """Return the row, locked, where settings and credentials are those that new ones were checked with.
+
+    Raises ResourceNotFound, and ResourceChanged: nobody has checked what both changes would make together.
+    """
+    locked = _lock(resource)
+    if _checked_part(locked) != _checked_part(resource):
+        raise ResourceChanged(f"Somebody else has changed {resource.name} meanwhile. Nothing of this was stored.")
+    return locked
+
+
+def _checked_part(resource: Resource) -> tuple[str, bytes]:
+    # As text: a row that was never read again may hold tuples where the database has lists.
+    return json.dumps(resource.config, sort_keys=True), bytes(resource.credentials)
 
 
 def _create(actor: Actor, name: str, kind: str, config: Config, *, host: str = "") -> Resource:

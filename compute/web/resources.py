@@ -14,7 +14,7 @@ from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
 from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.adapters.kinds import ResourceKind
-from compute.errors import InvalidResource, ResourceUnreachable, TemplateExists
+from compute.errors import InvalidResource, ResourceChanged, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
 from compute.selectors import cluster_facts, confinement, failures
 from compute.selectors import resources as selectors
@@ -238,7 +238,7 @@ def credentials_page(request: PageRequest, name: str) -> HttpResponse:
     if form.is_valid():
         try:
             resources.replace_credentials(actor=request.actor, resource=resource, credentials=form.read_credentials())
-        except (InvalidResource, ResourceUnreachable) as error:
+        except (InvalidResource, ResourceChanged, ResourceUnreachable) as error:
             form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
         else:
             messages.success(request, f"{name} answers with the new credentials.")
@@ -259,7 +259,7 @@ def settings_page(request: PageRequest, name: str) -> HttpResponse:
         fields = {name: form.data.get(name, "") for name in names}
         try:
             resources.change_settings(actor=request.actor, resource=resource, fields=fields)
-        except (InvalidResource, ResourceUnreachable) as error:
+        except (InvalidResource, ResourceChanged, ResourceUnreachable) as error:
             if not names:
                 raise
             form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())

@@ -14,7 +14,7 @@ from compute.adapters.form_fields import SecretField
 from compute.adapters.kinds import ConfigForm, ResourceKind
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import ClusterFacts, NodeFacts
-from compute.errors import InvalidResource, ResourceNotFound
+from compute.errors import InvalidResource, ResourceChanged, ResourceNotFound
 from compute.models import Resource, ResourceSite
 from compute.selectors import cluster_facts
 from compute.services import resources
@@ -259,6 +259,23 @@ def test_settings_of_a_resource_without_credentials_open_its_driver_anew_too(vau
     assert after is not before
     assert drivers.driver_of(elsewhere) is after
     assert (key_of("vault-1"), elsewhere.config) == ({}, {"region": "south"})
+
+
+def test_of_two_changes_at_once_the_second_is_refused_as_nobody_checked_both(vault, browser, site_admin):
+    browser.post("/compute/attach/", VAULT)
+    vault.keys.add("key-2")
+    seen = Resource.objects.get(name="vault-1")  # as another process read it, before the first change
+    resources.change_settings(
+        actor=site_admin, resource=Resource.objects.get(name="vault-1"), fields={"region": "south"}
+    )
+
+    with pytest.raises(ResourceChanged, match="Somebody else has changed vault-1 meanwhile"):
+        resources.change_settings(actor=site_admin, resource=seen, fields={"region": "east"})
+    with pytest.raises(ResourceChanged):
+        resources.replace_credentials(actor=site_admin, resource=seen, credentials={"key": "key-2"})
+
+    row = Resource.objects.get(name="vault-1")
+    assert (row.config, key_of("vault-1")) == ({"region": "south"}, {"key": "key-1"})
 
 
 @pytest.mark.parametrize(
