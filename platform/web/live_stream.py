@@ -22,6 +22,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest
+from core.callers import TooManyRequests
 from core.errors import InvalidInput, PlatformError
 from core.outages import log_failure
 from web import live
@@ -29,6 +30,8 @@ from web import live
 log = structlog.get_logger(__name__)
 
 MOST_TOPICS = 20
+MOST_STREAMS = 100
+"""The most streams of a person that a process holds: many tabs, and far from all of its connections."""
 RETRY_MS = 2000
 KEEP_ALIVE_S = 15.0
 MAX_AGE_S = 600.0
@@ -38,10 +41,11 @@ LOOK_GAP_S = 0.25
 
 
 class Watcher:
-    """One stream: the stamps that it has told, and those that it has yet to tell."""
+    """One stream of a person: the stamps that it has told, and those that it has yet to tell."""
 
-    def __init__(self, topics: Collection[str]) -> None:
+    def __init__(self, topics: Collection[str], person: str = "") -> None:
         self.topics = frozenset(topics)
+        self.person = person
         self._sent: dict[str, str] = {}
         self._news: dict[str, str] = {}
         self._has_news = asyncio.Event()
@@ -80,9 +84,14 @@ class Hub:
         self._woken = asyncio.Event()
         self.is_closed = False
 
-    def join(self, topics: Collection[str]) -> Watcher:
+    def require_place(self, person: str) -> None:
+        """Raise TooManyRequests where a person has as many streams as one may have."""
+        if sum(watcher.person == person for watcher in self._watchers) >= MOST_STREAMS:
+            raise TooManyRequests(f"{MOST_STREAMS} pages of yours listen for changes already.")
+
+    def join(self, topics: Collection[str], person: str = "") -> Watcher:
         """Watch topics from now on; all of them are news at first."""
-        watcher = Watcher(topics)
+        watcher = Watcher(topics, person)
         self._watchers.add(watcher)
         self._woken.set()
         if self._looking is None or self._looking.done():
@@ -185,23 +194,24 @@ async def live_page(request: PageRequest) -> HttpResponseBase:
         raise InvalidInput(f"A page may listen to {MOST_TOPICS} topics at most.")
     if not topics:
         return HttpResponse(status=204)
+    hub().require_place(request.actor.name)
     refused = await sync_to_async(_find_refused)(request.actor, topics)
     if len(refused) == len(topics):
         raise refused[topics[0]]
     return StreamingHttpResponse(
-        follow([topic for topic in topics if topic not in refused], refused),
+        follow([topic for topic in topics if topic not in refused], refused, person=request.actor.name),
         content_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
 async def follow(
-    topics: Collection[str], refused: Mapping[str, PlatformError], *, max_age_s: float = MAX_AGE_S
+    topics: Collection[str], refused: Mapping[str, PlatformError], *, person: str = "", max_age_s: float = MAX_AGE_S
 ) -> AsyncGenerator[str]:
     """Yield the events of one stream until it is too old, or the server stops."""
     await _let_go_of_thread()
     shared = hub()
-    watcher = shared.join(topics)
+    watcher = shared.join(topics, person)
     ends_at = asyncio.get_running_loop().time() + max_age_s
     try:
         yield f"retry: {RETRY_MS}\n\n"

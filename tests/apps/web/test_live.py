@@ -130,6 +130,24 @@ def test_a_stream_that_has_nothing_to_tell_is_no_stream(member, topics, status):
     assert async_to_sync(ask)()["status"] == status
 
 
+def test_a_person_has_so_many_streams_and_takes_none_from_others(run, member, make_actor, monkeypatch):
+    monkeypatch.setattr(live_stream, "MOST_STREAMS", 2)
+    mine, others = cookie_of(member), cookie_of(make_actor(None))
+
+    async def status(cookie: str):
+        async with connect(cookie, "jobs") as stream:
+            return (await stream.receive_output(timeout=LIMIT_S))["status"]
+
+    async def ask():
+        async with connect(mine, "jobs") as first, connect(mine, "jobs") as second:
+            for stream in (first, second):
+                await read_event(stream)
+            full = await status(mine), await status(others)
+        return *full, await status(mine)
+
+    assert async_to_sync(ask)() == (429, 200, 200)
+
+
 def test_who_left_the_project_hears_no_more_when_the_stream_is_opened_anew(run, member):
     cookie = cookie_of(member)
 
