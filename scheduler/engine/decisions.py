@@ -65,6 +65,10 @@ class StopCode(StrEnum):
     IDLE_LIMIT = "idle_limit"
 
 
+FOR_GOOD = frozenset({StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT})
+"""Who is stopped for these is not queued again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Stop a pod. `moves_to` names the node reserved for it, if any; `for_job` the job that gets its capacity."""

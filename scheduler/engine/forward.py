@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from scheduler.engine.cycle import ACTIONS
-from scheduler.engine.decisions import StopCode
+from scheduler.engine.decisions import FOR_GOOD, StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import ACTIVE
 from scheduler.engine.rules.runtime import claim_delay_s, min_runtimes_s
@@ -204,7 +204,7 @@ class Forward:
         count = 1 if is_certain else min(self._passes, max(FEWEST_PASSES, self._passes * MANY // len(asked)))
         lengths = _Lengths(self._run_times, count)
         is_age_told = any(job.running_for_s is not None for job in self._begin.values()) or any(
-            map(any, (min_runtimes_s(self.session, queue) for queue in self.session.queues.values()))
+            queue.has_time_limits or any(min_runtimes_s(self.session, queue)) for queue in self.session.queues.values()
         )
         passes = [
             _Pass(
@@ -270,12 +270,16 @@ _LeftOf = Callable[[str, bool], float]
 
 @dataclass(slots=True)
 class _Run:
-    """A run of a job in a pass. One that goes on already began before 0, as far as that is known."""
+    """A run of a job in a pass. One that goes on already began before 0, as far as that is known.
+
+    `is_overdue_then`: the cycle of that moment stops it, it does not end before.
+    """
 
     began_s: float
     ends_s: float
     node_ids: tuple[str, ...]
     gpu_milli: int
+    is_overdue_then: bool
 
 
 @dataclass(slots=True)
@@ -335,11 +339,12 @@ class _Pass:
                 break
             if not ended and (not changed or (self.grain and self._is_settled)):
                 before_s = self.now_s
-                ended = self._forward()
+                over = self._forward()
                 changed |= self._arrived()
-                if not changed and not ended and self.now_s == before_s:
+                if not changed and not over and self.now_s == before_s:
                     break
                 changed |= self._age()
+                ended = {job_id for job_id in over if not self.runs[job_id].is_overdue_then}
             self._change(changed, ended)
         self.ended.sort(key=lambda entry: (-entry[1].ends_s, entry[0]))
         before = (view for job_id, view in self.begin.items() if self.views.get(job_id) is not view)
@@ -375,11 +380,13 @@ class _Pass:
         changed: dict[str, JobView] = {}
         ended = set()
         self._started.clear()
+        causes = self.session.causes
         moved = dict.fromkeys(pod.job for pod in self.session.moved_since(0))
         for job in moved:
             job_id, before = job.view.id, job.view
             self._note_stops(job)
-            if any(pod.state is PodState.FAILED for pod in job.pods):
+            # Of whoever has reached a time limit nothing waits again.
+            if any(pod in causes and causes[pod].code in FOR_GOOD for pod in job.pods):
                 ended.add(job_id)
                 continue
             pods = tuple(map(_after, job.pods))
@@ -423,11 +430,17 @@ class _Pass:
         job_id = job.view.id
         ran_s = 0.0 if starts_anew else self.run_times.get(job_id, UNKNOWN).ran_s
         left_s = self.left_s(job_id, starts_anew)
-        if (limit_s := job.queue.rules_for(job.view).run_at_most_s) is not None:
-            left_s = min(left_s, max(0.0, limit_s - ran_s))
+        limit_s = job.queue.rules_for(job.view).run_at_most_s
+        allowed_s = math.inf if limit_s is None else max(0.0, limit_s - ran_s)
         pods = job.active_pods()
         nodes = tuple(dict.fromkeys(pod.node.view.id for pod in pods if pod.node is not None))
-        run = _Run(self.now_s - ran_s, self.now_s + left_s, nodes, self.session.charge_all(pods)[0])
+        run = _Run(
+            began_s=self.now_s - ran_s,
+            ends_s=self.now_s + min(left_s, allowed_s),
+            node_ids=nodes,
+            gpu_milli=self.session.charge_all(pods)[0],
+            is_overdue_then=allowed_s < left_s,
+        )
         self.runs[job_id] = run
         if run.ends_s < math.inf:
             heapq.heappush(self._ends, (run.ends_s, job_id))
@@ -519,7 +532,7 @@ class _Pass:
             if policy.reserves_after(waited_s) is not policy.reserves_after(view.waited_s):
                 changed[job_id] = replace(view, waited_s=waited_s)
         for job_id, run in self.runs.items():
-            if (view := self.views[job_id]).running_for_s is not None:
+            if (view := self.views[job_id]).running_for_s is not None or run.is_overdue_then:
                 changed[job_id] = replace(view, running_for_s=self.now_s - run.began_s + _ROUNDING_S)
         return changed
 

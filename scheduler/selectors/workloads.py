@@ -12,7 +12,7 @@ from accounts.actor import Actor
 from accounts.selectors import get_project
 from core import tasks
 from core.orm import in_batches
-from scheduler.engine.decisions import StopCode
+from scheduler.engine.decisions import FOR_GOOD
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Placement, Workload
 
@@ -145,7 +145,7 @@ def list_terminating() -> dict[str, str]:
 def list_overdue() -> dict[str, str]:
     """Return by id which limit workloads have reached that have not stopped yet: they are not requeued."""
     (terminating,) = find_terminating()
-    overdue = terminating.filter(reason_code__in=(StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT))
+    overdue = terminating.filter(reason_code__in=sorted(FOR_GOOD))
     return dict(overdue.values_list("pk", "reason_code"))
 
 

@@ -157,6 +157,7 @@ def any_ask(dice: random.Random) -> dict[str, object]:
             {"gpu_milli": 1000, "placing": Placing(node_labels=("rack=r0",))},
             {**gang, "placing": Placing(required_level="rack")},
             {**gang, "placing": Placing(preferred_level="rack", min_replicas=1)},
+            any_gang(dice),
         )
     )
 

@@ -1,32 +1,44 @@
 """What then happens: whole cycles over a cluster whose jobs have true lengths. The oracle for forecasts."""
 
+from collections import Counter
 from dataclasses import replace
 
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Start, Stop
+from scheduler.engine.decisions import Stop
 from scheduler.engine.run_times import RunTimes, each_once
-from scheduler.engine.snapshot import NEARLINE, Snapshot
+from scheduler.engine.snapshot import NEARLINE, JobView, PodState, Policy, Snapshot
 from tests.engine.scheduler.world import apply, ended_by
 
 
 class Cluster:
-    """A cluster in which whole cycles run, one snapshot after the other, and each end is an event of its own."""
+    """A cluster in which whole cycles run, one snapshot after the other, and each end is an event of its own.
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    `started` says when and where jobs first started, `stopped` for whom who was stopped.
+    """
+
+    def __init__(self, snapshot: Snapshot, policy: Policy = NEARLINE) -> None:
         self.snapshot = snapshot
+        self.policy = policy
         self.now_s = 0.0
         self.rank = 0
         self.lengths: dict[str, float] = {}
-        self.ends: dict[str, float] = {}
-        self.started: dict[str, tuple[float, str]] = {}
+        self.since: dict[str, float] = {}
+        self.started: dict[str, tuple[float, tuple[str, ...]]] = {}
         self.stopped: list[tuple[str, str]] = []
+        rules = [(queue, work) for queue in snapshot.queues for work in (queue.training, queue.interactive)]
+        ages_s = {work.run_at_most_s for _, work in rules} | {queue.preempt_min_runtime_s for queue, _ in rules}
+        ages_s |= {queue.reclaim_min_runtime_s for queue, _ in rules}
+        self.ages_s = sorted(filter(None, ages_s))
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """Return when the jobs end that run, if nobody stops them."""
+        return {name: since_s + self.lengths[name] for name, since_s in self.since.items()}
 
     def run_times(self) -> dict[str, RunTimes]:
         """Return what is known of how long each job goes on."""
         return {
-            name: RunTimes(
-                each_once(length), ran_s=length - (self.ends[name] - self.now_s) if name in self.ends else 0.0
-            )
+            name: RunTimes(each_once(length), ran_s=self.now_s - self.since.get(name, self.now_s))
             for name, length in self.lengths.items()
         }
 
@@ -37,39 +49,58 @@ class Cluster:
         self.rank += 1
         self.settle()
 
+    def next_moment(self) -> float | None:
+        """Return when something may happen next; None: nothing does any more."""
+        ages = [since_s + age_s for since_s in self.since.values() for age_s in self.ages_s]
+        return min((each for each in (*self.ends.values(), *ages) if each > self.now_s), default=None)
+
     def pass_to(self, moment_s: float) -> None:
-        """Let time pass, with all ends until then."""
-        while self.ends and min(self.ends.values()) <= moment_s:
-            self.now_s = min(self.ends.values())
-            over = {name for name, end_s in self.ends.items() if end_s == self.now_s}
-            for name in over:
-                del self.ends[name], self.lengths[name]
-            self.snapshot = replace(self.snapshot, jobs=[job for job in self.snapshot.jobs if job.id not in over])
+        """Let time pass, with all that happens until then."""
+        while (due_s := self.next_moment()) is not None and due_s <= moment_s:
+            self.now_s = due_s
+            self._drop({name for name, end_s in self.ends.items() if end_s == due_s})
             self.settle()
         self.now_s = max(self.now_s, moment_s)
 
     def settle(self) -> None:
         """Run cycles until nothing moves."""
         for _ in range(20):
-            decisions = run_cycle(self.snapshot, NEARLINE)
-            assert not ended_by(decisions)
+            self.snapshot = replace(self.snapshot, jobs=[self._aged(job) for job in self.snapshot.jobs])
+            decisions = run_cycle(self.snapshot, self.policy)
             after = apply(self.snapshot, decisions)
             if after == self.snapshot:
                 return
-            stops = {decision.job_id: decision.for_job for decision in decisions if isinstance(decision, Stop)}
-            self.stopped += list(stops.items())
-            for name in stops:
-                self.ends.pop(name, None)
-            for decision in decisions:
-                if isinstance(decision, Start):
-                    self.ends[decision.job_id] = self.now_s + self.lengths[decision.job_id]
-                    self.started.setdefault(decision.job_id, (self.now_s, decision.node_id))
-            starts = {decision.job_id for decision in decisions if isinstance(decision, Start)}
-            jobs = [self._told(job, is_stopped=job.id in stops, has_started=job.id in starts) for job in after.jobs]
-            self.snapshot = replace(after, jobs=jobs)
+            over = ended_by(decisions)
+            self._drop(over)
+            stops = {each.job_id: each.for_job for each in decisions if isinstance(each, Stop)}
+            self.stopped += [(name, claimant) for name, claimant in stops.items() if name not in over]
+            self.snapshot = replace(after, jobs=[self._noted(job) for job in after.jobs])
         raise AssertionError("it does not come to rest")
 
-    def _told(self, job, *, is_stopped: bool, has_started: bool):
-        if is_stopped:
-            job = replace(job, evictions=job.evictions + 1, saved_at=None)
-        return replace(job, saved_at=self.now_s) if has_started else job
+    def _drop(self, names: set[str]) -> None:
+        for name in names:
+            self.since.pop(name, None)
+            del self.lengths[name]
+        self.snapshot = replace(self.snapshot, jobs=[job for job in self.snapshot.jobs if job.id not in names])
+
+    def _noted(self, job: JobView) -> JobView:
+        """Return a job as it is known to be after a cycle: it has just started, or was stopped, or neither."""
+        running = [pod for pod in job.pods if pod.state is PodState.RUNNING]
+        counts = Counter(pod.pod_set for pod in running)
+        if all(counts[each.name] >= each.min_available for each in job.structure.children):
+            if job.id not in self.since:
+                self.since[job.id] = self.now_s
+                nodes = tuple(dict.fromkeys(str(pod.node_id) for pod in running))
+                self.started.setdefault(job.id, (self.now_s, nodes))
+                job = replace(job, saved_at=self.now_s)
+        elif (since_s := self.since.pop(job.id, None)) is not None:
+            # Who has to go at the moment of its start has not started.
+            if since_s == self.now_s == self.started[job.id][0]:
+                del self.started[job.id]
+            job = replace(job, evictions=job.evictions + 1, saved_at=None, running_for_s=None)
+        return job
+
+    def _aged(self, job: JobView) -> JobView:
+        if job.id not in self.since or not self.ages_s:
+            return job
+        return replace(job, running_for_s=self.now_s - self.since[job.id])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Decision, Explain, Reserve, Start, Stop, StopCode, Withdraw
+from scheduler.engine.decisions import FOR_GOOD, Decision, Explain, Reserve, Start, Stop, StopCode, Withdraw
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
@@ -22,7 +22,6 @@ from tests.factories.scheduler import needs
 
 UP = frozenset({PodState.RUNNING, PodState.RESERVED})
 ON_NODES = frozenset({PodState.RUNNING, PodState.TERMINATING, PodState.STUCK_TERMINATING})
-FOR_GOOD = frozenset({StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT})
 CYCLE_S = 60
 
 
