@@ -2,8 +2,9 @@
 
 A job has user, mount, PID and IPC namespaces of its own, and no capabilities. The file system is read-only but for the
 job's own folders, hidden folders are empty but for what is shown in them, `/dev` holds its GPUs and the usual few
-devices, and `/proc` the job's own processes. The network is shared, because jobs call the API. Making it needs no
-privilege and no package, only a kernel (5.12 or newer) that lets users make namespaces.
+devices, and `/proc` the job's own processes, which beside NVIDIA's GPUs may write there about themselves. The network
+is shared, because jobs call the API. Making it needs no privilege and no package, only a kernel (5.12 or newer) that lets
+users make namespaces.
 
 This module imports little, because the process that starts jobs holds it all the time.
 """
@@ -13,6 +14,7 @@ import errno
 import os
 import signal
 import time
+from stat import S_ISDIR, S_ISREG
 
 HIDE, READ, WRITE = "hide", "read", "write"
 """What an entry of a view does with its path: `(HIDE, path, "")` empties a folder; `(HIDE, path, source)` puts another
@@ -36,6 +38,8 @@ _MOUNT_ATTR_RDONLY = 1
 _PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 28, 36, 38
 _NO_PRIVILEGES_FOR_ROOT = 0b11
 _CAPABILITY_VERSION_3 = 0x20080522
+
+_WRITE_BITS = 0o222
 
 _OPEN_TRIES, _OPEN_PAUSE_S = 5, 0.02
 
@@ -84,8 +88,7 @@ def enter(
         _move(tree, path)
     for path in covers:
         _set_read_only(_AT_FDCWD, path, 0)
-    flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    _check(_mount("proc", "/proc", "proc", flags), "A list of the job's own processes cannot be mounted")
+    _mount_processes(may_write=any(name.startswith(_NVIDIA_GPU) for name in trees_of_devices))
 
 
 def adopt_orphans() -> None:
@@ -171,6 +174,25 @@ def _cover_devices(devices: dict[str, int]) -> str:
 
 def _cover(path: str) -> None:
     _check(_mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755"), f"{path} cannot be hidden")
+
+
+def _mount_processes(*, may_write: bool) -> None:
+    """Mount a list of the job's own processes. With `may_write` they may write there what concerns them alone.
+
+    CUDA begins only where it can: NVIDIA's driver, from version 570 on, writes the names of its threads there.
+    """
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC | (0 if may_write else _MS_RDONLY)
+    _check(_mount("proc", "/proc", "proc", flags), "A list of the job's own processes cannot be mounted")
+    if not may_write:
+        return
+    others = [f"/proc/{name}" for name in os.listdir("/proc") if not name.isdigit()]  # noqa: PTH208
+    for path in others:
+        mode = os.lstat(path).st_mode
+        # Links lead to processes.
+        if S_ISDIR(mode) or (S_ISREG(mode) and mode & _WRITE_BITS):
+            tree = _open_tree(path)
+            _set_read_only(tree, "", _AT_EMPTY_PATH | _AT_RECURSIVE)
+            _move(tree, path)
 
 
 def _make_place(path: str, tree: int) -> None:

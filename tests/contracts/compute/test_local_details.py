@@ -564,6 +564,20 @@ def test_a_job_in_a_sandbox_has_the_files_of_its_own_gpus_and_numbers_these_from
     assert place.wait_for("none", ReportState.RUNNING).gpus_seen is None
 
 
+@pytest.mark.skipif(bool(find_refusal()), reason=f"this kernel makes no sandbox: {find_refusal()}")
+def test_beside_gpus_a_job_in_a_sandbox_may_name_its_threads_as_cuda_does_and_write_nothing_else_of_proc(
+    tmp_path, machine
+):
+    place = machine(views=Views(hidden=[tmp_path]))
+    command = """printf cuda-EvtHandlr > /proc/self/task/$$/comm; cat /proc/$$/comm
+find /proc -path '/proc/[0-9]*' -prune -o ! -type l -writable -print"""
+
+    place.driver.start(make_launch("named", command))
+
+    assert place.wait_for_end("named").state is ReportState.SUCCEEDED
+    assert place.driver.read_log("named", 0, 1 << 16).data == b"cuda-EvtHandlr\n"
+
+
 @pytest.mark.parametrize("kind", ["confined", "unconfined"])
 def test_a_job_has_the_files_of_all_gpus_where_its_own_are_not_known_or_there_is_no_sandbox(tmp_path, machine, kind):
     is_confined = kind == "confined"
