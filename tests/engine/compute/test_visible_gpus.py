@@ -15,14 +15,17 @@ from compute.adapters.local.gpu_check import LocalGpuCheck
 from compute.engine.visible_gpus import SCRIPT, InstalledGpu, SeenGpu, VisibleGpus, find_visible, read_answer
 from tests.factories.nvml import GIB, FakeDevice, FakeNvml
 
-INFORMATION = """Model: \t\t NVIDIA A100-SXM4-80GB
-IRQ:   \t\t 127
+# As version 580 of the driver writes it.
+INFORMATION = """Model: \t\t NVIDIA H200
+IRQ:   \t\t 41
 GPU UUID: \t {uuid}
-Video BIOS: \t 92.00.9e.00.01
+Video BIOS: \t 96.00.a5.00.1a
 Bus Type: \t PCIe
-DMA Size: \t 47 bits
+DMA Size: \t 52 bits
+DMA Mask: \t 0xfffffffffffff
 Bus Location: \t {place}
 Device Minor: \t {minor}
+GPU Firmware: \t 580.159.04
 GPU Excluded:\t No
 """
 FILES = "".join(
@@ -188,4 +191,6 @@ def test_the_commands_run_in_any_shell(tmp_path):
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert read_answer(done.stdout) == VisibleGpus((SeenGpu("GPU-a", 81559 * 2**20),), None, "0")
+    answer = read_answer(done.stdout)
+    assert answer is not None
+    assert (answer.gpus, answer.variable) == ((SeenGpu("GPU-a", 81559 * 2**20),), "0")
