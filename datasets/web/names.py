@@ -3,12 +3,14 @@
 from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from accounts.web.requests import PageRequest
+from accounts.web.requests import PageRequest, text
 from core.errors import InvalidInput, PlatformError
+from core.pagination import M, Page, paginate_by
 from datasets.errors import AmbiguousReference, EmptyBranch, InvalidLabel, NameTaken, ReferenceNotFound
 from datasets.models import Dataset
 from datasets.selectors import commits, datasets
@@ -16,7 +18,7 @@ from datasets.services import branches
 from datasets.services import datasets as services
 from datasets.web import heading
 
-_ROWS = 500
+_ROWS = 50
 _FIELDS: dict[type[PlatformError], str] = {
     AmbiguousReference: "at",
     EmptyBranch: "at",
@@ -125,18 +127,26 @@ def delete(request: PageRequest, project: str, name: str) -> HttpResponse:
     return redirect("datasets:hub")
 
 
-def _number(text: str) -> float:
+def _number(days: str) -> float:
     try:
-        return float(text)
+        return float(days)
     except ValueError as error:
-        raise InvalidInput(f"'{text}' is not a number of days.") from error
+        raise InvalidInput(f"'{days}' is not a number of days.") from error
+
+
+def _page_of(rows: QuerySet[M], cursor: str | None) -> Page[M]:
+    return paginate_by(rows, field="name", descending=False, cursor=cursor, limit=_ROWS)
 
 
 def _show(request: PageRequest, dataset: Dataset, bound: NameForm | None = None) -> HttpResponse:
     newest = datasets.newest_commit_of(dataset)
+    part = text(request, "q") or ""
+    branches = commits.list_branches(request.actor, dataset).select_related("head").filter(name__icontains=part)
+    tags = commits.list_tags(request.actor, dataset).select_related("commit").filter(name__icontains=part)
     context = heading.of(request.actor, dataset, tab="names") | {
-        "branches": commits.list_branches(request.actor, dataset).select_related("head").order_by("name")[:_ROWS],
-        "tags": commits.list_tags(request.actor, dataset).select_related("commit").order_by("name")[:_ROWS],
+        "part": part,
+        "branches": _page_of(branches, text(request, "branches")),
+        "tags": _page_of(tags, text(request, "tags")),
         "form": bound or NameForm(initial={"at": newest.short if newest else ""}, auto_id="name-%s"),
     }
     return render(request, "datasets/names.html", context, status=422 if bound else 200)

@@ -54,3 +54,17 @@ def test_a_commit_without_a_message_is_not_said_to_be_missing(browser, member, d
 
     assert "no message" in page
     assert "no commit yet" not in page
+
+
+def test_many_tags_are_paged_and_found_by_a_part_of_their_name(browser, dataset, commit):
+    Tag.objects.bulk_create(Tag(dataset=dataset, name=f"v1.{number:02}", commit=commit) for number in range(60))
+
+    first = browser.get(PAGE).context
+    later = browser.get(PAGE, {"tags": first["tags"].next_cursor}).context
+    part = browser.get(PAGE, {"q": "1.5"}).context
+
+    assert [tag.name for tag in first["tags"].items] == [f"v1.{number:02}" for number in range(50)]
+    assert [tag.name for tag in later["tags"].items] == [f"v1.{number:02}" for number in range(50, 60)]
+    assert [branch.name for branch in later["branches"].items] == ["main"]
+    assert [tag.name for tag in part["tags"].items] == [f"v1.{number:02}" for number in range(50, 60)]
+    assert "No branch has “1.5” in its name." in flat(browser.get(PAGE, {"q": "1.5"}).content.decode())
