@@ -153,7 +153,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
 
     `try` names one project, or with `is_department` one department, whose settings would be as the other fields say;
     `preset`, or `sharing` with the fields of all rules, tries other rules of the pool; fields that begin with `gpus:`
-    change the quotas of several.
+    change the quotas of several. `change` names the queue whose form htmx asks for.
     """
     only, name = text(request, "project"), text(request, "pool") or pools.DEFAULT
     pools.require_pool(actor=request.actor, name=name)
@@ -169,6 +169,11 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         trial = trials.try_quotas(actor=request.actor, pool=here.pool, changes=changes, sharing=tried_rules)
     rules = view_rules(here.pool) if here is not None else PROMPT
     changed = services.with_changes(actor=request.actor, changes=changes) if trial is not None else []
+    if request.htmx and (asked := text(request, "change")):
+        rows = _tree(projects, departments, {}, trial, request.GET, changed=changed, rules=rules)
+        row = next((row for row in rows if row.queue.pk == asked), None)
+        form = {"row": row, "pool": name, "pools": everywhere, "departments": departments}
+        return render(request, "scheduler/quota_dialog.html", form)
     fair = cycle.fair_shares(pool_id=here.pool.pk) if here is not None else {}
     standing = read_standing(actor=request.actor, pool=name, fair=fair)
     rows = _tree(projects, departments, fair, trial, request.GET, changed=changed, rules=rules)

@@ -80,7 +80,9 @@ def test_what_is_tried_stays_in_the_form_and_is_saved_from_there(browser, two_pr
     page = browser.get("/quotas/", {"pool": "default", "csrfmiddlewaretoken": "secret", **changes})
 
     text, tried = page.content.decode(), next(row for row in page.context["rows"] if row.queue.label == "team-b")
-    assert 'name="gpus" type="number" min="0" step="any" required value="3"' in text
+    asked = browser.get("/quotas/", {**changes, "change": tried.queue.pk}, headers={"HX-Request": "true"})
+    assert asked.templates[0].name == "scheduler/quota_dialog.html"
+    assert 'name="gpus" type="number" min="0" step="any" required value="3"' in flat(asked.content.decode())
     assert (tried.shown.over_quota_weight, tried.shown.gpu_limit_milli, tried.training_hours) == (2.5, 4000, "12")
     assert next(value.text for value in tried.rules if value.rule.field == "claim_delay") == "7"
     saving = page.context["saving"]
@@ -91,6 +93,13 @@ def test_what_is_tried_stays_in_the_form_and_is_saved_from_there(browser, two_pr
 
     queue = Queue.objects.get(project__name="team-b")
     assert (queue.gpu_quota_milli, queue.over_quota_weight, queue.claim_delay_s) == (3000, 2.5, 420)
+
+
+def test_only_the_form_that_is_asked_for_is_sent(browser, two_projects):
+    page = browser.get("/quotas/").content.decode()
+
+    assert "claim_delay" not in re.sub('<dialog id="sharing.*?</dialog>', "", flat(page))
+    assert page.count(f"?change={Queue.objects.get(project__name='team-b').pk}") == 1
 
 
 def test_an_address_of_a_tried_change_has_no_token_of_the_form(browser, two_projects):
