@@ -3,8 +3,8 @@
 A job has user, mount, PID and IPC namespaces of its own, and no capabilities. The file system is read-only but for the
 job's own folders, hidden folders are empty but for what is shown in them, `/dev` holds its GPUs and the usual few
 devices, and `/proc` the job's own processes, which beside NVIDIA's GPUs may write there about themselves. The network
-is shared, because jobs call the API. Making it needs no privilege and no package, only a kernel (5.12 or newer) that lets
-users make namespaces.
+is shared, because jobs call the API. Making it needs no privilege and no package, only a kernel (5.12 or newer) that
+lets users make namespaces.
 
 This module imports little, because the process that starts jobs holds it all the time.
 """
