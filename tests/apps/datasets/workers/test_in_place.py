@@ -229,7 +229,7 @@ def test_a_repository_of_dvc_is_imported_out_of_its_cache_under_the_paths_that_i
         ),
         ("outs: [", "'a.dvc' is no file of DVC: it is not YAML."),
         ("outs: {a: b}", "'nfs:.dvc' holds no file that a dataset can carry."),
-        ("#" * 300_000, "'a.dvc' is no file, or one of more than 262,144 bytes."),
+        ("#" * 4_200_000, "'a.dvc' is no file, or one of more than 4,194,304 bytes."),
     ],
 )
 @pytest.mark.usefixtures("source")
