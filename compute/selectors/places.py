@@ -23,7 +23,7 @@ class NewJob:
 
     `flow` and `step` say what it is for, None for a job submitted by hand; so does its command. `commits` are the ids
     of those that it reads. `simulated_duration_s` is how long it takes on nodes that do not exist. `pools` are those in
-    which it finds its place; none: its template is named.
+    which it finds its place; none: its template is named. `own_` amounts are what it asks for without a template.
     """
 
     project_id: str
@@ -42,6 +42,8 @@ class NewJob:
     timeout_s: float | None = None
     image: str = ""
     pools: Sequence[str] = ()
+    own_cpu_millicores: int | None = None
+    own_memory_bytes: int | None = None
 
     def facts_at(self, template: Template) -> JobFacts:
         """Return what forecasts read of a job, as it would be on a template."""
@@ -73,6 +75,8 @@ class NewJob:
             "spec__fallbacks": (),
             "spec__moves_by": "",
             "spec__pools": self.pools,
+            "spec__own_cpu_millicores": self.own_cpu_millicores,
+            "spec__own_memory_bytes": self.own_memory_bytes,
             "spec__image": self.image,
         }
 

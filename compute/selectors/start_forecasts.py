@@ -18,9 +18,10 @@ from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
-from compute.selectors import capacity, run_times, templates
+from compute.selectors import capacity, own_sizes, run_times, templates
 from compute.selectors.jobs import SUBMITTED
 from compute.selectors.locality import sites_by_resource
+from compute.selectors.own_sizes import OwnSize
 from compute.selectors.pod_sets import launcher_of, placing_of
 from compute.selectors.pool_places import Place, describe, in_each_pool, in_pool, place_of
 from compute.selectors.run_times import RunHistory
@@ -40,7 +41,7 @@ from scheduler.selectors.forecasts import (
     StartForecast,
     WaitClass,
 )
-from scheduler.selectors.resource_pools import ResourcePools
+from scheduler.selectors.resource_pools import ResourcePool, ResourcePools
 
 _SYSTEM = Actor.system("forecasts")
 _MOST_PLACED = 20
@@ -61,6 +62,8 @@ _COLUMNS = (
         "spec__moves_by",
         "spec__pools",
         "spec__pool",
+        "spec__own_cpu_millicores",
+        "spec__own_memory_bytes",
         "spec__placing",
         "spec__pod",
         "spec__image",
@@ -505,6 +508,7 @@ class _Places:
         self._templates = {row.full_name: row for row in rows.order_by("gpu_milli", "cpu_millicores", "pk")}
         self._resources = list(Resource.objects.filter(detached_at=None).order_by("name"))
         self._pools = ResourcePools()
+        self._by_size: dict[OwnSize, Sequence[Template]] = {}
 
     def arrival(self, job: JobFacts, resource_id: str) -> DataArrival | None:
         """Return how far the data of a job is at a resource; None where it reads none, or the resource has no site."""
@@ -529,7 +533,7 @@ class _Places:
     def others(self, job: JobFacts, here: Place, *, is_anywhere: bool = False) -> list[Template]:
         """Return the templates that its step names besides, then of each other resource the smallest that holds it.
 
-        A job with pools is as large as it is where a resource has no template for it, and goes nowhere else: places of
+        One that names no template has a size of its own on each, and one with pools goes nowhere else: places of
         other pools count where it may be submitted anew (`is_anywhere`). Nodes that do not exist are no place for work
         on those that do, nor the other way round.
         """
@@ -537,12 +541,12 @@ class _Places:
         named = [self._templates[name] for name in names if name in self._templates]
         others = [row for row in named if row.full_name != job["template_name"]]
         seen = {here, *(self.place_of(row) for row in others)}
-        rows: Iterable[Template] = self._templates.values()
-        has_own_size = job["spec__pools"] or job["template_id"] is None
-        if has_own_size:
-            rows = [*rows, *(_own_size(job, resource) for resource in self._resources)]
-        if has_own_size or is_anywhere:
-            rows = in_each_pool(rows, self._pools)
+        rows: Iterable[Template]
+        if job["spec__pools"] or job["template_id"] is None:
+            rows = self._own_sizes(job)
+        else:
+            rows = (row for row in self._templates.values() if _is_as_large(row, job))
+            rows = in_each_pool(rows, self._pools) if is_anywhere else rows
         for row in rows:
             place = self.place_of(row)
             if place in seen or not (is_anywhere or self._is_in_pools(job, row)):
@@ -552,6 +556,30 @@ class _Places:
                 others.append(row)
         return others[:_MOST_PLACES]
 
+    def _own_sizes(self, job: JobFacts) -> Sequence[Template]:
+        """Return what a job that names no template gets at each place where a node that takes work has so much."""
+        size = OwnSize(
+            gpu_milli=job["gpu_milli"],
+            cpu_millicores=job["spec__own_cpu_millicores"],
+            memory_bytes=job["spec__own_memory_bytes"],
+            placing=Placing.read(job["spec__placing"]),
+        )
+        if size not in self._by_size:
+            rows = [
+                self._own_size(size, resource, pool)
+                for resource in self._resources
+                for pool in self._pools.list_pools(resource.pk)
+            ]
+            self._by_size[size] = [row for row in rows if row is not None]
+        return self._by_size[size]
+
+    def _own_size(self, size: OwnSize, resource: Resource, pool: ResourcePool) -> Template | None:
+        templates_there = [row for row in self._templates.values() if row.resource_id == resource.pk]
+        name = pool.name if self._pools.is_divided(resource.pk) else ""
+        nodes = [amounts for _, amounts in self._open_nodes.get((resource.pk, pool.id), ())]
+        row = own_sizes.template_of(size, resource, templates_there, nodes, name)
+        return row if any(fits(_amounts_of(row), node, []) for node in nodes) else None
+
     def _is_in_pools(self, job: JobFacts, row: Template) -> bool:
         names = job["spec__pools"]
         if row.pool:
@@ -560,15 +588,18 @@ class _Places:
 
     def _has_node_for(self, row: Template, place: Place) -> bool:
         """Return whether a resource that labels divide has a node in a pool which a job of a template fits on."""
-        amounts = Amounts(row.cpu_millicores, row.memory_bytes, row.gpu_milli)
         return not self._pools.is_divided(row.resource_id) or any(
-            fits(amounts, node, []) for _, node in self._nodes.get(place, ())
+            fits(_amounts_of(row), node, []) for _, node in self._nodes.get(place, ())
         )
 
     @cached_property
     def _nodes(self) -> Mapping[Place, Sequence[tuple[str, Amounts]]]:
         divided = {resource.pk for resource in self._resources if self._pools.is_divided(resource.pk)}
         return capacity.nodes_of(_SYSTEM, divided, are_open=False)
+
+    @cached_property
+    def _open_nodes(self) -> Mapping[Place, Sequence[tuple[str, Amounts]]]:
+        return capacity.nodes_of(_SYSTEM, {resource.pk for resource in self._resources})
 
     @cached_property
     def _resources_by_pool(self) -> Mapping[str, Collection[str]]:
@@ -591,23 +622,20 @@ class _Places:
 
 
 def _may_run_on(job: JobFacts, row: Template) -> bool:
-    return (
-        row.resource.is_simulated == job["resource__is_simulated"]
-        and all(getattr(row, name) >= job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli"))
-        and not templates.describe_kind_mismatch(
-            row.resource,
-            gpu_milli=job["gpu_milli"],
-            replicas=Placing.read(job["spec__placing"]).count_pods(job["replica_count"]),
-            needs_image=bool(job["spec__image"]),
-        )
+    return row.resource.is_simulated == job["resource__is_simulated"] and not templates.describe_kind_mismatch(
+        row.resource,
+        gpu_milli=job["gpu_milli"],
+        replicas=Placing.read(job["spec__placing"]).count_pods(job["replica_count"]),
+        needs_image=bool(job["spec__image"]),
     )
 
 
-def _own_size(job: JobFacts, resource: Resource) -> Template:
-    """Return what a job has on another resource that it has where it is."""
-    _, _, name = job["template_name"].partition(".")
-    sizes = {column: job[column] for column in ("cpu_millicores", "memory_bytes", "gpu_milli")}
-    return Template(resource=resource, name=name, **sizes)
+def _is_as_large(row: Template, job: JobFacts) -> bool:
+    return all(getattr(row, name) >= job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli"))
+
+
+def _amounts_of(row: Template) -> Amounts:
+    return Amounts(row.cpu_millicores, row.memory_bytes, row.gpu_milli)
 
 
 def shape_of(template: Template) -> JobFacts:

@@ -1,8 +1,4 @@
-"""The shape of a job that names no template: how much of a node it gets, and on which resource it may run.
-
-A job that says only how many GPUs it needs gets the smallest template with exactly so many; where a resource has none,
-the share of CPU and memory that belongs to these GPUs on its nodes. Such a shape is a template that is not stored.
-"""
+"""The shape of a job that names no template: how much of a node it gets, and on which resource it may run."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,13 +7,12 @@ from itertools import product
 
 from accounts.actor import Actor
 from compute.engine.holders import Amounts, count_empty, fits
-from compute.engine.launcher import Launcher
-from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
-from compute.selectors import capacity, confinement, locality, pool_places, templates
+from compute.selectors import capacity, confinement, locality, own_sizes, pool_places, templates
 from compute.selectors import resources as resource_selectors
+from compute.selectors.own_sizes import OwnSize
 from compute.selectors.pod_sets import placing_of
 from compute.selectors.pool_places import Place, in_pool
 from core import units
@@ -26,28 +21,22 @@ from scheduler.selectors import pools
 from scheduler.selectors.resource_pools import ResourcePool, ResourcePools
 from scheduler.services.workloads import PodSet
 
-_CPU_MILLICORES, _MEMORY_BYTES = 1000, 2**30
 _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Ask:
+class Ask(OwnSize):
     """What a job needs of the resource that runs it, and where to look: on one resource, or in pools.
 
     `pools` come in the order in which they are taken. On a named resource these are all of its pools where none is
-    named, those that are `preferred` first. `cpu_millicores` and `memory_bytes` None: what belongs to the
-    GPUs. `commits` are the ids of those that it reads. `volumes` are written as in `engine/volumes`; simulated
-    nodes take any.
+    named, those that are `preferred` first. `commits` are the ids of those that it reads. `volumes` are written as in
+    `engine/volumes`; simulated nodes take any.
     """
 
-    gpu_milli: int = 0
-    cpu_millicores: int | None = None
-    memory_bytes: int | None = None
     resource: str = ""
     pools: Sequence[str] = (pools.DEFAULT,)
     preferred: Sequence[str] = ()
     replicas: int = 1
-    placing: Placing = Placing()
     needs_image: bool = False
     commits: Sequence[str] = ()
     starts_early: bool = False
@@ -236,7 +225,7 @@ def _fit(actor: Actor, ask: Ask, resource: Resource, pool: str, nodes: Sequence[
     """
     if fault := next(_faults(actor, ask, resource), ""):
         return fault
-    template = in_pool(_stored(ask, resource, pool) or _made(ask, resource, nodes), pool)
+    template = own_sizes.template_of(ask, resource, resource.templates.all(), nodes, pool)
     if ask.starts_early and (fault := templates.describe_early_mismatch(template)):
         return fault
     amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
@@ -269,46 +258,6 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
 
 def _missing_offer(resource: Resource, ports: Sequence[int], volumes: Sequence[str]) -> str:
     return templates.describe_lack_of_volumes(resource, volumes) or templates.describe_lack_of_ports(resource, ports)
-
-
-def _stored(ask: Ask, resource: Resource, pool: str) -> Template | None:
-    """Return the smallest template with exactly as many GPUs, where the job says nothing else."""
-    if not ask.gpu_milli or ask.cpu_millicores is not None or ask.memory_bytes is not None:
-        return None
-    templates_there = [each for each in resource.templates.all() if not pool or each.pool in {"", pool}]
-    same = [template for template in templates_there if template.gpu_milli == ask.gpu_milli]
-    return min(same, key=lambda each: (each.cpu_millicores, each.memory_bytes, each.pk), default=None)
-
-
-def _made(ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template:
-    cpu_millicores, memory_bytes = _share_of(ask.gpu_milli or ask.placing.nominal_milli, nodes, ask.placing.launcher)
-    template = Template(
-        resource=resource,
-        cpu_millicores=cpu_millicores if ask.cpu_millicores is None else ask.cpu_millicores,
-        memory_bytes=memory_bytes if ask.memory_bytes is None else ask.memory_bytes,
-        gpu_milli=ask.gpu_milli,
-    )
-    parts = [ask.placing.size_name or f"{ask.gpu_milli / ONE_GPU:g}-gpu"]
-    if ask.cpu_millicores is not None:
-        parts.append(f"{ask.cpu_millicores / 1000:g}-cpu")
-    if ask.memory_bytes is not None:
-        parts.append(units.format_memory(ask.memory_bytes).replace(" ", "-"))
-    template.name = "-".join(parts)
-    return template
-
-
-def _share_of(gpu_milli: int, nodes: Sequence[Amounts], launcher: Launcher | None) -> tuple[int, int]:
-    """Return the CPU and memory that go with GPUs: on the node that has the least of them for each GPU.
-
-    A launcher finds its own beside them, also where there are no nodes without GPUs.
-    """
-    launcher_cpu, launcher_memory = (launcher.cpu_millicores, launcher.memory_bytes) if launcher is not None else (0, 0)
-    with_gpus = [node for node in nodes if node.gpu_milli]
-    if not gpu_milli or not with_gpus:
-        return _CPU_MILLICORES, _MEMORY_BYTES
-    cpu_millicores = min((node.cpu_millicores - launcher_cpu) * gpu_milli // node.gpu_milli for node in with_gpus)
-    memory_bytes = min((node.memory_bytes - launcher_memory) * gpu_milli // node.gpu_milli for node in with_gpus)
-    return max(1, cpu_millicores), max(1, memory_bytes)
 
 
 def _in_words(amounts: Amounts) -> str:

@@ -47,6 +47,8 @@ def try_job(*, actor: Actor, project: Project, submission: Submission) -> Trial:
         priority=submission.priority,
         image=submission.image,
         pools=submission.pools_in(project),
+        own_cpu_millicores=submission.cpu_millicores,
+        own_memory_bytes=submission.memory_bytes,
     ).facts_at(template)
     # First among those that wait, so that its other places are looked at.
     forecaster = Forecaster([job, *start_forecasts.list_live_jobs()], is_exact=True)

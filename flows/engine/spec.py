@@ -429,6 +429,11 @@ class StepSpec(_Model):
         return tuple(key for key in SIZE_KEYS if getattr(self, key) not in {None, "", ()})
 
     @property
+    def own_cpu_millicores(self) -> int | None:
+        """How much CPU it asks for in place of a template; None: what belongs to its GPUs."""
+        return None if self.cpu is None else round(1000 * self.cpu)
+
+    @property
     def is_fan(self) -> bool:
         """Whether it runs under several indexes: as parts, or once for each combination of a grid."""
         return bool(self.grid) or self.completions > 1

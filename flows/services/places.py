@@ -83,7 +83,7 @@ def _ask_of(step: StepSpec, preferred: tuple[str, ...]) -> Ask:
     placing.check(gpu_milli=gpu_milli, replicas=step.replicas)
     return Ask(
         gpu_milli=gpu_milli,
-        cpu_millicores=None if step.cpu is None else round(1000 * step.cpu),
+        cpu_millicores=step.own_cpu_millicores,
         memory_bytes=step.memory,
         resource=step.resource,
         pools=step.pools if step.pools or step.resource else preferred,

@@ -72,6 +72,8 @@ class JobSpecs:
             ports=step_spec.ports,
             volumes=step_spec.volumes,
             pools=run_places.pools_of(self._run, step.key),
+            own_cpu_millicores=step_spec.own_cpu_millicores,
+            own_memory_bytes=step_spec.memory,
             placing=Placing.read(step_spec.placing),
             simulated_duration_s=step_spec.simulated_duration,
             code=self._code,

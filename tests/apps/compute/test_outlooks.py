@@ -191,7 +191,7 @@ def test_resources_of_other_pools_are_no_place_for_a_job_that_goes_to_its_pools(
         forecasts.forecast_all()
         return [place.template for place in outlook_of(member, "waits").places]
 
-    assert places() == ["scripted.whole", "cloud.big"]
+    assert places() == ["scripted.whole", "cloud.0-gpu"]
     pool_members.move(Pool.objects.create(name="quick"), [other.pk])
     assert places() == ["scripted.whole"]
 

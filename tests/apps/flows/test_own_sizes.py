@@ -1,5 +1,6 @@
 """Steps that say their size in place of templates: their places are found when a run starts, and kept with it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from compute.workers import forecasts, probes
 from core import clock
 from flows.models import Attempt, Run, Step
 from flows.services import flows, runs
-from scheduler.models import Pool, Queue
+from scheduler.models import Forecast, Pool, Queue
 from scheduler.services import pool_members, pools
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World, newest_attempt, state_of, states
@@ -169,6 +170,55 @@ def test_while_it_waits_it_goes_where_it_can_start_now_and_back_too(world: World
     assert tries_of(run) == [("superseded", "east.1-gpu"), ("running", "west.1-gpu")]
     (tried,) = Step.objects.get(run=run).tried
     assert tried["why"] == "cannot start it now, and west.1-gpu can"
+
+
+def test_it_is_told_of_another_place_with_what_it_gets_there_and_goes_there(
+    world: World, member, project, at, tmp_path
+):
+    small = replace(node("small-1", 1), cpu_millicores=2000, memory_bytes=8 * GIB)
+    attach(world, tmp_path, "small", small)
+    at(0)
+    holders = {name: hold(world, member, project, name) for name in ("east", "small", "west")}
+    run = world.start(member, project, FLOW.format(gpus=1))
+    at(1)
+    job = Job.objects.get(name=newest_attempt(run, "train").job_name)
+    forecasts.forecast_all()
+
+    places = Forecast.objects.get(name=job.name).facts["places"]
+
+    assert job.cpu_millicores == 8000
+    assert {place["template"]: place["starts_at"] is not None for place in places} == {
+        "east.1-gpu": True,
+        "small.1-gpu": True,
+        "west.1-gpu": True,
+    }
+
+    world.driver_of(holders["small"]).finish(holders["small"])
+    at(10)
+    forecasts.forecast_all()
+    at(12)
+    assert tries_of(run) == [("superseded", "east.1-gpu"), ("running", "small.1-gpu")]
+
+
+def test_a_place_where_its_share_is_taken_is_not_told_as_free(world: World, member, project, at, tmp_path):
+    attach(world, tmp_path, "large", replace(node("large-1", 1), cpu_millicores=32_000, memory_bytes=128 * GIB))
+    at(0)
+    for name in ("east", "west"):
+        hold(world, member, project, name)
+    world.start(member, project, "flow: cores\nsteps: [{name: a, command: c, cpu: 20, resource: large}]\n")
+    at(1)
+    run = world.start(member, project, FLOW.format(gpus=1))
+    at(2)
+    forecasts.forecast_all()
+    at(4)
+
+    (place,) = (
+        place
+        for place in Forecast.objects.get(name=newest_attempt(run, "train").job_name).facts["places"]
+        if place["resource"] == "large"
+    )
+    assert tries_of(run) == [("queued", "east.1-gpu")]
+    assert datetime.fromisoformat(place["starts_at"]) > clock.now()
 
 
 def test_a_place_that_was_left_is_as_good_as_before(world: World, member, project, at):

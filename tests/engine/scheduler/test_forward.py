@@ -398,7 +398,7 @@ def try_among(dice: random.Random, queues, make_job) -> None:
         cluster.pass_to(moment_s)
     at_s, places = cluster.started.get("tried", (math.inf, ()))
     assert told.likely_s == pytest.approx(at_s - since_s)
-    assert told.node_ids == places
+    assert set(told.node_ids) == set(places)
 
 
 def _some_job(dice: random.Random, name: str, queues):
