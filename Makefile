@@ -22,7 +22,7 @@ test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on 
 	$(BIN)/python -m pytest -q -n 4 --dist loadfile --ignore=tests/browser --ignore=tests/kubernetes $(TESTS)
 ifndef TESTS
 	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) test --silent
-	$(BIN)/python -m pytest -q tests/browser  # a process of its own: the browser's event loop bars Django's database calls
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/browser  # processes of their own: the browser's event loop bars Django's database calls
 endif
 
 check: $(VENV)/.dev $(UI)/node_modules/.installed ## Format, lint, types, import contracts, docs, types of the UI
