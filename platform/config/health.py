@@ -1,7 +1,5 @@
 """Whether this process lives, whether it can serve, and its numbers."""
 
-from datetime import timedelta
-
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -12,13 +10,12 @@ from accounts.api.auth import authenticate
 from accounts.permissions import require_site_admin
 from accounts.web.requests import PageRequest
 from config import dependencies
-from core import clock, storage
+from core import storage
 from core.errors import PlatformError
-from core.models import Lease
+from core.leading import has_leader
 from core.outages import has_pending_migrations
 from web.problems import problem_of
 
-_LEADER_LATE = timedelta(seconds=30)
 _TIMEOUT_S = 3.0
 _BROKER, _STORE = "broker", "store "
 
@@ -40,7 +37,7 @@ def readyz(_request: HttpRequest) -> HttpResponse:
             checks["migrations"] = "some are not applied: run `python manage.py setup`"
             checks["leader"] = "not asked: migrations are pending"
         else:
-            if not _has_leader():
+            if not has_leader():
                 checks["leader"] = "no controller is running: background work waits"
             checks |= _tell_shared()
     except DatabaseError as error:
@@ -57,7 +54,7 @@ def health_page(request: PageRequest) -> HttpResponse:
     faults = dependencies.find_faults(wait_s=_TIMEOUT_S)
     stores = {name.removeprefix(_STORE): fault for name, fault in faults.items() if name.startswith(_STORE)}
     context = {
-        "has_leader": _has_leader(),
+        "has_leader": has_leader(),
         "full": storage_fault if (storage_fault := _check_storage()) != "ok" else "",
         "has_broker": _BROKER in faults,
         "broker_fault": faults.get(_BROKER),
@@ -76,11 +73,6 @@ def _tell_shared() -> dict[str, str]:
         else:
             checks.setdefault(kind, "not asked yet" if fault is None else "ok")
     return checks
-
-
-def _has_leader() -> bool:
-    lease = Lease.objects.filter(pk="leader").first()
-    return lease is not None and lease.is_leased_at(clock.now() - _LEADER_LATE)
 
 
 def _check_storage() -> str:

@@ -4,6 +4,7 @@ from django.http import HttpRequest
 
 from accounts.actor import Actor
 from accounts.selectors import list_projects
+from core.leading import find_standstill
 from web import navigation, project_choice
 
 MAX_PROJECTS = 200
@@ -30,6 +31,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
             ],
             "section_url": current.url if current and current.lists_by_project else "/",
             "activity": navigation.activity(actor),
+            "standstill": find_standstill(),
             "project": project_choice.chosen_project(request),
             "projects": [project.name for project in list_projects(actor=actor)[:MAX_PROJECTS]],
         }

@@ -4,6 +4,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.web.requests import PageRequest, text
+from core.leading import find_standstill
 from web import navigation, search
 
 
@@ -16,5 +17,6 @@ def search_page(request: PageRequest) -> HttpResponse:
 
 
 def activity(request: PageRequest) -> HttpResponse:
-    """Answer with the top bar's numbers, which every page asks for now and then."""
-    return render(request, "web/parts/activity.html", {"activity": navigation.activity(request.actor)})
+    """Answer with the top bar's numbers, which every page asks for now and then, and whether they are of now."""
+    context = {"activity": navigation.activity(request.actor), "standstill": find_standstill(), "is_news": True}
+    return render(request, "web/parts/activity.html", context)

@@ -4,6 +4,7 @@ import json
 from datetime import datetime, timedelta
 
 from django import template
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -306,6 +307,14 @@ def log_view(source: str, file_url: str, name: str) -> dict[str, object]:
     return {"source": source, "file_url": file_url, "name": name}
 
 
+def _stamp_of(request: HttpRequest, topic: str) -> str:
+    """Return which version of a topic a page shows: that of the first element that asks, so none that is too new."""
+    stamps: dict[str, str] = request.__dict__.setdefault("shown_stamps", {})
+    if topic not in stamps:
+        stamps[topic] = live_topics.read_stamps([topic])[topic]
+    return stamps[topic]
+
+
 @register.simple_tag(takes_context=True)
 def live(context: template.Context, topic: str, every: int = 15, source: str = "") -> SafeString:
     """Make the element, which needs an id, ask for itself again when the topic changes, and every so many seconds.
@@ -315,7 +324,7 @@ def live(context: template.Context, topic: str, every: int = 15, source: str = "
     """
     request = context["request"]
     is_part = getattr(request, "htmx", False)
-    shown = "" if is_part else format_html(' data-stamp="{}"', live_topics.read_stamps([topic])[topic])
+    shown = "" if is_part else format_html(' data-stamp="{}"', _stamp_of(request, topic))
     return format_html(
         'data-live="{}"{} data-every="{}" hx-get="{}" hx-trigger="live" hx-swap="outerHTML"',
         topic,
