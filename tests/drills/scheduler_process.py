@@ -38,7 +38,7 @@ from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 CONTROLLERS = 3
-KILLS = int(os.environ.get("NEARLINE_TEST_KILLS", "25"))
+KILLS = int(os.environ.get("NEARLINE_TEST_KILLS", "12"))
 ENOUGH = 50
 SPEED = 100
 SHAPES = (0.3, 0.5, 1, 2, 0, 0.25)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.drill
 
 SCRIPT = Path(__file__).with_name("flow_process.py")
 STEPS = 100
-KILLS = 6
+KILLS = 4
 LAST = 9
 LIMIT_S = 1800
 

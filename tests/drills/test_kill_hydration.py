@@ -18,7 +18,7 @@ from tests.factories.datasets import read_tree
 
 HERE = Path(__file__).parent
 # `python -m tests.soak` asks for more.
-KILLS = int(os.environ.get("NEARLINE_SOAK_KILLS", "20"))
+KILLS = int(os.environ.get("NEARLINE_SOAK_KILLS", "10"))
 
 
 class Platform:

@@ -15,7 +15,7 @@ from compute.engine.ports import ReportState
 from tests.contracts.compute.test_local import LocalPlace
 
 ROOT = Path(__file__).resolve().parents[2]
-JOBS, KILLS = 60, 25
+JOBS, KILLS = 60, 12
 
 # A platform that starts all jobs, from the first one on, whatever an earlier one has started already.
 PLATFORM = f"""
