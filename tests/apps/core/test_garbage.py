@@ -1,6 +1,7 @@
-"""What is loaded when a process begins to serve is left out of all later collections."""
+"""Garbage is looked for where some may be: neither in what a process loads, nor while it does."""
 
 import gc
+import subprocess
 import sys
 
 from core import garbage
@@ -16,3 +17,9 @@ def test_later_collections_do_not_look_at_what_is_loaded():
         gc.unfreeze()
 
     assert looked_at.isdisjoint(loaded)
+
+
+def test_little_is_looked_for_while_a_process_loads():
+    code = "import gc, config; print(gc.get_threshold()[0])"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "50000\n"
