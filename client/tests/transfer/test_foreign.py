@@ -90,7 +90,7 @@ def test_what_no_cache_has_is_taken_from_the_working_tree_if_it_is_the_same(tmp_
         b"score.json": b"{}",
     }
     (tmp_path / "score.json").write_bytes(b"[]")
-    with pytest.raises(Failed, match=r"hashes say: score\.json"):
+    with pytest.raises(Failed, match=r"not as hashed by that tool: score\.json"):
         check_digests(dvc.read_repository(tmp_path), threads=1)
     (tmp_path / "plots" / "more.csv").write_bytes(b"z")
     with pytest.raises(Failed, match=r"content of 1 file is not here: plots\."):
@@ -258,7 +258,7 @@ def test_a_snapshot_in_the_hubs_cache_is_read_through_its_links(tmp_path):
     }
     check_digests(found, threads=1)
     (cache / "blobs" / of_git).write_bytes(b"damaged")
-    with pytest.raises(Failed, match=r"hashes say: README\.md"):
+    with pytest.raises(Failed, match=r"not as hashed by that tool: README\.md"):
         check_digests(found, threads=1)
     (cache / "blobs" / names["data/train.parquet"]).unlink()
     with pytest.raises(Failed, match=r"data/train\.parquet"):
