@@ -20,6 +20,6 @@ def test_later_collections_do_not_look_at_what_is_loaded():
 
 
 def test_little_is_looked_for_while_a_process_loads():
-    code = "import gc, config; print(gc.get_threshold()[0])"
+    code = "import gc, config.settings; print(gc.get_threshold()[0])"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "50000\n"
