@@ -7,12 +7,12 @@ from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import MOST_ITEMS, Effect, Item, count_of
+from accounts.project_contents import MOST_ITEMS, Effect, Item
 from compute.engine.states import HOLDING
 from compute.models import Checkpoint, Job
 from compute.selectors.jobs import HOLDER, in_states
 from core import clock
-from core.units import format_duration
+from core.units import count_of, format_duration
 from datasets.selectors import caches
 
 

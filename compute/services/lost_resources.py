@@ -11,14 +11,13 @@ from django.db.models import QuerySet
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
-from accounts.project_contents import count_of
 from compute.engine.states import IDLE
 from compute.errors import ResourceIsPresent, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
 from compute.services import losses
 from compute.services.submissions import HOLDER
 from core import clock, hosts
-from core.units import format_bytes
+from core.units import count_of, format_bytes
 from datasets.selectors import caches
 from datasets.services import lost_sites
 from datasets.services.lost_sites import LostSite

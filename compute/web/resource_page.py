@@ -11,7 +11,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from accounts.actor import Actor
-from accounts.project_contents import count_of
 from accounts.web.requests import PageRequest
 from compute.engine.states import HOLDING
 from compute.models import Resource
@@ -22,6 +21,7 @@ from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core import hosts, units
 from core.errors import InvalidInput
+from core.units import count_of
 from datasets.selectors import caches, site_arrays
 
 _ROWS = 50

@@ -7,11 +7,12 @@ from django.db.models import Q
 from accounts import project_contents
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import ProjectContents, RemovalWaits, count_of, first_ids, remove_first
+from accounts.project_contents import ProjectContents, RemovalWaits, first_ids, remove_first
 from compute.models import Checkpoint, Job, JobEvent, StoredLogChunk
 from compute.selectors.project_contents import describe
 from compute.services import jobs
 from core import isolation, tasks
+from core.units import count_of
 
 _SYSTEM = Actor.system("deleted projects")
 

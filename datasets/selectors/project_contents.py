@@ -4,8 +4,8 @@ from django.db.models import Count, Sum
 
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import MOST_ITEMS, Effect, Item, count_of
-from core.units import format_bytes
+from accounts.project_contents import MOST_ITEMS, Effect, Item
+from core.units import count_of, format_bytes
 from datasets.engine.cache_states import LIVE
 from datasets.models import BYTES_ON_DISK, CachedCommit, Commit, Dataset
 from datasets.selectors.storage import OUTPUTS, largest_parts

@@ -15,11 +15,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
-from accounts.project_contents import count_of
 from core import clock, hosts, isolation, leases
 from core.errors import PlatformError
 from core.tasks import enqueue, enqueue_on_commit, enqueue_reliably
-from core.units import format_bytes
+from core.units import count_of, format_bytes
 from datasets.adapters.hydration import hydrate, make_retry_policy
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import get_kind, open_site

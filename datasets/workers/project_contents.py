@@ -8,9 +8,10 @@ from django.db.models import Q, QuerySet
 
 from accounts import project_contents
 from accounts.models import Project
-from accounts.project_contents import ProjectContents, RemovalWaits, count_of, remove_first
+from accounts.project_contents import ProjectContents, RemovalWaits, remove_first
 from core import clock, tasks
 from core.orm import BATCH_ROWS
+from core.units import count_of
 from datasets.engine.cache_states import LIVE
 from datasets.models import (
     Branch,

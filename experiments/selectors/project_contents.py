@@ -2,7 +2,8 @@
 
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import Effect, count_of
+from accounts.project_contents import Effect
+from core.units import count_of
 from experiments.engine.columns import Kind
 from experiments.models import Experiment, Fact
 

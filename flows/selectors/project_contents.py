@@ -2,7 +2,8 @@
 
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import MOST_ITEMS, Effect, Item, count_of
+from accounts.project_contents import MOST_ITEMS, Effect, Item
+from core.units import count_of
 from flows.engine.states import RUN_ENDS
 from flows.models import Flow, FlowDraft, Run
 

@@ -13,12 +13,11 @@ from django.db.models import QuerySet
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
-from accounts.project_contents import count_of
 from compute.selectors import outputs
 from compute.services import deletions as job_deletions
 from core import clock, tasks
 from core.errors import PlatformError
-from core.units import format_bytes
+from core.units import count_of, format_bytes
 from experiments.selectors import artifacts, summaries
 from experiments.services import deletions as experiment_deletions
 from flows import permissions

@@ -5,8 +5,9 @@ from contextlib import suppress
 from accounts import project_contents
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import ProjectContents, RemovalWaits, count_of, first_ids, remove_first
+from accounts.project_contents import ProjectContents, RemovalWaits, first_ids, remove_first
 from core import isolation
+from core.units import count_of
 from flows.engine.states import RUN_ENDS
 from flows.errors import RunHasEnded
 from flows.models import Attempt, AttemptInput, Bundle, Flow, FlowDraft, FlowVersion, Run, RunEvent, Step

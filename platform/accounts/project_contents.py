@@ -95,8 +95,3 @@ def remove_first(*tables: QuerySet[Any]) -> bool:
 def first_ids(rows: QuerySet[Any]) -> list[Any]:
     """Return the ids of the first rows, whose parts are then found by an index, however many others have."""
     return list(rows.order_by("pk").values_list("pk", flat=True)[:_PARENTS])
-
-
-def count_of(number: int, noun: str) -> str:
-    """Return so many of something, such as `1 job` or `2,000 jobs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

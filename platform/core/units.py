@@ -106,6 +106,11 @@ def format_ago(moment: datetime, *, now: datetime) -> str:
     return "just now"
 
 
+def count_of(number: int, noun: str) -> str:
+    """Write so many of something: `1 job`, `2,000 jobs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_gpus(milli_gpus: int) -> str:
     """Write an amount of GPU given in thousandths of one: `2`, `0.5`, `0.25`."""
     return f"{milli_gpus / ONE_GPU:g}"

@@ -2,8 +2,8 @@
 
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.project_contents import Effect, Item, count_of
-from core.units import format_gpus
+from accounts.project_contents import Effect, Item
+from core.units import count_of, format_gpus
 from scheduler.models import Queue
 
 

@@ -7,8 +7,9 @@ from django.db.models import Max
 
 from accounts import project_contents
 from accounts.models import Project
-from accounts.project_contents import ProjectContents, RemovalWaits, count_of, remove_first
+from accounts.project_contents import ProjectContents, RemovalWaits, remove_first
 from core import clock
+from core.units import count_of
 from scheduler.engine.states import LIVE
 from scheduler.models import Eviction, PastPlacement, PoolSample, Workload
 from scheduler.selectors.project_contents import describe

@@ -5,8 +5,8 @@ from argparse import ArgumentParser
 from django.core.management.base import CommandError
 
 from accounts.actor import Actor
-from accounts.project_contents import count_of
 from core.commands import PlatformCommand
+from core.units import count_of
 from datasets.engine.names import parse_reference
 from datasets.selectors import datasets
 from datasets.services import damage

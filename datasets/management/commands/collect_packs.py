@@ -2,9 +2,8 @@
 
 from argparse import ArgumentParser
 
-from accounts.project_contents import count_of
 from core.commands import PlatformCommand
-from core.units import format_bytes
+from core.units import count_of, format_bytes
 from datasets.selectors import garbage
 from datasets.selectors.garbage import Amount
 from datasets.workers import collection

@@ -4,9 +4,8 @@ from argparse import ArgumentParser
 
 from django.core.management.base import CommandError
 
-from accounts.project_contents import count_of
 from core.commands import PlatformCommand
-from core.units import format_bytes
+from core.units import count_of, format_bytes
 from datasets.adapters.opening import open_store
 from datasets.engine.layout import dataset_prefix
 from datasets.models import Store

@@ -4,9 +4,9 @@ from argparse import ArgumentParser
 
 from django.core.management.base import CommandError
 
-from accounts.project_contents import count_of
 from core.commands import PlatformCommand
 from core.errors import PlatformError
+from core.units import count_of
 from datasets.models import Store
 from datasets.workers import store_moves
 

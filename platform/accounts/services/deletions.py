@@ -12,8 +12,9 @@ from accounts.actor import Actor
 from accounts.errors import DeletedProjectNotFound
 from accounts.models import Project
 from accounts.permissions import require
-from accounts.project_contents import MOST_ITEMS, Effect, Item, count_of
+from accounts.project_contents import MOST_ITEMS, Effect, Item
 from core import clock, tasks
+from core.units import count_of
 
 
 @dataclass(frozen=True)
