@@ -150,7 +150,7 @@ class FolderStore:
         except OSError as error:
             raise StoreUnreachable(f"The store's folder cannot be read: {error.strerror}.") from error
         if absence:
-            away = StoreUnreachable(f"The folder of the store {self._name} is not there. {_ADVICE} {_WHERE}")
+            away = StoreUnreachable(f"The folder of the store '{self._name}' is not there. {_ADVICE} {_WHERE}")
             away.for_admins = f"The store's folder {absence}. {_ADVICE}"
             raise away
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 
 from accounts.actor import Actor
 from accounts.models import User
@@ -164,7 +165,7 @@ def test_the_page_says_why_files_cannot_be_stored_now(world: World, job, member)
     artifacts.store_artifacts()
 
     page = flat(browser_of(member).get(f"/experiments/{Experiment.objects.get().pk}/").content.decode())
-    away = f"The folder of the store {Store.objects.get().name} is not there."
+    away = escape(f"The folder of the store '{Store.objects.get().name}' is not there.")
     assert f"The platform could not keep the outputs of train: {away}" in page
     assert str(folder) not in page
     assert "They are being stored." in page

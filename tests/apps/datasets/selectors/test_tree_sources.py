@@ -22,4 +22,6 @@ def test_a_tree_waits_for_a_store_that_is_away_from_the_beginning(store_row, dat
     source.write(tmp_path / "code", on_wait=come_back)
 
     assert (tmp_path / "code" / "train.py").read_bytes() == b"print(1)"
-    assert [reason.partition(" is not there")[0] for reason in reasons] == [f"The folder of the store {store_row.name}"]
+    assert [reason.partition(" is not there")[0] for reason in reasons] == [
+        f"The folder of the store '{store_row.name}'"
+    ]
