@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from django.db.models import Count, Q
 from django.urls import reverse
 
 from accounts.actor import Actor
@@ -12,9 +13,11 @@ from web import navigation, search
 from web.navigation import Activity, Entry, Group
 from web.search import Hit
 
+_LIVE = {JobState.STARTING, JobState.RUNNING}
+
 
 def _count_live(actor: Actor) -> int:
-    return jobs.in_states(jobs.list_jobs(actor=actor), {JobState.STARTING, JobState.RUNNING}).count()
+    return jobs.in_states(jobs.list_jobs(actor=actor), _LIVE).count()
 
 
 def _count_resources(actor: Actor) -> int:
@@ -22,8 +25,9 @@ def _count_resources(actor: Actor) -> int:
 
 
 def _count_activity(actor: Actor) -> Activity:
-    waiting = jobs.list_jobs(actor=actor, state=JobState.PENDING).count()
-    return Activity(running=_count_live(actor), waiting=waiting)
+    shown = jobs.in_states(jobs.list_jobs(actor=actor), {*_LIVE, JobState.PENDING})
+    waiting = Q(state=JobState.PENDING, parts_running=0)
+    return Activity(**shown.aggregate(running=Count("pk", filter=~waiting), waiting=Count("pk", filter=waiting)))
 
 
 def _find_jobs(actor: Actor, text: str) -> Sequence[Hit]:

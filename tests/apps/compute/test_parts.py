@@ -16,6 +16,7 @@ from core import clock
 from experiments.models import Experiment
 from tests.factories import compute as make
 from tests.factories.api import call
+from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +70,17 @@ def test_parts_get_jobs_of_their_own_so_many_at_once(job, member):
     assert list(Experiment.objects.order_by("pk").values_list("job_name", flat=True)) == ["hpo-0.1", "hpo-1.1"]
     assert selectors.get_job(actor=member, name="hpo-1").pk == second.pk
     assert list(selectors.list_jobs(actor=member)) == [job]
+
+
+def test_a_job_is_shown_to_wait_until_a_part_of_it_runs(job, member):
+    def shown() -> list[str]:
+        return [
+            line for line in ("1 running", "1 waiting") if line in browser_of(member).get("/jobs/").content.decode()
+        ]
+
+    assert shown() == ["1 waiting"]
+    run(job)
+    assert shown() == ["1 running"]
 
 
 def test_the_next_index_runs_when_one_has_succeeded_and_the_whole_ends_with_the_last(job, driver):
