@@ -42,9 +42,10 @@ def consolidate(session: Session) -> None:
 
         return lambda: victims(session, in_queue=lambda _queue: True, may_take=may_take)
 
+    could_help = bool(session.waiting) and (session.free_milli() > 0 or not session.total[GPU])
+    session.has_consolidated = session.policy.consolidates and could_help
     if not session.policy.consolidates:
         return
-    session.has_consolidated = bool(session.waiting) and (session.free_milli() > 0 or not session.total[GPU])
     serve_by_taking(
         session,
         StopCode.MOVED,

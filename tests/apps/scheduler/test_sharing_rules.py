@@ -136,6 +136,24 @@ def test_running_work_is_moved_together_once_in_an_interval(owner, site_admin, m
     assert moments == [NOON + MINUTE, NOON + MINUTE, NOON + 6 * MINUTE]
 
 
+def test_what_happens_in_one_pool_puts_off_no_moves_in_another(owner, site_admin, move):
+    set_rules(site_admin, consolidate_every_s=300)
+    report_nodes(report("c1", 2), resource="res_cloud")
+    enqueue(owner, "a", gpus=2)
+    cycle.run_once()
+    report_nodes(report("n1", 2), report("n2", 1))
+    enqueue(owner, "b", gpus=2)
+
+    moments = []
+    for second in range(3):
+        move(NOON + timedelta(seconds=second))
+        enqueue(owner, f"elsewhere-{second}", gpus=1, resource="res_cloud")
+        cycle.run_once()
+        moments.append(Pool.objects.get(pk=DEFAULT_POOL_ID).consolidated_at)
+
+    assert moments == [NOON] * 3
+
+
 def test_use_halves_over_the_half_life_and_leans_shares_once_the_dial_is_up(owner, guest, site_admin, move):
     set_rules(site_admin, usage_half_life_s=60)
     usage.sample()
