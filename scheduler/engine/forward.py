@@ -18,6 +18,7 @@ from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import FOR_GOOD, StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import ACTIVE
+from scheduler.engine.rules import reservation
 from scheduler.engine.rules.runtime import claim_delay_s, min_runtimes_s
 from scheduler.engine.run_times import UNKNOWN, RunTimes
 from scheduler.engine.session import Session
@@ -206,6 +207,7 @@ class Forward:
         is_age_told = any(job.running_for_s is not None for job in self._begin.values()) or any(
             queue.has_time_limits or any(min_runtimes_s(self.session, queue)) for queue in self.session.queues.values()
         )
+        smallest_node = reservation.smallest_node(node.view for node in self.session.nodes)
         passes = [
             _Pass(
                 self.session,
@@ -216,6 +218,7 @@ class Forward:
                 self._grain,
                 self._at_s,
                 is_age_told,
+                smallest_node,
                 self._moves_in_s,
             )
             for number in range(count)
@@ -294,6 +297,7 @@ class _Pass:
     grain: float
     at_s: float
     is_age_told: bool
+    smallest_node: int
     moves_from_s: float
     up: set[str] = field(default_factory=set)
     now_s: float = 0.0
@@ -314,17 +318,12 @@ class _Pass:
         """Go on until all that are asked for have started, or nothing can happen any more."""
         self.session.trials_of_moves = TRIALS_OF_MOVES if self.grain else math.inf
         self.views = dict(self.begin)
-        for job_id, view in self.begin.items():
+        for job_id in self.begin:
             job = self.session.jobs[job_id]
             if _is_up(job):
                 self.up.add(job_id)
                 self._begin_run(job, starts_anew=False)
-            else:
-                if view.waited_s is not None:
-                    since_s = view.waits_since
-                    self._waits_from_s[job_id] = -view.waited_s if since_s is None else since_s - self.at_s
-                if view.claims_at is not None:
-                    heapq.heappush(self._alarms, view.claims_at - self.at_s)
+        self._look_at_waits()
         if self.moves_from_s > 0:
             heapq.heappush(self._alarms, self.moves_from_s)
         self._arriving = sorted((arrival.in_s, job_id) for job_id, arrival in self.arrivals.items())
@@ -406,12 +405,8 @@ class _Pass:
                 self.ended.append((job_id, run))
                 if self.starts.get(job_id) is run and run.began_s == self.now_s:
                     del self.starts[job_id]
-                self._waits_from_s[job_id] = self.now_s
-                waited_s = None if before.waited_s is None else 0.0
-                view = replace(
-                    view, evictions=before.evictions + 1, saved_at=None, running_for_s=None, waited_s=waited_s
-                )
-                view = self._with_claim_delay(view, self.now_s)
+                view = replace(view, evictions=before.evictions + 1, saved_at=None, running_for_s=None)
+                view = self._with_wait(self._with_claim_delay(view, self.now_s), self.now_s)
             changed[job_id] = view
         self._is_settled = len(self._started) == len(moved)
         return changed, ended
@@ -465,6 +460,17 @@ class _Pass:
                 changed[job_id] = replace(view, pods=tuple(map(_released, view.pods)))
         return changed, left
 
+    def _look_at_waits(self) -> None:
+        """Note since when the jobs wait that wait now, and when something begins or ends by that alone."""
+        for job_id in self.begin.keys() - self.up:
+            view = self.begin[job_id]
+            if view.waited_s is not None:
+                since_s = view.waits_since
+                self._waits_from_s[job_id] = -view.waited_s if since_s is None else since_s - self.at_s
+                self._await_end_of_reservation(job_id, view.waited_s)
+            if view.claims_at is not None:
+                heapq.heappush(self._alarms, view.claims_at - self.at_s)
+
     # --- time passes
 
     def _forward(self) -> set[str]:
@@ -498,11 +504,28 @@ class _Pass:
         while self._arriving and self._arriving[0][0] <= self.now_s:
             _, job_id = self._arriving.pop(0)
             _, view, since_s = self.arrivals[job_id]
-            if view.waited_s is not None:
-                self._waits_from_s[job_id] = since_s
-                view = replace(view, waited_s=self._waited_s(job_id))
-            arrived[job_id] = self._with_claim_delay(view, since_s)
+            arrived[job_id] = self._with_wait(self._with_claim_delay(view, since_s), since_s)
         return arrived
+
+    def _with_wait(self, view: JobView, since_s: float) -> JobView:
+        """Return a job with its wait, which counts from then, if nodes may be reserved for it."""
+        if not reservation.may_wait_for_nodes(view, self.smallest_node):
+            return replace(view, waited_s=None)
+        self._waits_from_s[view.id] = since_s
+        waited_s = self._waited_s(view.id)
+        self._await_end_of_reservation(view.id, waited_s)
+        return replace(view, waited_s=waited_s)
+
+    def _await_end_of_reservation(self, job_id: str, waited_s: float) -> None:
+        """Look again at the minute in which nodes cease to be reserved for a job that waits, if they are now.
+
+        That they begin to be lets nobody start.
+        """
+        begin_s, end_s = self.session.policy.next_reservation(waited_s)
+        if waited_s >= begin_s:
+            since_s = self.at_s + self._waits_from_s[job_id]
+            minutes = math.ceil((since_s + end_s - _ROUNDING_S) / _MINUTE_S)
+            heapq.heappush(self._alarms, minutes * _MINUTE_S - self.at_s)
 
     def _with_claim_delay(self, view: JobView, since_s: float) -> JobView:
         """Return a job whose wait counts from then with the end of its claim delay, unless that is over."""
@@ -531,6 +554,7 @@ class _Pass:
             waited_s = self._waited_s(job_id)
             if policy.reserves_after(waited_s) is not policy.reserves_after(view.waited_s):
                 changed[job_id] = replace(view, waited_s=waited_s)
+                self._await_end_of_reservation(job_id, waited_s)
         for job_id, run in self.runs.items():
             if (view := self.views[job_id]).running_for_s is not None or run.is_overdue_then:
                 changed[job_id] = replace(view, running_for_s=self.now_s - run.began_s + _ROUNDING_S)

@@ -1,5 +1,6 @@
 """The frozen view of one moment that a cycle decides on: nodes, queues, and jobs with their pods."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -389,17 +390,21 @@ class Policy:
     reserve_for_s: float = 3600.0
 
     def reserves_after(self, waited_s: float | None) -> bool:
-        """Return whether nodes are reserved after such a wait: for some time after some waiting, and then again.
+        """Return whether nodes are reserved after such a wait: for some time after some waiting, and then again."""
+        return waited_s is not None and waited_s >= self.next_reservation(waited_s)[0]
 
-        Each time twice as much waiting goes by before, so capacity that turns out to be of no use stands empty ever
-        more seldom. Nothing has to be remembered between cycles.
+    def next_reservation(self, waited_s: float) -> tuple[float, float]:
+        """Return the waits at which the reservation begins and ends that is not over after such a wait.
+
+        Infinite: none is ever made. Each time twice as much waiting goes by before, so capacity that turns out to be of
+        no use stands empty ever more seldom. Nothing has to be remembered between cycles.
         """
-        if self.reserve_after_s is None or waited_s is None:
-            return False
+        if self.reserve_after_s is None:
+            return math.inf, math.inf
         end_s = self.reserve_after_s + self.reserve_for_s
         while waited_s >= end_s:
             end_s *= 2
-        return waited_s >= end_s - self.reserve_for_s
+        return end_s - self.reserve_for_s, end_s
 
 
 NEARLINE = Policy()

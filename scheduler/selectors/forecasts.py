@@ -17,7 +17,6 @@ from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
 from core import clock
-from core.units import ONE_GPU
 from scheduler.engine import calibration
 from scheduler.engine.calibration import Correction, Levels, Promised, Score, Started
 from scheduler.engine.forward import FEWEST_PASSES, GRAIN, NEVER, PASSES, Arrival, Forward, StartForecast
@@ -257,11 +256,7 @@ class Outlooks:
         return self._queues.get((pool_id, probe.project_id), _unborn(pool_id, probe.project_id))
 
     def _view_of(self, probe: Probe) -> JobView:
-        """Return a job as it will wait; where nodes may be reserved for it, its wait counts."""
-        job = snapshots.view_pending(_workload_of(probe, self._queue_of(probe)))
-        devices = [len(node.devices) for node in self._views[self._pool_of(probe)].nodes if node.devices]
-        may_reserve = bool(devices) and min(devices) <= probe.replicas * probe.gpu_milli // ONE_GPU
-        return replace(job, waited_s=0.0) if may_reserve else job
+        return snapshots.view_pending(_workload_of(probe, self._queue_of(probe)))
 
     def _since_s(self, probe: Probe) -> float:
         """Return when the wait of a job begins, in seconds from now."""

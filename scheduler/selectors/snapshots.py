@@ -19,7 +19,7 @@ from core.prepared import prepared
 from core.taints import Taint, Toleration
 from core.units import ONE_GPU
 from scheduler.engine.mig import find_geometry
-from scheduler.engine.rules import runtime
+from scheduler.engine.rules import reservation, runtime
 from scheduler.engine.sharing import PROMPT, SharingRules
 from scheduler.engine.snapshot import (
     GroupView,
@@ -266,8 +266,8 @@ class SnapshotReader:
             known = {pk: node for pk, node in self._nodes.items() if pk not in news.node_ids}
             rows = [row for batch in orm.in_batches(sorted(news.node_ids)) for row in _all_nodes().filter(pk__in=batch)]
             self._nodes = dict(sorted((known | _nodes_of(rows)).items()))
-        sizes = (len(node.view.devices) for node in self._nodes.values())
-        smallest, self._smallest = self._smallest, min((size for size in sizes if size), default=0)
+        views = (node.view for node in self._nodes.values())
+        smallest, self._smallest = self._smallest, reservation.smallest_node(views)
         ids = set(self._answers) if smallest != self._smallest else set()
         return ids | {pk for pk, jobs in self._jobs.items() if any(_is_on(job, news.node_ids) for job in jobs)}
 
@@ -319,7 +319,7 @@ class SnapshotReader:
             claims_at = since + timedelta(seconds=runtime.split_delay_s(delay_s, job))
             if claims_at > now:
                 job, due_at = replace(job, claims_at=claims_at.timestamp()), claims_at
-        if not 0 < self._smallest <= sum(pod.request.gpus for pod in job.pods):
+        if not reservation.may_wait_for_nodes(job, self._smallest):
             return job, due_at
         minute = now.replace(second=0, microsecond=0)
         next_at = minute + _MINUTE

@@ -16,7 +16,20 @@ from scheduler.engine.ledger import UNLIMITED, NodeLedger
 from scheduler.engine.rules import affinity, limits, pools, topology
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import Shape
-from scheduler.engine.snapshot import NodeView, Request
+from scheduler.engine.snapshot import JobView, NodeView, Request
+
+
+def smallest_node(nodes: Iterable[NodeView]) -> int:
+    """Return how many GPUs the smallest node with GPUs has; 0: none has any."""
+    return min(filter(None, (len(node.devices) for node in nodes)), default=0)
+
+
+def may_wait_for_nodes(job: JobView, smallest: int) -> bool:
+    """Return whether nodes may ever be reserved for a job where the smallest with GPUs has so many.
+
+    Only then is its wait told.
+    """
+    return 0 < smallest <= sum(pod.request.gpus for pod in job.pods)
 
 
 class Guard:

@@ -222,6 +222,9 @@ def try_among(any_ask: Callable[[random.Random], dict[str, object]], dice: rando
     assert set(trial.outlook.nodes) <= {name for name, _ in job.places} | {""}
 
 
+RESERVATIONS_S = (900, 4500, 5400, 9000, 14400, 18000)
+"""After such waits nodes begin or cease to be reserved for a job."""
+
 RULES = {
     "prompt": {},
     "steady": {"claim_delay_s": 60.0, "reclaim_min_runtime_s": 600.0, "surplus_min_runtime_s": 3600.0},
@@ -314,6 +317,7 @@ class Clusters:
             since = row.requeued_at or row.enqueued_at
             delay_s = row.queue.pool.claim_delay_s
             moments += [since + timedelta(seconds=delay_s / count) for count in (0.5, 1, 2, 3, 4, 8) if delay_s]
+            moments += [_full_minute(since + timedelta(seconds=wait_s)) for wait_s in RESERVATIONS_S]
         moments += [
             pool.consolidated_at + timedelta(seconds=pool.consolidate_every_s) for pool in pools if pool.consolidated_at
         ]
@@ -321,6 +325,11 @@ class Clusters:
             missing_bytes = copy.bytes_total - copy.bytes_shared
             moments.append(copy.started_at + timedelta(seconds=missing_bytes / copy.site.config["rate_bytes_s"]))
         return min((moment for moment in moments if moment > self.now), default=None)
+
+
+def _full_minute(moment: datetime) -> datetime:
+    """Return the first full minute of the clock that is not before a moment."""
+    return moment + timedelta(seconds=-moment.timestamp() % 60)
 
 
 def _held() -> dict[str, tuple[int, set[str]]]:

@@ -267,6 +267,25 @@ def test_a_wait_goes_on_from_when_it_began_and_is_told_at_full_minutes_of_the_cl
     assert starts == [398, 1060]
 
 
+def test_who_waits_for_reserved_nodes_starts_once_they_are_reserved_no_more():
+    big = replace(wait("big", "team", 2), waited_s=0.0, waits_since=0.0)
+    jobs = [held("a", "team", "n1", {0: 1}), held("b", "team", "n1", {1: 1}), big, wait("small", "team", 1, minute=1)]
+
+    told = forecast(jobs, {"a": 1000.0, "b": 3 * HOUR, "big": 60.0, "small": HOUR})
+
+    assert (told["small"].likely_s, told["big"].likely_s) == (NEARLINE.reserve_after_s + HOUR, 3 * HOUR)
+
+
+def test_nodes_are_reserved_for_a_big_job_too_that_is_stopped_and_waits_again():
+    jobs = [held("big", "team", "n1", {0: 1, 1: 1}), *(wait(name, "team", 1, priority=90) for name in "ab")]
+    jobs += [wait("small", "team", 1, minute=1)]
+
+    told = forecast(jobs, {"a": 1000.0, "b": 3 * HOUR, "big": 60.0, "small": HOUR})
+
+    assert (told["a"].likely_s, told["b"].likely_s) == (0, 0)
+    assert told["small"].likely_s == NEARLINE.reserve_after_s + HOUR
+
+
 def test_only_what_is_wanted_is_forecast_and_the_passes_leave_nothing_behind():
     jobs = [held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2, minute=1), wait("c", "team", 2, minute=2)]
     lengths = {"a": (60.0, 600.0), "b": (60.0, 600.0), "c": HOUR}

@@ -1,10 +1,12 @@
 """What then happens: whole cycles over a cluster whose jobs have true lengths. The oracle for forecasts."""
 
+import math
 from collections import Counter
 from dataclasses import replace
 
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Stop
+from scheduler.engine.rules import reservation
 from scheduler.engine.run_times import RunTimes, each_once
 from scheduler.engine.snapshot import NEARLINE, JobView, PodState, Policy, Snapshot
 from tests.engine.scheduler.world import apply, ended_by
@@ -13,7 +15,8 @@ from tests.engine.scheduler.world import apply, ended_by
 class Cluster:
     """A cluster in which whole cycles run, one snapshot after the other, and each end is an event of its own.
 
-    `started` says when and where jobs first started, `stopped` for whom who was stopped.
+    `started` says when and where jobs first started, `stopped` for whom who was stopped, `since` and `waits` since when
+    which jobs run and wait. The clock begins at 0.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy = NEARLINE) -> None:
@@ -23,12 +26,14 @@ class Cluster:
         self.rank = 0
         self.lengths: dict[str, float] = {}
         self.since: dict[str, float] = {}
+        self.waits: dict[str, float] = {}
         self.started: dict[str, tuple[float, tuple[str, ...]]] = {}
         self.stopped: list[tuple[str, str]] = []
         rules = [(queue, work) for queue in snapshot.queues for work in (queue.training, queue.interactive)]
         ages_s = {work.run_at_most_s for _, work in rules} | {queue.preempt_min_runtime_s for queue, _ in rules}
         ages_s |= {queue.reclaim_min_runtime_s for queue, _ in rules}
         self.ages_s = sorted(filter(None, ages_s))
+        self.smallest_node = reservation.smallest_node(snapshot.nodes)
 
     @property
     def ends(self) -> dict[str, float]:
@@ -45,6 +50,7 @@ class Cluster:
     def submit(self, job, length: float) -> None:
         """Let a job wait, as the youngest."""
         self.lengths[job.id] = length
+        self.waits[job.id] = self.now_s
         self.snapshot = replace(self.snapshot, jobs=[*self.snapshot.jobs, replace(job, rank=(self.rank,))])
         self.rank += 1
         self.settle()
@@ -52,7 +58,17 @@ class Cluster:
     def next_moment(self) -> float | None:
         """Return when something may happen next; None: nothing does any more."""
         ages = [since_s + age_s for since_s in self.since.values() for age_s in self.ages_s]
-        return min((each for each in (*self.ends.values(), *ages) if each > self.now_s), default=None)
+        reservations = [self._next_reservation(job) for job in self.snapshot.jobs if job.id in self.waits]
+        moments = (*self.ends.values(), *ages, *reservations)
+        return min((each for each in moments if self.now_s < each < math.inf), default=None)
+
+    def _next_reservation(self, job: JobView) -> float:
+        """Return when nodes begin or cease to be reserved for a job that waits."""
+        if job.waited_s is None:
+            return math.inf
+        begin_s, end_s = self.policy.next_reservation(job.waited_s)
+        wait_s = end_s if self.policy.reserves_after(job.waited_s) else begin_s
+        return -(-(self.waits[job.id] + wait_s) // 60) * 60
 
     def pass_to(self, moment_s: float) -> None:
         """Let time pass, with all that happens until then."""
@@ -80,6 +96,7 @@ class Cluster:
     def _drop(self, names: set[str]) -> None:
         for name in names:
             self.since.pop(name, None)
+            self.waits.pop(name, None)
             del self.lengths[name]
         self.snapshot = replace(self.snapshot, jobs=[job for job in self.snapshot.jobs if job.id not in names])
 
@@ -90,10 +107,12 @@ class Cluster:
         if all(counts[each.name] >= each.min_available for each in job.structure.children):
             if job.id not in self.since:
                 self.since[job.id] = self.now_s
+                del self.waits[job.id]
                 nodes = tuple(dict.fromkeys(str(pod.node_id) for pod in running))
                 self.started.setdefault(job.id, (self.now_s, nodes))
-                job = replace(job, saved_at=self.now_s)
+                job = replace(job, saved_at=self.now_s, waited_s=None)
         elif (since_s := self.since.pop(job.id, None)) is not None:
+            self.waits[job.id] = self.now_s
             # Who has to go at the moment of its start has not started.
             if since_s == self.now_s == self.started[job.id][0]:
                 del self.started[job.id]
@@ -101,6 +120,10 @@ class Cluster:
         return job
 
     def _aged(self, job: JobView) -> JobView:
+        if job.id in self.waits and reservation.may_wait_for_nodes(job, self.smallest_node):
+            since_s = self.waits[job.id]
+            waited_s = max(0.0, self.now_s // 60 * 60 - since_s) // 60 * 60
+            return replace(job, waited_s=waited_s, waits_since=since_s)
         if job.id not in self.since or not self.ages_s:
             return job
         return replace(job, running_for_s=self.now_s - self.since[job.id])
