@@ -10,6 +10,7 @@ from typing import ClassVar
 
 # The exit code of a program that was interrupted from the keyboard.
 INTERRUPTED = 130
+SHORTER_PATH_HINT = "Use a folder whose path is shorter."
 FULL_DISK_HINT = "Free space on the disk, or use another one. Then run the command again."
 
 
@@ -113,7 +114,7 @@ class ServerFailure(NearlineError):
 def hint_for(error: OSError) -> str:
     """Return what to do about what the system refused; empty where nobody but the user can know."""
     if error.errno == errno.ENAMETOOLONG:
-        return "Move the folder to where its path is shorter."
+        return SHORTER_PATH_HINT
     return FULL_DISK_HINT if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
 
 

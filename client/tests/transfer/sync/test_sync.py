@@ -304,6 +304,26 @@ def test_what_no_absolute_path_can_name_is_left_out_and_stays_in_the_commit(fold
     assert server.tree() == {b"a": b"5", f"{deep}/f".encode(): b"3", long.encode(): b"4", b"z": b"2"}
 
 
+def test_a_path_that_is_too_long_for_a_folder_is_told_once_all_else_is_there(folder, make_folder):
+    deep = "/".join(["n" * 200] * 19)
+    longest = os.pathconf(folder.root, "PC_PATH_MAX") - len(b"\0")
+    long = f"{deep}/{'l' * (longest - len(f'{folder.root}/{deep}/'))}"
+    folder.write({"a": b"1", long: b"2", "z": b"3"}).sync()
+    other = make_folder("other folder")
+
+    with pytest.raises(Failed, match=r"^Cannot write 'nnn.*lll': File name too long\.$") as refused:
+        other.sync()
+    brought = other.files()
+    other.root.rename(folder.root.with_name("other"))
+    moved = make_folder("other")
+    outcome = moved.sync()
+
+    assert refused.value.hint == "Use a folder whose path is shorter."
+    assert brought == {b"a": b"1", b"z": b"3"}
+    assert moved.files() == folder.files()
+    assert (outcome.files_downloaded, outcome.commit) == (1, None)
+
+
 def test_a_large_file_is_chunked_and_an_insertion_moves_only_its_neighbourhood(folder, make_folder, server):
     content = random.Random(1).randbytes(40 << 20)
     folder.write({"big": content})

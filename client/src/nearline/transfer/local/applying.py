@@ -1,5 +1,6 @@
 """Bringing a folder to a merged tree: removals, then files, each only where the folder is still what the merge saw."""
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from nearline.transfer.local.scan import is_same
 from nearline.transfer.local.sharing import Donor
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.target import TargetFolder
-from nearline.transfer.local.walk import LocalFile
+from nearline.transfer.local.walk import LocalFile, cannot, longest_path
 from nearline.transfer.progress import Meter, OnProgress
 
 _CONFLICT = b".conflict"
@@ -65,9 +66,13 @@ class FolderUpdate:
     ) -> Applied:
         """Remove and write what the changes say; of conflicts, write theirs beside ours.
 
-        What a donor has is not read from `source`.
+        What a donor has is not read from `source`. Raises Failed for a path that is too long for this folder, once
+        all other files are there.
         """
+        longest = longest_path(self._root)
         changes = [change for change in changes if not self._rules.covers(change.path)]
+        too_long = [path for path, _, after in changes if after is not None and len(path) > longest]
+        changes = [change for change in changes if len(change.path) <= longest]
         removed = sum(self._remove(change) for change in reversed(changes) if change.after is None)
         conflicts = [conflict for conflict in conflicts if not self._rules.covers(conflict.path)]
         files = _MergedFiles(self._target, self._cache, self._choose_path, donor)
@@ -85,6 +90,8 @@ class FolderUpdate:
             done = hydrate(source, files, entries, policy=policy, threads=threads, on_progress=note)
             note(done)
             meter.finish()
+        if too_long:
+            raise cannot("write", too_long[0], OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)))
         paths = sorted({*(conflict.path for conflict in conflicts), *self._late})
         return Applied(files.count, files.size_bytes, paths, removed)
 

@@ -44,6 +44,8 @@ class TargetFolder:
                 return describe(path, status, os.readlink(full))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise cannot("read", path, error) from error
         if stat.S_ISREG(status.st_mode):
             return describe(path, status)
         raise _in_the_way(path)

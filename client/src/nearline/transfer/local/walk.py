@@ -26,6 +26,11 @@ TOO_LONG = "has a longer name, from the root of the machine, than the system tak
 _LEFT_MEANWHILE = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
+def longest_path(root: bytes) -> int:
+    """Return how many bytes a path below `root` may have: from the root of the machine, the system takes no more."""
+    return os.pathconf(root, "PC_PATH_MAX") - len(root + b"/\0")
+
+
 class LocalFile(NamedTuple):
     """A file or link on disk. The numbers after `mode` tell whether it is still the same; a link has its `target`."""
 
