@@ -7,7 +7,7 @@ import pytest
 
 from nearline.content.entries import BlobRef, EntryKind
 from nearline.content.packs import BlobInPack, Pack
-from nearline.errors import FULL_DISK_HINT, Failed
+from nearline.errors import FULL_DISK_HINT, SHORTER_PATH_HINT, Failed
 from nearline.transfer.local.statcache import StatCache, opened
 from nearline.transfer.local.walk import LocalFile
 
@@ -107,3 +107,13 @@ def _fill_a_database():
         database.execute("PRAGMA max_page_count = 2")
         database.execute("CREATE TABLE rows (content BLOB)")
         database.execute("INSERT INTO rows VALUES (zeroblob(1000000))")
+
+
+def test_a_folder_whose_path_is_too_long_for_sqlite_is_told_to_be_too_long(tmp_path):
+    path = tmp_path.joinpath(*["n" * 200] * 3, "cache.db")
+    path.parent.mkdir(parents=True)
+
+    with pytest.raises(Failed, match="unable to open database file") as refused, opened(path):
+        pass
+
+    assert refused.value.hint == SHORTER_PATH_HINT

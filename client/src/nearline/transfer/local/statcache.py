@@ -14,11 +14,14 @@ from typing import NamedTuple, TypeAlias
 
 from nearline.content.entries import BlobRef
 from nearline.content.packs import Pack, read_index, write_index
-from nearline.errors import FULL_DISK_HINT, Failed
+from nearline.errors import FULL_DISK_HINT, SHORTER_PATH_HINT, Failed
 from nearline.transfer.local.walk import LocalFile
 
 # A file changed so shortly before it was hashed may change again without a difference that stat would show.
 RACY_NS = 2_000_000_000
+
+# SQLite opens no file whose path has more than 512 bytes.
+_HINTS = {sqlite3.SQLITE_FULL: FULL_DISK_HINT, sqlite3.SQLITE_CANTOPEN: SHORTER_PATH_HINT}
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (
@@ -161,7 +164,7 @@ def opened(path: Path) -> Iterator[StatCache]:
         with contextlib.closing(StatCache(path)) as cache:
             yield cache
     except sqlite3.OperationalError as error:
-        hint = FULL_DISK_HINT if error.sqlite_errorcode == sqlite3.SQLITE_FULL else ""
+        hint = _HINTS.get(error.sqlite_errorcode, "")
         raise Failed(f"Cannot write '{path}': {error}.", code="client.local_file", hint=hint) from error
 
 
