@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from client.tests.deep_folders import deep_folder
 from client.tests.transfer.folders import OPTIONS
 from nearline.errors import Conflict
 from nearline.transfer.sync import put
@@ -64,6 +65,15 @@ def test_what_cannot_be_carried_is_left_out_by_name(filled, server, source):
 
     assert [path for path, _ in outcome.skipped] == ["inner/link"]
     assert b"inner/two.txt" in server.tree()
+
+
+def test_what_no_absolute_path_can_name_is_left_out(server, source):
+    with deep_folder(source / "deep", 17, "d" * 250) as deep:
+        outcome = put.put_files(server, "main", put.list_files([deep]), options=OPTIONS)
+
+    why = "has a longer name, from the root of the machine, than the system takes"
+    assert [(len(path) // 250, reason) for path, reason in outcome.skipped] == [(16, why)]
+    assert len(server.tree()) == 16
 
 
 def test_one_file_can_be_put_under_two_names(server, source):

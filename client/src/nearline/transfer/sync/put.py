@@ -1,5 +1,6 @@
 """Commits without a linked folder: files are added or removed on top of whatever the branch holds."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from nearline.transfer.local import reading
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.scan import Scan, Suspect
-from nearline.transfer.local.walk import EMPTY_FOLDER, LocalFile, Skipped, cannot, describe, walk
+from nearline.transfer.local.walk import EMPTY_FOLDER, TOO_LONG, LocalFile, Skipped, cannot, describe, walk
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.server import Server
@@ -227,6 +228,8 @@ def _stat(path: bytes, source: Path) -> LocalFile:
             check_target(path, target)
             return describe(place, status, target)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise BadPath(path, TOO_LONG) from error
         raise cannot("read", os.fsencode(source), error) from error
     if stat.S_ISDIR(status.st_mode):
         raise BadPath(path, EMPTY_FOLDER)
