@@ -55,9 +55,11 @@ def is_site_admin(name: str) -> bool:
     return is_platform or User.objects.filter(username=name, is_superuser=True, is_active=True).exists()
 
 
-def list_projects(*, actor: Actor) -> QuerySet[Project]:
-    """Return the projects that the actor is a member of; all of them to a site admin."""
+def list_projects(*, actor: Actor, part: str = "") -> QuerySet[Project]:
+    """Return the projects that the actor is a member of, all of them to a site admin; `part` is in their names."""
     projects = Project.objects.filter(deleted_at=None).order_by("name")
+    if part:
+        projects = projects.filter(name__icontains=part)
     return projects if actor.sees_everything else projects.filter(pk__in=actor.project_ids)
 
 

@@ -7,7 +7,7 @@ from django.urls import include, path
 from config import health
 from config.api import api
 from web.live_stream import live_page
-from web.views import activity, search_page
+from web.views import activity, projects_page, search_page
 
 urlpatterns = [
     path("", include("compute.web.urls")),
@@ -18,6 +18,7 @@ urlpatterns = [
     path("", include("accounts.web.urls")),
     path("settings/health/", health.health_page, name="health"),
     path("search/", search_page, name="search"),
+    path("projects/", projects_page, name="projects"),
     path("activity/", activity, name="activity"),
     path("live/", live_page, name="live"),
     path("accounts/login/", login, name="account_login"),

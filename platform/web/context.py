@@ -3,11 +3,8 @@
 from django.http import HttpRequest
 
 from accounts.actor import Actor
-from accounts.selectors import list_projects
 from core.leading import find_standstill
 from web import navigation, project_choice
-
-MAX_PROJECTS = 200
 
 
 def frame(request: HttpRequest) -> dict[str, object]:
@@ -16,7 +13,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
     if actor is None or getattr(request, "htmx", False):
         return {}
     entries = navigation.entries()
-    current = next((entry for entry in entries if entry.is_current(request.path)), None)
+    current = navigation.find_current(request.path)
     return {
         "frame": {
             "actor": actor,
@@ -29,10 +26,10 @@ def frame(request: HttpRequest) -> dict[str, object]:
                 }
                 for position, entry in enumerate(entries)
             ],
-            "section_url": current.url if current and current.lists_by_project else "/",
+            "section_url": project_choice.list_url(request.path),
             "activity": navigation.activity(actor),
             "standstill": find_standstill(),
             "project": project_choice.chosen_project(request),
-            "projects": [project.name for project in list_projects(actor=actor)[:MAX_PROJECTS]],
+            "projects": project_choice.find_projects(actor),
         }
     }

@@ -85,6 +85,11 @@ def entries() -> list[Entry]:
     return sorted(_entries.values(), key=lambda entry: (entry.group, entry.position))
 
 
+def find_current(path: str) -> Entry | None:
+    """Return the entry that a page at `path` belongs to; None where it belongs to none."""
+    return next((entry for entry in entries() if entry.is_current(path)), None)
+
+
 def add_tab(tab: Tab) -> None:
     """Put a page among the settings. One with the same label is replaced."""
     _tabs[tab.label] = tab

@@ -6,16 +6,21 @@ session only remembers the last choice: it leads from the bare address of a list
 
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.deprecation import MiddlewareMixin
 
+from accounts.actor import Actor
+from accounts.selectors import list_projects
+from core.pagination import Page, paginate_by
 from core.storage import optional_write
 from web import navigation
 
 _KEY = "project"
+_MOST = 200
 
 
 def chosen_project(request: HttpRequest) -> str:
@@ -28,6 +33,18 @@ def chosen_project(request: HttpRequest) -> str:
 def is_list(request: HttpRequest) -> bool:
     """Whether the address is that of a list that can be limited to one project."""
     return any(request.path == entry.url for entry in navigation.entries() if entry.lists_by_project)
+
+
+def list_url(path: str) -> str:
+    """Return the list that the choice of a project leads to from a page: that of its section, or else the overview."""
+    current = navigation.find_current(path)
+    return current.url if current and current.lists_by_project else "/"
+
+
+def find_projects(actor: Actor, part: str = "", cursor: str | None = None) -> Page[Any]:
+    """Return the projects to choose from, by name; `part` is in it."""
+    visible = list_projects(actor=actor, part=part)
+    return paginate_by(visible, field="name", descending=False, cursor=cursor, limit=_MOST)
 
 
 class ProjectChoiceMiddleware(MiddlewareMixin):

@@ -1,11 +1,13 @@
 """The pages that belong to the shell itself."""
 
+from urllib.parse import urlsplit
+
 from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.web.requests import PageRequest, text
 from core.leading import find_standstill
-from web import navigation, search
+from web import navigation, project_choice, search
 
 
 def search_page(request: PageRequest) -> HttpResponse:
@@ -14,6 +16,19 @@ def search_page(request: PageRequest) -> HttpResponse:
     groups = search.search(request.actor, query) if query else []
     template = "web/parts/found.html" if request.htmx else "web/search.html"
     return render(request, template, {"search_text": query or "", "groups": groups})
+
+
+def projects_page(request: PageRequest) -> HttpResponse:
+    """List the projects that have the text in their names; htmx asks for those in the switcher while somebody types."""
+    part = text(request, "q") or ""
+    page = urlsplit(request.htmx.current_url_abs_path or "/").path
+    context = {
+        "part": part,
+        "projects": project_choice.find_projects(request.actor, part, text(request, "cursor")),
+        "chosen": project_choice.chosen_project(request),
+        "section_url": project_choice.list_url(page),
+    }
+    return render(request, "web/parts/project_links.html" if request.htmx else "web/projects.html", context)
 
 
 def activity(request: PageRequest) -> HttpResponse:

@@ -242,6 +242,7 @@ PAGES = """
                                                            nobody stranger viewer member admin root
 GET    /                                                    login      200    200    200   200  200
 GET    /search/                                             login      200    200    200   200  200
+GET    /projects/                                           login      200    200    200   200  200
 GET    /activity/                                           login      200    200    200   200  200
 GET    /live/                                               login      404    200    200   200  200
 GET    /accounts/login/                                       200      302    302    302   302  302

@@ -1,5 +1,8 @@
 """The project switcher: addresses say what lists show, the session remembers the last choice."""
 
+import re
+from html import unescape
+
 import pytest
 from django.test import Client
 
@@ -71,3 +74,36 @@ def test_a_chosen_project_that_is_no_more_is_forgotten(browser):
 
     assert browser.get("/jobs/?project=team-b").status_code == 404
     assert browser.get("/jobs/").status_code == 200
+
+
+@pytest.fixture
+def many_projects(browser) -> None:
+    Project.objects.bulk_create(Project(id=f"prj_{number}", name=f"many-{number:03}") for number in range(210))
+
+
+def test_beyond_two_hundred_projects_the_switcher_leads_to_the_others(browser, many_projects):
+    shown = browser.get("/jobs/?state=pending").content.decode()
+    (more,) = re.findall(r'href="(/projects/\?[^"]*)"', shown)
+    others = browser.get(unescape(more))
+
+    assert "/jobs/?project=many-199" in shown
+    assert "/jobs/?project=many-200" not in shown
+    names = [project.name for project in others.context["projects"].items]
+    assert names == [*(f"many-{number}" for number in range(200, 210)), "team-a", "team-b"]
+    assert '<a href="/?project=team-b">team-b</a>' in others.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [("/jobs/?state=pending", "/jobs/?project=many-207"), ("/settings/health/", "/?project=many-207")],
+)
+def test_the_switcher_finds_each_project_by_a_part_of_its_name(browser, many_projects, page, link):
+    of_page = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{page}"}
+
+    found = browser.get("/projects/?q=Y-207", headers=of_page).content.decode()
+
+    assert re.findall(r'href="([^"]*)"', found) == [link]
+
+
+def test_the_switcher_says_when_no_project_has_such_a_name(browser):
+    assert "No project of yours has “zebra” in its name." in browser.get("/projects/?q=zebra").content.decode()
