@@ -36,7 +36,7 @@ from scheduler.workers.trials import QuotaTrial
 from web.form_errors import explain_errors
 from web.series import Chart, Series
 
-_MOST_PROJECTS = 500
+_MOST_ROWS, _FEW_ROWS = 500, 10
 _HUES = 7
 _PAST, _POINTS = timedelta(hours=2), 121
 _GPUS = "gpus:"
@@ -153,14 +153,13 @@ def quotas_page(request: PageRequest) -> HttpResponse:
 
     `try` names one project, or with `is_department` one department, whose settings would be as the other fields say;
     `preset`, or `sharing` with the fields of all rules, tries other rules of the pool; fields that begin with `gpus:`
-    change the quotas of several. `change` names the queue whose form htmx asks for.
+    change the quotas of several. `change` names the queue whose form htmx asks for; `q` is a part of the names to show.
     """
     only, name = text(request, "project"), text(request, "pool") or pools.DEFAULT
     pools.require_pool(actor=request.actor, name=name)
     everywhere = pools.view_pools(list(pools.list_pools(actor=request.actor)))
     here = next((view for view in everywhere if view.pool.name == name), None)
-    visible = queues.list_queues(actor=request.actor, pool=name).order_by("project__name")
-    projects: list[Any] = list(visible[:_MOST_PROJECTS])
+    projects: list[Any] = list(queues.list_queues(actor=request.actor, pool=name).order_by("project__name"))
     departments = queues.list_departments(actor=request.actor, pool=name)
     changes = _read_changes(request.GET, [*projects, *departments])
     tried_rules = _read_rules(request.GET)
@@ -177,10 +176,15 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     fair = cycle.fair_shares(pool_id=here.pool.pk) if here is not None else {}
     standing = read_standing(actor=request.actor, pool=name, fair=fair)
     rows = _tree(projects, departments, fair, trial, request.GET, changed=changed, rules=rules)
-    shown = [row for row in rows if only in {None, row.queue.label}]
+    part = text(request, "q") or ""
+    named = [row for row in rows if only in {None, row.queue.label} and part.casefold() in row.queue.label.casefold()]
+    shown = named[:_MOST_ROWS]
     leaves = [row for row in rows if not row.is_department]
     context: dict[str, Any] = {
         "rows": shown,
+        "part": part,
+        "not_shown": len(named) - len(shown),
+        "is_searched": part or len(rows) > _FEW_ROWS,
         "projects": [row for row in shown if not row.is_department],
         "project_name": only,
         "pool": name,

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.actor import Actor
 from accounts.errors import InvalidName
+from accounts.models import Project
 from accounts.services import projects
 from accounts.services.projects import NAME_PATTERN
 from compute.services import resources, templates
@@ -511,3 +512,30 @@ def test_what_is_tried_is_named_and_rules_that_are_not_are_not(browser, two_proj
     assert quota.context["tried"] == ["team-b: 1 to 3 GPUs"]
     assert weight.context["tried"] == ["team-b: other limits, weights or rules"]
     assert "the values below are tried" not in quota.content.decode() + weight.content.decode()
+
+
+@pytest.fixture
+def many_projects(browser, two_projects) -> None:
+    rows = [Project(id=f"prj_{number}", name=f"many-{number:03}") for number in range(500)]
+    Project.objects.bulk_create(rows)
+    pool = Pool.objects.get(name="default")
+    Queue.objects.bulk_create(Queue(id=f"que_{row.pk}", pool=pool, project=row, gpu_quota_milli=1000) for row in rows)
+
+
+def test_beyond_five_hundred_rows_the_page_says_how_many_are_not_shown_and_counts_all(browser, many_projects):
+    answer = browser.get("/quotas/")
+    shown = flat(answer.content.decode())
+
+    assert [row.queue.label for row in answer.context["rows"]] == [f"many-{number:03}" for number in range(500)]
+    assert "2 more are not shown. Find one by its name above." in shown
+    assert "quotas add up to 502" in shown
+
+
+def test_a_project_is_found_by_a_part_of_its_name_and_can_be_changed_then(browser, many_projects):
+    rows = browser.get("/quotas/?q=EAM-c").context["rows"]
+    queue = Queue.objects.get(project__name="team-c")
+    dialog = browser.get(f"/quotas/?change={queue.pk}", headers={"HX-Request": "true"}).content.decode()
+
+    assert [row.queue.label for row in rows] == ["team-c"]
+    assert "team-c" in dialog
+    assert "Nothing here has “zebra” in its name." in browser.get("/quotas/?q=zebra").content.decode()
