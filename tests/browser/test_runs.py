@@ -62,6 +62,20 @@ def test_labels_of_the_time_line_stand_apart_at_each_width(open_page, admin_stat
         assert all(end < start for (_, end), (start, _) in pairwise(labels)), (width, labels)
 
 
+def test_the_buttons_of_the_graph_cover_no_step_at_each_width(open_page, admin_state, done_run):
+    page = open_page(admin_state).page
+    for width in (1440, 420, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(f"/runs/{done_run['id']}/")
+        page.locator(".react-flow__node").first.wait_for()
+
+        foot = page.locator(".react-flow__controls").evaluate("buttons => buttons.getBoundingClientRect().top")
+        ends = page.locator(".react-flow__node").evaluate_all(
+            "nodes => nodes.map(node => node.getBoundingClientRect().bottom)"
+        )
+        assert [end for end in ends if end > foot] == [], width
+
+
 def test_a_refused_run_form_gives_the_focus_back_to_its_button(open_page, admin_state, product, sample):
     text = "flow: refused\nparameters:\n  epochs: {type: int, default: 1}\nsteps:\n  - {name: one, command: 'true'}\n"
     product.api("POST", "/flows", {"project": "demo", "text": text})

@@ -103,12 +103,12 @@ test("arrows between steps of the critical path are marked", () => {
 });
 
 test("all is shown where it can be read, else the step that is chosen, and never beyond the edge", () => {
-  assert.deepEqual(firstView(picture(box("a")), "", 1140, 150), { x: 438, y: 18, zoom: 1 });
-  assert.equal(firstView({ ...picture(box("a")), width: 2216 }, "", 1140, 150).zoom, 0.5);
-  assert.equal(firstView({ ...picture(box("a")), width: 2216 }, "", 1140, 150).x, 32);
+  assert.deepEqual(firstView(picture(box("a")), "", 1140, 150), { x: 438, y: 1, zoom: 1 });
+  assert.equal(firstView({ ...picture(box("a")), width: 2280 }, "", 1140, 150).zoom, 0.5);
+  assert.equal(firstView({ ...picture(box("a")), width: 2280 }, "", 1140, 150).x, 0);
 
   const wide = { ...picture(box("a"), box("z", { x: 9000, y: 28 })), width: 9264, height: 114 };
   assert.equal(firstView(wide, "z:0", 1140, 520).x, 1140 - 9264 * 0.8);
   assert.equal(firstView(wide, "a:0", 1140, 520).x, 0);
-  assert.equal(firstView(wide, "a:0", 1140, 520).y, (520 - 114 * 0.8) / 2);
+  assert.equal(firstView(wide, "a:0", 1140, 520).y, (520 - 34 - 114 * 0.8) / 2);
 });

@@ -9,11 +9,11 @@ import { createRoot, type Root } from "react-dom/client";
 import { type GraphNode, nodeTypes } from "../graph/node.tsx";
 import { LEAST_ZOOM } from "../graph/drawing.ts";
 import { useTheme } from "../graph/theme.ts";
-import { type Box, edgesOf, firstView, nameOf, patchNodes, type Picture } from "./nodes.ts";
+import { type Box, edgesOf, firstView, FOOT, nameOf, patchNodes, type Picture } from "./nodes.ts";
 import { openStep, PICTURE_CHANGED, shownStep } from "./page.ts";
 
 const MOST_HEIGHT = 520;
-const LEAST_HEIGHT = 150;
+const LEAST_HEIGHT = 116;
 const WITH_MAP = 40;
 
 export class RunGraph extends HTMLElement {
@@ -25,10 +25,8 @@ export class RunGraph extends HTMLElement {
     const stage = document.createElement("div");
     stage.className = "run-canvas";
     const width = this.clientWidth;
-    const height = Math.max(
-      LEAST_HEIGHT,
-      Math.min(MOST_HEIGHT, picture.height * Math.max(LEAST_ZOOM, Math.min(1, width / picture.width))),
-    );
+    const zoom = Math.max(LEAST_ZOOM, Math.min(1, width / picture.width));
+    const height = FOOT + Math.max(LEAST_HEIGHT, Math.min(MOST_HEIGHT, picture.height * zoom));
     stage.style.height = `${height}px`;
     this.querySelector(".canvas")?.replaceWith(stage);
     this.#root = createRoot(stage);
@@ -97,7 +95,7 @@ function Graph({ first, size: [width, height] }: { first: Picture; size: [number
       aria-label="Graph of the run"
     >
       <Background variant={BackgroundVariant.Dots} gap={18} size={1} />
-      <Controls showInteractive={false} />
+      <Controls showInteractive={false} orientation="horizontal" />
       {first.nodes.length > WITH_MAP && (
         <MiniMap pannable zoomable nodeClassName={(node) => cssOf(node as GraphNode)} />
       )}

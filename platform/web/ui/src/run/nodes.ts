@@ -64,13 +64,10 @@ export function firstView(
   width: number,
   height: number,
 ): { x: number; y: number; zoom: number } {
-  const fit = Math.min(1, (width - CONTROLS) / picture.width, height / picture.height);
+  height -= FOOT;
+  const fit = Math.min(1, width / picture.width, height / picture.height);
   if (fit >= LEAST_ZOOM) {
-    return {
-      x: Math.max(CONTROLS, (width - picture.width * fit) / 2),
-      y: (height - picture.height * fit) / 2,
-      zoom: fit,
-    };
+    return { x: (width - picture.width * fit) / 2, y: (height - picture.height * fit) / 2, zoom: fit };
   }
   const boxes = picture.nodes;
   const box =
@@ -89,8 +86,8 @@ function within(shift: number, frame: number, size: number): number {
 }
 
 const CLOSE = 0.8;
-// How wide the buttons at the left are, which stand above the picture.
-const CONTROLS = 32;
+/** The height that the buttons take below the picture, so that they cover no step of what is shown at first. */
+export const FOOT = 34;
 
 function nodeOf(box: Box, state: StateLook | undefined, shown: string): GraphNode {
   const isShown = nameOf(box) !== "" && nameOf(box) === shown;
