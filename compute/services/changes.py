@@ -17,7 +17,7 @@ from compute.models import Job
 from compute.selectors import outlooks, pool_places, start_forecasts
 from compute.selectors.start_forecasts import ChangedStart, Forecaster, JobFacts, shape_of
 from core import clock, priorities
-from core.units import ONE_GPU, format_cpu, format_gpus, format_memory
+from core.units import ONE_GPU, count_of_gpus, format_cpu, format_gpus, format_memory
 from scheduler.selectors.forecasts import FEWEST_PASSES, Raise
 
 _BUDGET_S = 5.0
@@ -149,7 +149,7 @@ def _list_smaller(forecaster: Forecaster, job: JobFacts) -> Iterator[tuple[str, 
 
 def _size(facts: JobFacts) -> str:
     if milli := facts["gpu_milli"]:
-        return f"{format_gpus(milli)} GPU{'' if milli <= ONE_GPU else 's'}"
+        return count_of_gpus(milli)
     return f"{format_cpu(facts['cpu_millicores'])} CPU"
 
 

@@ -18,6 +18,7 @@ from compute.models import Job, OutputState
 from compute.selectors import jobs as job_selectors
 from compute.selectors.outputs import holder_of
 from core import globs
+from core.units import count_of
 from datasets.errors import SourceChanged
 from datasets.services import trees
 from datasets.services.trees import LeftOut, SourceFile
@@ -193,7 +194,7 @@ class _Selection:
         sentences = [
             self._changed and f"Changed after the step had ended, so not kept: {_show(sorted(self._changed))}.",
             str(self._bad),
-            self._ignored and f"{self._ignored:,} files are left out by .nearlineignore.",
+            self._ignored and f".nearlineignore leaves out {count_of(self._ignored, 'file')}.",
             self._too_long
             and f"{self._too_long} has more than {_MOST_RULE_BYTES // 1024} KiB, so no file was left out by it.",
             self._is_cut and f"More than {MAX_FILES:,} files; only the first ones were kept.",

@@ -12,6 +12,7 @@ from itertools import islice
 from django.db import transaction
 
 from core import orm
+from core.units import count_of
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine import collisions
@@ -100,7 +101,7 @@ def check_tree(dataset: Dataset, root: str, *, parent: Commit | None = None) -> 
         if not missing:
             keep_ranges(dataset, read, packs)
     if missing:
-        raise PackMissing(f"{len(missing)} packs of this commit are not in the store.", packs=sorted(missing))
+        raise PackMissing(f"The store misses {count_of(len(missing), 'pack')} of this commit.", packs=sorted(missing))
     return CheckedTree(ranges, changed)
 
 

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from core import clock, orm
+from core.units import count_of
 from datasets.adapters.opening import open_manifests
 from datasets.engine.layout import map_key, pack_key
 from datasets.errors import BodyRefused, PackLeaving, PackMissing
@@ -115,7 +116,7 @@ def borrow(dataset: Dataset, lender: Dataset, names: Iterable[str]) -> None:
         lock_present(list(lenders))
         lent = {pack.sha256: pack for pack in lenders}
         if missing := sorted(set(batch) - lent.keys()):
-            raise PackMissing(f"{len(missing)} packs of this tree are not in the store.", packs=missing)
+            raise PackMissing(f"The store misses {count_of(len(missing), 'pack')} of this tree.", packs=missing)
         now = clock.now()
         rows = Pack.objects.filter(dataset=dataset, sha256__in=batch)
         known = set(rows.values_list("sha256", flat=True))
@@ -145,7 +146,7 @@ def lock_present(packs: Collection[Pack]) -> None:
             del names[id_]
         Pack.objects.filter(pk__in=batch).update(touched_at=clock.now())
     if names:
-        raise PackMissing(f"{len(names)} packs were removed meanwhile.", packs=sorted(names.values()))
+        raise PackMissing(f"{count_of(len(names), 'pack')} left the store meanwhile.", packs=sorted(names.values()))
 
 
 def hold_ranges(dataset: Dataset, range_ids: Sequence[str]) -> None:

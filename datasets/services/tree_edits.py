@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from accounts.actor import Actor
 from accounts.permissions import require
 from core.errors import InvalidInput
+from core.units import count_of
 from datasets import permissions
 from datasets.engine.browse import TreeView
 from datasets.errors import FileNotInCommit, ManifestRejected, StaleParent
@@ -56,7 +57,7 @@ def commit_parts(*, actor: Actor, upload: UploadSession, expected_head: str | No
     if upload.state == UploadState.COMMITTED and upload.commit is not None:
         return upload.commit
     if incomplete := upload.parts.filter(is_complete=False).count():
-        raise InvalidInput(f"{incomplete} files have not come whole yet.")
+        raise InvalidInput(f"Not whole yet: {count_of(incomplete, 'file')}.")
     entries: dict[bytes, Entry] = {}
     for part in upload_parts.list_arrived(actor=actor, upload=upload):
         entries.update((entry.path, entry) for entry in part.entries)

@@ -13,6 +13,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from core import clock
 from core.errors import InvalidInput
+from core.units import count_of
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
@@ -133,7 +134,7 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) 
     sizes = dict(dataset.packs.filter(sha256__in=names).values_list("sha256", "size_bytes"))
     there = _find_there(open_dataset_store(dataset), packs.claim(dataset, sizes))
     if missing := sorted(set(names) - there):
-        raise PackMissing(f"{len(missing)} packs did not arrive in the store.", packs=missing)
+        raise PackMissing(f"{count_of(len(missing), 'pack')} did not arrive in the store.", packs=missing)
     return [Answer(ObjectKind.PACK, sha256, None) for sha256 in names]
 
 

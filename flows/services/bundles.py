@@ -13,7 +13,7 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from core import clock
-from core.units import format_bytes
+from core.units import count_of, format_bytes
 from datasets.services import trees
 from datasets.services.trees import SourceFile, StoredTree, UploadSession
 from flows import permissions
@@ -123,8 +123,8 @@ def _touch(project: Project, sha256: str) -> Bundle | None:
 def _check_size(files: int, size_bytes: int) -> None:
     if size_bytes > MAX_BYTES or files > MAX_FILES:
         raise InvalidBundle(
-            f"The code is {format_bytes(size_bytes)} in {files:,} files. A flow may bring {format_bytes(MAX_BYTES)} in "
-            f"{MAX_FILES:,} files."
+            f"The code is {format_bytes(size_bytes)} in {count_of(files, 'file')}. "
+            f"A flow may bring {format_bytes(MAX_BYTES)} in {count_of(MAX_FILES, 'file')}."
         )
 
 

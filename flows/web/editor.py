@@ -201,7 +201,9 @@ def _datasets(request: PageRequest, project: str) -> Sequence[dict[str, str]]:
     names = []
     for dataset in datasets.list_datasets(actor=request.actor)[:_MOST_NAMES]:
         newest = datasets.newest_commit_of(dataset)
-        detail = f"{newest.files:,} files, {units.format_bytes(newest.size_bytes)}" if newest else "empty"
+        detail = (
+            f"{units.count_of(newest.files, 'file')}, {units.format_bytes(newest.size_bytes)}" if newest else "empty"
+        )
         names.append({"name": f"{dataset.project.name}/{dataset.name}", "detail": detail})
     return sorted(names, key=lambda item: (not item["name"].startswith(f"{project}/"), item["name"]))
 

@@ -84,7 +84,7 @@ def draw_flow(spec: FlowSpec, places: Mapping[str, Sequence[int]] | None = None)
     ]
     for step in spec.steps:
         parents = [*step.after, *(f"data:{item.dataset}" for item in step.data)]
-        tries = f"{count(step):,} times" if step.is_fan else ""
+        tries = units.count_of(count(step), "time") if step.is_fan else ""
         parts.append(
             Part(
                 step.name,

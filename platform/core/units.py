@@ -116,6 +116,11 @@ def format_gpus(milli_gpus: int) -> str:
     return f"{milli_gpus / ONE_GPU:g}"
 
 
+def count_of_gpus(milli_gpus: int) -> str:
+    """Write an amount of GPU with its noun: `2 GPUs`, `1 GPU`, `0.5 GPU`."""
+    return f"{format_gpus(milli_gpus)} GPU{'' if 0 < milli_gpus <= ONE_GPU else 's'}"
+
+
 def format_gpu_time(gpu_seconds: float) -> str:
     """Write seconds of one GPU: `40 GPU-s`, `26 GPU-min`, `4.2 GPU-h`."""
     if gpu_seconds < 60:  # noqa: PLR2004

@@ -379,7 +379,8 @@ def _lasting_reason(report: FitReport, count: int, where: str) -> tuple[WaitCode
         return WaitCode.UNREACHABLE, "resource unreachable: it has not reported any node yet"
     allowed = report.in_pool & ~report.has(Cause.NOT_ALLOWED)
     if not allowed.any():
-        return WaitCode.NOT_ALLOWED, f"may run on none of the {known} nodes of {where}"
+        which = "may not run on the only node" if known == 1 else f"may run on none of the {known} nodes"
+        return WaitCode.NOT_ALLOWED, f"{which} of {where}"
     if not (allowed & ~report.has(Cause.TOO_SMALL)).any():
         return WaitCode.NEVER_FITS, f"never fits: {wording.compare(report, allowed, where, 'has')}"
     if count > 1 and (most := int(report.count_empty().sum())) < count:
@@ -395,6 +396,8 @@ def _closed_reason(report: FitReport, allowed: Flags, where: str) -> tuple[WaitC
         return WaitCode.DRAINED, f"drained: {where} takes no new work on {names} until an admin opens it again"
     known = int(allowed.sum())
     if known < int(report.in_pool.sum()):
+        if known == 1:
+            return WaitCode.UNREACHABLE, f"resource unreachable: the only node of {where} for it is not ready"
         return WaitCode.UNREACHABLE, f"resource unreachable: none of the {known} nodes of {where} for it is ready"
     nodes = "its only node is" if known == 1 else f"none of its {known} nodes is"
     return WaitCode.UNREACHABLE, f"resource unreachable: {where} does not answer, {nodes} ready"

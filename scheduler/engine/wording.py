@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 
 from core.taints import left_over
-from core.units import ONE_GPU, format_cpu, format_gpus, format_memory
+from core.units import count_of_gpus, format_cpu, format_memory
 from scheduler.engine.decisions import WaitCode
 from scheduler.engine.jobs import Job
 from scheduler.engine.node_table import Flags
@@ -19,12 +19,8 @@ _MANY = 3
 _MIB = 2**20
 
 
-def _gpus(milli: int) -> str:
-    return f"{format_gpus(milli)} GPU{'' if 0 < milli <= ONE_GPU else 's'}"
-
-
 _WRITE: dict[Resource, Callable[[int], str]] = {
-    Resource.GPU: _gpus,
+    Resource.GPU: count_of_gpus,
     Resource.DEVICE_MEMORY: lambda mib: f"{format_memory(mib * _MIB)} of GPU memory",
     Resource.CPU: lambda millicores: f"{format_cpu(millicores)} CPU",
     Resource.MEMORY: lambda size_bytes: f"{format_memory(size_bytes)} of memory",

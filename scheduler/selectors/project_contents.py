@@ -3,7 +3,7 @@
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.project_contents import Effect, Item
-from core.units import count_of, format_gpus
+from core.units import count_of, count_of_gpus
 from scheduler.models import Queue
 
 
@@ -15,7 +15,7 @@ def describe(*, actor: Actor, project: Project) -> list[Effect]:  # noqa: ARG001
         Effect(
             "queues",
             len(queues),
-            f"{count_of(len(queues), 'queue')} closed: the quota of {format_gpus(quota)} GPUs is free for others. What "
+            f"{count_of(len(queues), 'queue')} closed: the quota of {count_of_gpus(quota)} is free for others. What "
             "it consumed stays in the history.",
             items=[Item(queue.pool.name, _describe(queue)) for queue in queues],
         )
@@ -24,4 +24,4 @@ def describe(*, actor: Actor, project: Project) -> list[Effect]:  # noqa: ARG001
 
 def _describe(queue: Queue) -> str:
     owner = f"the department {queue.parent}" if queue.parent else "the pool"
-    return f"{format_gpus(queue.gpu_quota_milli)} GPUs go back to {owner}"
+    return f"back to {owner}: {count_of_gpus(queue.gpu_quota_milli)}"

@@ -12,6 +12,7 @@ from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import tasks
+from core.units import count_of
 from scheduler.engine.node_labels import is_label
 from scheduler.engine.proof import Resource
 from scheduler.engine.states import LIVE
@@ -177,7 +178,9 @@ def delete_pool(*, actor: Actor, pool: Pool) -> None:
     nodes = Node.objects.filter(pool=pool).count()
     live = Workload.objects.filter(queue__pool=pool).filter(state__in=sorted(LIVE)).count()
     if nodes or live:
-        raise InvalidPool(f"The pool '{pool.name}' has {nodes} nodes and {live} jobs that have not ended.")
+        raise InvalidPool(
+            f"Not empty: the pool '{pool.name}' has {count_of(nodes, 'node')} and {count_of(live, 'live job')}."
+        )
     # The history of what ran here names a queue, and history stays.
     default_ids = pool_members.ensure_queues(
         sorted(set(Workload.objects.filter(queue__pool=pool).values_list("project_id", flat=True)))

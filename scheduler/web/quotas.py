@@ -395,7 +395,7 @@ def _describe_change(queue: Queue, settings: QueueSettings) -> str:
     after = settings.get("gpu_quota_milli", queue.gpu_quota_milli)
     if after == queue.gpu_quota_milli:
         return f"{queue.label}: other limits, weights or rules"
-    return f"{queue.label}: {units.format_gpus(queue.gpu_quota_milli)} to {units.format_gpus(after)} GPUs"
+    return f"{queue.label}: {units.format_gpus(queue.gpu_quota_milli)} to {units.count_of_gpus(after)}"
 
 
 def _saving_of(query: QueryDict, changes: Sequence[tuple[Queue, QueueSettings]], rules: Rules) -> Saving | None:

@@ -129,7 +129,7 @@ def test_a_file_in_staging_that_is_not_of_the_commit_never_becomes_visible(membe
 
     row.refresh_from_db()
     assert (row.state, row.error_code) == ("failed", "datasets.cache_site_unavailable")
-    assert "8 files were staged where the commit has 7" in row.error
+    assert "Another number of files was staged (8) than the commit has (7)" in row.error
     assert not Path(site.root, row.location).exists()
     again = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()

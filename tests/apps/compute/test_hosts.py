@@ -240,7 +240,7 @@ def test_what_is_lost_with_a_host_is_said_first_and_nothing_is_changed(lost):
         "jobs         1 that wait there fail",
         "logs         2 keep only what the store has",
         "outputs      1 that are not stored are lost",
-        "cache site   bees is removed, with 0 copies (0 B)",
+        "cache site   bees is removed, with 0 cached commits (0 B)",
         "Nothing was changed. Add --yes to give the host up; that cannot be undone.",
     ]
     assert (make.state_of(ran), make.state_of(waits)) == ("running", "pending")

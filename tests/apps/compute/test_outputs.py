@@ -108,7 +108,7 @@ def test_files_that_nearlineignore_names_are_left_out_and_counted(driver, job, m
     store(job)
 
     assert paths_of(member, job) == [".nearlineignore", "model.bin"]
-    assert job.output_error == "2 files are left out by .nearlineignore."
+    assert job.output_error == ".nearlineignore leaves out 2 files."
 
 
 def test_rules_that_are_too_long_are_not_followed_and_told(driver, job, member):
@@ -178,7 +178,7 @@ def test_as_many_files_as_the_limit_are_stored_and_nothing_is_told(driver, job, 
     store(job)
 
     assert paths_of(member, job) == ["a", "b"]
-    assert job.output_error == "2 files are left out by .nearlineignore."
+    assert job.output_error == ".nearlineignore leaves out 2 files."
 
 
 def test_storing_again_changes_nothing(driver, job):

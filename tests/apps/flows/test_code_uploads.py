@@ -63,7 +63,7 @@ def test_a_tree_whose_packs_did_not_come_is_refused_and_nothing_is_kept(world: W
     send_tree(member, upload, CODE)
     Pack.objects.all().delete()
 
-    with pytest.raises(PackMissing):
+    with pytest.raises(PackMissing, match=r"^The store misses 1 pack of this commit\.$"):
         bundles.save_tree(actor=member, upload=upload, root=CODE.root_id)
     with pytest.raises(ManifestRejected):
         bundles.save_tree(actor=member, upload=upload, root="0" * 64)
@@ -88,7 +88,7 @@ def test_code_of_more_files_than_the_limit_is_refused_in_words_and_nothing_is_ke
     with pytest.raises(InvalidBundle) as refused:
         push(member, project)
 
-    assert str(refused.value) == "The code is 19 B in 2 files. A flow may bring 2.1 GB in 1 files."
+    assert str(refused.value) == "The code is 19 B in 2 files. A flow may bring 2.1 GB in 1 file."
     assert (Bundle.objects.count(), StoredTree.objects.count()) == (0, 0)
 
 

@@ -274,7 +274,7 @@ def test_an_empty_pool_is_deleted_and_the_history_of_its_work_stays(teams, site_
     attach_cloud()
     (job,) = enqueue(teams[0], "old", resource="res_cloud")
     cloud = Pool.objects.get(name="cloud")
-    with pytest.raises(InvalidPool):
+    with pytest.raises(InvalidPool, match=r"^Not empty: the pool 'cloud' has 2 nodes and 1 live job\.$"):
         pools.delete_pool(actor=site_admin, pool=cloud)
     workloads.release_many([job.pk])
     report_nodes(resource="res_cloud")

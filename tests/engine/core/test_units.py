@@ -99,3 +99,10 @@ def test_moments_are_written_as_distances(distance_s, text):
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
     assert units.format_ago(now - timedelta(seconds=distance_s), now=now) == text
+
+
+@pytest.mark.parametrize(
+    ("milli_gpus", "written"), [(0, "0 GPUs"), (250, "0.25 GPU"), (1000, "1 GPU"), (1500, "1.5 GPUs"), (2000, "2 GPUs")]
+)
+def test_an_amount_of_gpu_is_in_the_singular_up_to_one(milli_gpus, written):
+    assert units.count_of_gpus(milli_gpus) == written

@@ -211,7 +211,7 @@ def test_nodes_that_are_away_are_counted_without_those_that_the_rule_forbids():
     away = replace(typed("n2", 1, "a100"), is_ready=False)
 
     assert explain(typed("n1", 1, "v100"), away, project("a", training=NEW), wait("job", "a", 1)).text == (
-        "resource unreachable: none of the 1 nodes of lab for it is ready; "
+        "resource unreachable: the only node of lab for it is not ready; "
         "training of a may run only on nodes with run.ai/type=a100"
     )
 
@@ -251,6 +251,6 @@ def test_what_keeps_a_job_off_all_nodes_is_told():
 
     (answer,) = (each for each in decided.decisions if isinstance(each, Explain))
     assert answer.text == (
-        "may run on none of the 1 nodes of lab; its template asks for nodes with rack=r1; "
+        "may not run on the only node of lab; its template asks for nodes with rack=r1; "
         "it does not tolerate gpu=only:NoSchedule"
     )

@@ -449,8 +449,8 @@ class Copy:
             files = sum(1 for _ in target.list_files())
             if files != task.files:
                 raise Conflict(
-                    f"The volume has {files} files where the commit has {task.files}: something else writes to it, or "
-                    "its file system cannot keep all names apart."
+                    f"The volume has another number of files ({files:,}) than the commit ({task.files:,}): something "
+                    "else writes to it, or its file system cannot keep all names apart."
                 )
         sync_disk(self._folder)
         return strays

@@ -103,8 +103,9 @@ class FolderStaging:
         if totals != files:
             sealed_files.move_folder(self._folder, self._root / ".trash" / self._folder.name)
             raise CacheSiteUnavailable(
-                f"{totals} files were staged where the commit has {files}: something else writes to the site's folder, "
-                "or its file system cannot keep all names apart. What was staged is discarded.",
+                f"Another number of files was staged ({totals:,}) than the commit has ({files:,}): something "
+                "else writes to the site's folder, or its file system cannot keep all names apart. "
+                "What was staged is discarded.",
                 found=totals,
                 expected=files,
             )

@@ -6,7 +6,7 @@ from accounts.actor import Actor
 from compute.services import lost_hosts
 from compute.services.lost_hosts import HostLoss
 from core.commands import PlatformCommand
-from core.units import format_bytes
+from core.units import count_of, format_bytes
 
 
 class Command(PlatformCommand):
@@ -40,5 +40,5 @@ class Command(PlatformCommand):
         for what, which, end in rows:
             self.stdout.write(f"{what:<12} {which} {end}")
         for site in loss.sites:
-            size = format_bytes(site.size_bytes)
-            self.stdout.write(f"{'cache site':<12} {site.name} is removed, with {site.copies} copies ({size})")
+            copies, size = count_of(site.copies, "cached commit"), format_bytes(site.size_bytes)
+            self.stdout.write(f"{'cache site':<12} {site.name} is removed, with {copies} ({size})")

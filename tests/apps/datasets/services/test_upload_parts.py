@@ -119,7 +119,7 @@ def test_a_piece_that_came_before_is_answered_with_where_to_go_on(member, upload
     again = send(member, upload, 0, {"large.bin": data[:PART_BYTES]}, offset=0, total=len(data))
 
     assert again == first
-    with pytest.raises(InvalidInput, match="1 files have not come whole yet"):
+    with pytest.raises(InvalidInput, match="Not whole yet: 1 file"):
         commit(member, upload)
 
 

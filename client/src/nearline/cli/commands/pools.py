@@ -205,8 +205,8 @@ def _rules_of(rules: Sharing) -> list[tuple[str, str]]:
         ("Claim delay", formats.duration(rules.claim_delay_s)),
         ("Reclaimed after", formats.duration(rules.reclaim_min_runtime_s)),
         ("Reclaimed beyond a quota after", formats.duration(rules.surplus_min_runtime_s)),
-        ("Stopped at most", f"{rules.evictions_at_most} times"),
-        ("Stopped beyond a quota at most", f"{rules.surplus_evictions_at_most} times"),
+        ("Stopped at most", formats.count(rules.evictions_at_most, "time")),
+        ("Stopped beyond a quota at most", formats.count(rules.surplus_evictions_at_most, "time")),
         ("Consolidates every", formats.duration(rules.consolidate_every_s)),
         ("Past use", f"{rules.usage_pull:g}, half-life {formats.duration(rules.usage_half_life_s)}"),
     ]

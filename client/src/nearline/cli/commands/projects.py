@@ -92,7 +92,11 @@ def delete_project(
     forecast = projects.foresee_deletion(name)
     can_return = forecast.restore_days and not for_good
     lines = [f"{name} will be deleted.", *chain.from_iterable(map(_describe, forecast.effects))]
-    lines.append(f"It can be restored for {forecast.restore_days} days." if can_return else "It cannot be restored.")
+    lines.append(
+        f"It can be restored for {formats.count(forecast.restore_days, 'day')}."
+        if can_return
+        else "It cannot be restored."
+    )
     session.out.warn("\n".join(lines))
     confirm(f"Delete {name}{' for good' * for_good}?", yes=yes)
     _show_deleted(session, projects.delete(name, for_good=for_good))

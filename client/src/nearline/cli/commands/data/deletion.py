@@ -56,7 +56,7 @@ def delete_dataset(session: Session, text: str, *, yes: bool, for_good: bool = F
         _delete_for_good(session, datasets.get_deleted(target), yes=yes)
         return
     days = datasets.foresee_deletion(dataset.reference)
-    end = f"It can be restored for {days} days." if days and not for_good else "It cannot be restored."
+    end = f"It can be restored for {formats.count(days, 'day')}." if days and not for_good else "It cannot be restored."
     session.out.warn(f"{dataset.reference} will be deleted: {_describe_content(session, dataset)}. {end}")
     confirm(f"Delete {dataset.reference}{' for good' * for_good}?", yes=yes)
     _show_deleted(session, datasets.delete(dataset.reference, for_good=for_good))
