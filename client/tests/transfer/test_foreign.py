@@ -131,6 +131,25 @@ def test_a_folder_that_no_cache_lists_is_not_followed_out_of_the_repository(tmp_
         dvc.read_repository(root)
 
 
+@pytest.mark.parametrize(
+    "line", ["'2024'", "'null'", '"a\\tb"', "a#b # a comment", ">-\r\n    long\r\n    name", "'é: 日本'"]
+)
+def test_a_path_is_the_text_that_yaml_says(tmp_path, line):
+    name = {"'2024'": "2024", "'null'": "null", '"a\\tb"': "a\tb", "a#b # a comment": "a#b", "'é: 日本'": "é: 日本"}
+    (tmp_path / ".dvc").mkdir()
+    kept = keep(tmp_path / ".dvc" / "cache", b"x")
+    (tmp_path / "a.dvc").write_bytes(f"# of us\r\nouts:\r\n- md5: {kept}\r\n  path: {line}\r\n".encode())
+
+    assert list(dvc.read_repository(tmp_path).files) == [name.get(line, "long name").encode()]
+
+
+def test_an_output_whose_path_is_a_number_is_refused_and_not_left_out(repository):
+    (repository / "year.dvc").write_text("outs: [{md5: d41d8cd98f00b204e9800998ecf8427e, path: 2024}]")
+
+    with pytest.raises(InvalidRequest, match="has no path that is text"):
+        dvc.read_repository(repository)
+
+
 def test_a_missing_or_damaged_file_of_dvc_is_named(repository):
     place = repository / ".dvc/cache/files/md5" / md5(b"two")[:2] / md5(b"two")[2:]
     place.write_bytes(b"twa")

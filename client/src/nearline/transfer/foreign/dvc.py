@@ -142,7 +142,9 @@ def _list_outputs(root: Path) -> Iterator[tuple[bytes, str, bool]]:
 def _describe(root: Path, base: Path, outs: list[Any]) -> Iterator[tuple[bytes, str, bool]]:
     for out in outs:
         if not isinstance(out, Mapping) or not isinstance(out.get("path"), str):
-            continue
+            raise InvalidRequest(
+                f"An output in '{base}' has no path that is text.", hint="Write a number in quotes: path: '2024'."
+            )
         path = os.path.relpath(os.path.normpath(base / out["path"]), root)
         if path.startswith("..") or path == ".":
             raise InvalidRequest(f"The output '{out['path']}' in '{base}' lies outside of the repository.")
