@@ -59,6 +59,8 @@ def flow_page(request: PageRequest, project: str, name: str) -> HttpResponse:
         file_format="json" if version.format == "json" else "yaml",
     )
     spec = spec_of(version.pk)
+    runs = run_selectors.list_runs(actor=request.actor, project=project, flow=name)
+    page = paginate(runs, cursor=text(request, "runs"), limit=_RUNS)
     context = {
         "flow": flow,
         "project_name": flow.project.name,
@@ -69,7 +71,8 @@ def flow_page(request: PageRequest, project: str, name: str) -> HttpResponse:
         "may_be_simulated": any(note.code == "simulated" for note in checked.notes),
         "lines": lines_of(version.text, checked),
         "versions": selectors.list_versions(actor=request.actor, flow=flow)[:_ROWS],
-        "runs": run_selectors.list_runs(actor=request.actor, project=project, flow=name)[:_RUNS],
+        "runs": page.items,
+        "older_runs": page.next_cursor,
         "may_write": (request.actor.level_in(flow.project_id) or 0) >= Level.WRITE,
         "may_delete": request.actor.level_in(flow.project_id) == Level.ADMIN,
         "needs_values": run_form.needs_values(spec),

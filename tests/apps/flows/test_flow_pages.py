@@ -2,15 +2,19 @@
 
 import json
 import re
+from html import unescape
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from accounts.permissions import Role
 from flows.models import Flow, FlowDraft, FlowVersion, Run
 from flows.services import drafts, flows
 from flows.services.drafts import Writing
 from tests.factories.browsers import browser_of
+from tests.factories.experiments import make_run
 from tests.factories.flows import World
 from tests.markup import flat
 
@@ -238,3 +242,20 @@ def test_a_flow_without_runs_says_how_it_is_run_by_its_name(world: World, versio
     page = browser.get("/flows/team-a/digits/").content.decode()
 
     assert "nearline flow run team-a/digits<" in page
+
+
+def test_every_run_of_a_flow_is_reached_from_its_page_and_many_cost_as_few_queries_as_one(member, project, browser):
+    for number in range(1, 32):
+        make_run(project, number=number)
+
+    query, numbers, costs = "?version=1", [], []
+    while query:
+        with CaptureQueriesContext(connection) as queries:
+            page = browser.get(f"/flows/team-a/digits/{query}")
+        costs.append(len(queries))
+        numbers.append([run.number for run in page.context["runs"]])
+        older = re.search(r'rel="next" href="([^"]*)"', page.content.decode())
+        query = unescape(older[1]) if older else ""
+
+    assert numbers == [list(range(31, 16, -1)), list(range(16, 1, -1)), [1]]
+    assert costs[1] == costs[2]  # of fifteen runs and of one
