@@ -19,6 +19,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _TAKEN = re.compile(r"NEARLINE_.*|PATH|LD_.*")
 
 
+def require_manage(*, actor: Actor, project: Project) -> None:
+    """Raise PermissionDenied unless the actor may set the secrets of a project."""
+    require(actor, permissions.MANAGE_SECRETS, project.id)
+
+
 @transaction.atomic
 def set_secret(*, actor: Actor, project: Project, name: str, value: str) -> Secret:
     """Store or replace a secret. Jobs get it as an environment variable, so its name must fit one.

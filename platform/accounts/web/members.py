@@ -11,7 +11,7 @@ from accounts.errors import InvalidName, ProjectExists, UserNotFound
 from accounts.permissions import Level, Role
 from accounts.services import projects
 from accounts.web.requests import PageRequest, text, to_members
-from accounts.web.secrets import SecretForm, SecretUsersForm
+from accounts.web.secret_forms import SecretForm, SecretUsersForm
 from core.pagination import paginate_by
 
 _ROWS = 50
@@ -34,15 +34,16 @@ class ProjectForm(forms.Form):
 
 def members_page(request: PageRequest) -> HttpResponse:
     """Show the members of one project, and the projects to choose from."""
-    return _show(request)
+    return show_page(request)
 
 
-def _show(
+def show_page(
     request: PageRequest,
     *,
     of: str | None = None,
     form: MemberForm | None = None,
     project_form: ProjectForm | None = None,
+    secret_form: SecretForm | None = None,
 ) -> HttpResponse:
     """Show the page, of a project or of the one that the address names. The forms are those that were refused."""
     visible = list(selectors.list_projects(actor=request.actor))
@@ -83,10 +84,11 @@ def _show(
                 "may_manage": True,
                 "form": form or MemberForm(),
                 "secrets": paginate_by(secrets, field="name", descending=False, cursor=cursor, limit=_ROWS),
-                "secret_form": SecretForm(auto_id="secret-%s"),
+                "secret_form": secret_form or SecretForm(auto_id="secret-%s"),
                 "secret_users_form": SecretUsersForm(initial={"secret_users": project.secret_users}),
             }
-    return render(request, "accounts/members.html", context, status=422 if form or project_form else 200)
+    is_refused = form or project_form or secret_form
+    return render(request, "accounts/members.html", context, status=422 if is_refused else 200)
 
 
 @require_POST
@@ -94,12 +96,12 @@ def create_project(request: PageRequest) -> HttpResponse:
     """Create a project and go to its members."""
     form = ProjectForm(request.POST)
     if not form.is_valid():
-        return _show(request, project_form=form)
+        return show_page(request, project_form=form)
     try:
         project = projects.create_project(actor=request.actor, **form.cleaned_data)
     except (InvalidName, ProjectExists) as error:
         form.add_error("name", f"{error.message} {error.hint}")
-        return _show(request, project_form=form)
+        return show_page(request, project_form=form)
     messages.success(request, f"The project {project.name} exists, and you are its admin.")
     return to_members(request, project.name)
 
@@ -115,7 +117,7 @@ def set_role(request: PageRequest, name: str) -> HttpResponse:
             projects.set_role(actor=request.actor, project=project, username=username, role=role)
         except UserNotFound as error:
             form.add_error("username", f"{error.message} {error.hint}")
-            return _show(request, of=name, form=form)
+            return show_page(request, of=name, form=form)
         messages.success(request, f"{username} is now {role} of {name}.")
     else:
         messages.error(request, "Write the person's name and choose a role.")

@@ -102,14 +102,26 @@ def test_only_admins_of_the_project_see_its_secrets(member, project):
     assert "ecret" not in page.partition("<main")[2]
 
 
-def test_a_name_that_no_secret_can_have_is_refused_in_words(make_actor, project):
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("HF_TOKEN", "", "This field is required."),
+        ("HF_TOKEN", "hush" * 20_000, "Ensure this value has at most 65536 characters (it has 80000)."),
+        ("PATH", "hush", "&#x27;PATH&#x27; is a variable that jobs have already. Use up to 100 letters"),
+        ("no name", "hush", "&#x27;no name&#x27; cannot be the name of an environment variable. Use up to 100"),
+    ],
+    ids=["empty", "long", "taken", "no-name"],
+)
+def test_a_refused_secret_says_why_beside_its_field_and_keeps_the_name_alone(make_actor, project, name, value, sentence):
     browser = browser_of(make_actor("admin"))
 
-    empty = browser.post("/settings/projects/team-a/secrets/set/", {"name": "HF_TOKEN"}, follow=True)
-    taken = browser.post("/settings/projects/team-a/secrets/set/", {"name": "PATH", "value": "x"}, follow=True)
+    answer = browser.post("/settings/projects/team-a/secrets/set/", {"name": name, "value": value})
+    page = answer.content.decode()
 
-    assert "Write the name of a variable and a value." in empty.content.decode()
-    assert "is a variable that jobs have already" in taken.content.decode()
+    assert answer.status_code == 422
+    assert f'<span class="error" role="alert">{sentence}' in page
+    assert f'name="name" value="{name}"' in page
+    assert "hush" not in page
     assert not Secret.objects.exists()
 
 
