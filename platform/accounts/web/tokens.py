@@ -13,6 +13,7 @@ from accounts import selectors
 from accounts.services import tokens
 from accounts.web.requests import PageRequest
 from core import clock
+from core.bounds import line_fault
 
 
 class TokenForm(forms.Form):
@@ -25,6 +26,13 @@ class TokenForm(forms.Form):
         choices=[(30, "30 days"), (90, "90 days"), (365, "a year"), (0, "never")],
         initial=90,
     )
+
+    def clean_name(self) -> str:
+        """Require one line, as the API does."""
+        name: str = self.cleaned_data["name"]
+        if fault := line_fault(name):
+            raise forms.ValidationError(fault)
+        return name
 
 
 @never_cache

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
-from accounts.models import AuditEntry, Membership, Secret, User
+from accounts.models import ApiToken, AuditEntry, Membership, Secret, User
 from accounts.services import projects, secrets
 from config.env import ProjectCreators
 from core import clock
@@ -112,7 +112,9 @@ def test_only_admins_of_the_project_see_its_secrets(member, project):
     ],
     ids=["empty", "long", "taken", "no-name"],
 )
-def test_a_refused_secret_says_why_beside_its_field_and_keeps_the_name_alone(make_actor, project, name, value, sentence):
+def test_a_refused_secret_says_why_beside_its_field_and_keeps_the_name_alone(
+    make_actor, project, name, value, sentence
+):
     browser = browser_of(make_actor("admin"))
 
     answer = browser.post("/settings/projects/team-a/secrets/set/", {"name": name, "value": value})
@@ -227,6 +229,13 @@ def test_the_audit_log_shows_admins_their_projects_and_site_admins_everything(ma
     assert seen_by(site_admin) == {"mine", "theirs"}
     assert seen_by(site_admin, "?person=boss") == {"mine"}
     assert seen_by(site_admin, "?area=flows") == set()
+
+
+def test_the_name_of_a_token_is_of_one_line(member):
+    page = browser_of(member).post("/settings/tokens/", {"name": "ci\nrunner", "days": "30"}).content.decode()
+
+    assert '<span class="error" role="alert">It holds a line break or another control character.</span>' in page
+    assert not ApiToken.objects.exists()
 
 
 def test_who_has_no_token_is_told_how_to_sign_in_to_this_server(member):
