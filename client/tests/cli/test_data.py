@@ -652,3 +652,23 @@ def test_verify_means_the_folder_that_is_named(cli, linked):
     assert (missing.exit_code, missing.stderr.splitlines()) == (3, ["✗ There is no folder 'nope' here."])
     assert (above.exit_code, "is linked to no dataset" in above.stderr) == (2, True)
     assert inside.exit_code == 0
+
+
+def test_a_folder_in_place_of_an_ignore_file_is_named_as_people_write_it(cli, linked):
+    (linked / ".nearlineignore").mkdir()
+
+    done = cli("data", "sync")
+
+    assert (done.exit_code, done.stderr.strip()) == (1, f"✗ {linked}/.nearlineignore: Is a directory")
+
+
+def test_a_clone_names_its_folder_without_control_characters(cli, linked, tmp_path):
+    done = cli("data", "clone", "team/digits", str(tmp_path / "a\nb"))
+
+    assert f"Cloned team/digits to {tmp_path}/a\\nb: 2 files" in done.stderr
+
+
+def test_a_pattern_that_matches_nothing_is_named_without_control_characters(cli, linked):
+    done = cli("data", "rm", "team/digits", "no\x1b")
+
+    assert "No file of team/digits matches 'no\\x1b'." in done.stderr

@@ -1,6 +1,7 @@
 """How a failure reads: what happened and why, then what to do next; never a traceback."""
 
 import json
+import os
 
 from nearline.cli.output import BAD, printable, say
 from nearline.errors import Failed, NearlineError, hint_for
@@ -19,7 +20,9 @@ def report(error: NearlineError, *, as_json: bool) -> None:
 def failure_of(error: OSError) -> Failed:
     """Return what the system refused, as a failure."""
     reason = error.strerror or str(error)
-    return Failed(f"{error.filename}: {reason}" if error.filename else f"{reason}.", hint=hint_for(error))
+    name = error.filename
+    text = os.fsdecode(name) if isinstance(name, bytes) else name
+    return Failed(f"{text}: {reason}" if text else f"{reason}.", hint=hint_for(error))
 
 
 def printable_lines(text: str) -> str:

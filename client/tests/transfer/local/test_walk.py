@@ -1,5 +1,6 @@
 """A walk yields the files of a folder in the order of their paths, without what is ignored."""
 
+import errno
 import os
 
 import pytest
@@ -104,3 +105,21 @@ def test_of_folders_that_no_path_can_name_the_rest_is_walked(tmp_path, monkeypat
     assert len(skipped) == len(refused) <= 2
     assert b"f" in walked
     assert not refused & set(walked)
+
+
+def test_a_pipe_in_place_of_an_ignore_file_holds_nothing_up(tmp_path):
+    os.mkfifo(tmp_path / ".nearlineignore")
+
+    assert not read_rules(os.fsencode(tmp_path)).has_rules
+
+
+def test_a_link_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    os.symlink("target", tmp_path / "link")
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "readlink", refuse)
+
+    with pytest.raises(Failed, match=r"^Cannot read 'link': Permission denied\.$"):
+        paths(tmp_path)

@@ -49,7 +49,7 @@ def read_rules(root: bytes, unseen_folders: Iterable[bytes] = ()) -> IgnoreRules
     lines: list[str] = []
     for name in IGNORE_FILES:
         try:
-            with open(os.path.join(root, name), "rb") as file:
+            with open(os.path.join(root, name), "rb", opener=_open_at_once) as file:
                 data = file.read(MAX_IGNORE_BYTES + 1)
         except FileNotFoundError:
             continue
@@ -59,3 +59,8 @@ def read_rules(root: bytes, unseen_folders: Iterable[bytes] = ()) -> IgnoreRules
             )
         lines += split_lines(data)
     return IgnoreRules(lines, unseen_folders)
+
+
+def _open_at_once(path: str | bytes, flags: int) -> int:
+    # A pipe is empty as long as nobody writes; it would wait for somebody who does.
+    return os.open(path, flags | os.O_NONBLOCK)

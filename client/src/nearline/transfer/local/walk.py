@@ -142,7 +142,7 @@ class Walk:
                     if error.errno == errno.ENAMETOOLONG:
                         skipped.append(Skipped(path, TOO_LONG))
                     elif error.errno not in _LEFT_MEANWHILE:
-                        raise
+                        raise cannot("read", path, error) from error
             else:
                 folder.place = places.stop
                 if places.stop < len(names):

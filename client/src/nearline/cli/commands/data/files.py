@@ -154,7 +154,7 @@ def remove_files(
     paths = folders.find_by_expressions(target, patterns) if regex else folders.find(target, patterns)
     if not paths:
         raise NotFound(
-            f"No file of {target} matches {' '.join(map(repr, patterns))}.",
+            f"No file of {target} matches '{printable(' '.join(patterns))}'.",
             hint="A regular expression must match the whole path: '.*/bad_.*'."
             if regex
             else "Patterns are like 'train/*.png'; with --regex they are regular expressions.",
@@ -256,10 +256,10 @@ def clone_files(
         session.out.record(outcome, [("Folder", str(into))])
         return
     if was_there and outcome.is_up_to_date:
-        session.out.done(f"{into} has all of {target} already.")
+        session.out.done(f"{printable(into)} has all of {target} already.")
         return
     session.out.done(
-        f"Cloned {target} to {into}: {formats.count(outcome.files_downloaded, 'file')}, "
+        f"Cloned {target} to {printable(into)}: {formats.count(outcome.files_downloaded, 'file')}, "
         f"{formats.size(outcome.bytes_downloaded)}"
     )
     for how, count in outcome.shared.items():

@@ -12,6 +12,7 @@ from nearline.cli.commands.data.folder import AllowCollisions, Parallel
 from nearline.cli.commands.data.in_place import import_in_place
 from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.options import Message
+from nearline.cli.output import printable
 from nearline.cli.progress import progress_of
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest
@@ -110,6 +111,6 @@ def export_data(
         session.out.record(outcome, [("Folder", str(destination))])
         return
     session.out.done(
-        f"Wrote {target} to {destination}: {formats.count(outcome.files_downloaded, 'file')}, "
+        f"Wrote {target} to {printable(destination)}: {formats.count(outcome.files_downloaded, 'file')}, "
         f"{formats.size(outcome.bytes_downloaded)}"
     )
