@@ -672,3 +672,13 @@ def test_a_pattern_that_matches_nothing_is_named_without_control_characters(cli,
     done = cli("data", "rm", "team/digits", "no\x1b")
 
     assert "No file of team/digits matches 'no\\x1b'." in done.stderr
+
+
+def test_a_command_in_a_folder_that_was_removed_says_so(cli, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    done = cli("data", "status")
+
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (1, "✗ The folder that you are in was removed.")

@@ -1,5 +1,6 @@
 """How a failure reads: what happened and why, then what to do next; never a traceback."""
 
+import errno
 import json
 import os
 
@@ -21,6 +22,9 @@ def failure_of(error: OSError) -> Failed:
     """Return what the system refused, as a failure."""
     reason = error.strerror or str(error)
     name = error.filename
+    if not name and error.errno == errno.ENOENT:
+        # Only what asks for the folder one stands in has no name to give.
+        return Failed("The folder that you are in was removed.", hint="Go to one that is there: cd DIR.")
     text = os.fsdecode(name) if isinstance(name, bytes) else name
     return Failed(f"{text}: {reason}" if text else f"{reason}.", hint=hint_for(error))
 
