@@ -324,8 +324,6 @@ class _Pass:
                 self.up.add(job_id)
                 self._begin_run(job, starts_anew=False)
         self._look_at_waits()
-        if self.moves_from_s > 0:
-            heapq.heappush(self._alarms, self.moves_from_s)
         self._arriving = sorted((arrival.in_s, job_id) for job_id, arrival in self.arrivals.items())
         self._change(self._arrived(), set())
         released, gone = self._after_terminating()
@@ -362,11 +360,14 @@ class _Pass:
         self.session.change((view for job_id, view in changed.items() if job_id not in done), ended)
 
     def _decide(self) -> None:
+        is_time_for_moves = self.now_s >= self.moves_from_s
         for name, action in ACTIONS.items():
-            if name != "consolidate" or (self.session.trials_of_moves > 0 and self.now_s >= self.moves_from_s):
+            if name != "consolidate" or (self.session.trials_of_moves > 0 and is_time_for_moves):
                 action(self.session)
         if self.session.has_consolidated:
             self.moves_from_s = self.now_s + self.session.policy.sharing.consolidate_every_s
+        elif not is_time_for_moves:
+            # Something has happened since moves were looked for last; where nothing has, none are found again.
             heapq.heappush(self._alarms, self.moves_from_s)
 
     # --- what was decided happens
@@ -521,8 +522,9 @@ class _Pass:
 
         That they begin to be lets nobody start.
         """
-        begin_s, end_s = self.session.policy.next_reservation(waited_s)
-        if waited_s >= begin_s:
+        policy = self.session.policy
+        if policy.reserves_after(waited_s):
+            _, end_s = policy.wait_span(waited_s)
             since_s = self.at_s + self._waits_from_s[job_id]
             minutes = math.ceil((since_s + end_s - _ROUNDING_S) / _MINUTE_S)
             heapq.heappush(self._alarms, minutes * _MINUTE_S - self.at_s)

@@ -38,7 +38,8 @@ class Session:
     """A snapshot, and what was decided on top of it. It may be cached for the next cycle, which applies the changes.
 
     `trials_of_moves` bounds how many more sets of pods are moved together on trial. `has_consolidated`: moves could
-    have let something start in this cycle, and were looked for.
+    have let something start in this cycle, and were looked for. `has_looked_for_moves`: since the last change they
+    were, so to look again is in vain.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
@@ -62,7 +63,7 @@ class Session:
         self.cause = Cause(StopCode.STALE)
         self.causes: dict[Pod, Cause] = {}
         self.trials_of_moves = inf
-        self.has_consolidated = False
+        self.has_consolidated = self.has_looked_for_moves = False
         self._log: list[Undo] = []
         self.table = NodeTable(self.nodes, self.changes)
         self._free = [node.free_milli() if node.view.is_open else 0 for node in self.nodes]
@@ -93,7 +94,7 @@ class Session:
         """
         self.rollback(0)
         self.causes.clear()
-        self.has_consolidated = False
+        self.has_consolidated = self.has_looked_for_moves = False
         for job in list(self.reserved_nodes):
             self.release_nodes(job)
         views = list(jobs)

@@ -287,8 +287,9 @@ class JobView:
     `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
     share; None is unknown. `running_for_s` is how long it has run since it last started, and `idle_for_s` for how long
     none of its GPUs has been used; None: it does not run, or that is unknown. `evictions` counts how often it lost its
-    place before, `waited_s` is how long it has waited since, in full minutes; None is unknown, and then no nodes are
-    reserved for it. `waits_since` is when that wait began, on the clock of `saved_at`; None: as `waited_s` says.
+    place before, `waited_s` is the shortest wait for which nodes are reserved for it, or not, as they are now
+    (`Policy.wait_span`); None is unknown, and then none are. `waits_since` is when it began to wait, on the clock of
+    `saved_at`; None: as `waited_s` says.
     `claims_at` is when its claim delay ends, on the clock of `saved_at`: until then nothing is taken from other queues,
     or moved, for it; None: it has ended. `name` is what people call it.
     """
@@ -391,20 +392,28 @@ class Policy:
 
     def reserves_after(self, waited_s: float | None) -> bool:
         """Return whether nodes are reserved after such a wait: for some time after some waiting, and then again."""
-        return waited_s is not None and waited_s >= self.next_reservation(waited_s)[0]
+        if self.reserve_after_s is None or waited_s is None:
+            return False
+        _, begin_s, _ = self._reservation_near(self.reserve_after_s, waited_s)
+        return waited_s >= begin_s
 
-    def next_reservation(self, waited_s: float) -> tuple[float, float]:
-        """Return the waits at which the reservation begins and ends that is not over after such a wait.
-
-        Infinite: none is ever made. Each time twice as much waiting goes by before, so capacity that turns out to be of
-        no use stands empty ever more seldom. Nothing has to be remembered between cycles.
-        """
+    def wait_span(self, waited_s: float) -> tuple[float, float]:
+        """Return from which wait to which one, exclusive, `reserves_after` says the same as after this one."""
         if self.reserve_after_s is None:
-            return math.inf, math.inf
-        end_s = self.reserve_after_s + self.reserve_for_s
+            return 0.0, math.inf
+        before_s, begin_s, end_s = self._reservation_near(self.reserve_after_s, waited_s)
+        return (begin_s, end_s) if waited_s >= begin_s else (before_s, begin_s)
+
+    def _reservation_near(self, least_s: float, waited_s: float) -> tuple[float, float, float]:
+        """Return the waits at which one reservation ends, and the next begins and ends, which is not over.
+
+        Each time twice as much waiting goes by before, so capacity that turns out to be of no use stands empty ever
+        more seldom. Nothing has to be remembered between cycles.
+        """
+        before_s, end_s = 0.0, least_s + self.reserve_for_s
         while waited_s >= end_s:
-            end_s *= 2
-        return end_s - self.reserve_for_s, end_s
+            before_s, end_s = end_s, 2 * end_s
+        return before_s, end_s - self.reserve_for_s, end_s
 
 
 NEARLINE = Policy()

@@ -22,6 +22,7 @@ from scheduler.engine.mig import find_geometry
 from scheduler.engine.rules import reservation, runtime
 from scheduler.engine.sharing import PROMPT, SharingRules
 from scheduler.engine.snapshot import (
+    NEARLINE,
     GroupView,
     JobView,
     MigStrategy,
@@ -312,7 +313,7 @@ class SnapshotReader:
     def _with_wait(self, job: JobView, since: datetime, now: datetime) -> tuple[JobView, datetime | None]:
         """Return a pending job with its claim delay and, where nodes may be reserved for it, its wait; and until when.
 
-        All waits are told at full minutes, so that they change together.
+        Waits are told in full minutes, so that they change together, and anew once that makes a difference.
         """
         due_at = None
         if delay_s := self._delays.get(job.queue_id, 0.0):
@@ -322,9 +323,12 @@ class SnapshotReader:
         if not reservation.may_wait_for_nodes(job, self._smallest):
             return job, due_at
         minute = now.replace(second=0, microsecond=0)
-        next_at = minute + _MINUTE
         waited_s = max(minute - since, _NO_TIME) // _MINUTE * 60
-        job = replace(job, waited_s=waited_s, waits_since=since.timestamp())
+        told_s, until_s = NEARLINE.wait_span(waited_s)
+        next_at = since + timedelta(seconds=until_s)
+        if next_at.second or next_at.microsecond:
+            next_at = next_at.replace(second=0, microsecond=0) + _MINUTE
+        job = replace(job, waited_s=told_s, waits_since=since.timestamp())
         return job, next_at if due_at is None else min(due_at, next_at)
 
     def _placed_jobs(self, rows: Sequence[_Row], now: datetime) -> tuple[tuple[JobView, ...], datetime | None]:

@@ -83,7 +83,7 @@ def _rebuild(view: ClusterView, policy: Policy) -> CycleInput:
 
 def _update(cached: CycleInput, view: ClusterView, policy: Policy) -> CycleInput:
     before, session = cached.view, cached.session
-    has_turn = policy.consolidates and not session.policy.consolidates
+    has_turn = policy.consolidates and not session.policy.consolidates and not session.has_looked_for_moves
     if session.policy.consolidates != policy.consolidates:
         session.policy = replace(session.policy, consolidates=policy.consolidates)
     if (before.nodes, before.queues, session.policy) != (view.nodes, view.queues, policy):

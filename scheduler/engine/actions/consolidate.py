@@ -42,10 +42,12 @@ def consolidate(session: Session) -> None:
 
         return lambda: victims(session, in_queue=lambda _queue: True, may_take=may_take)
 
+    is_due = session.policy.consolidates and not session.has_looked_for_moves
     could_help = bool(session.waiting) and (session.free_milli() > 0 or not session.total[GPU])
-    session.has_consolidated = session.policy.consolidates and could_help
-    if not session.policy.consolidates:
+    session.has_consolidated = is_due and could_help
+    if not is_due:
         return
+    session.has_looked_for_moves = True
     serve_by_taking(
         session,
         StopCode.MOVED,

@@ -103,6 +103,18 @@ def test_a_cycle_has_no_changes_until_something_changes(project, sessions):
     assert [*seen(sessions), *seen(sessions)] == [(True, 0), (False, 0)]
 
 
+def test_a_wait_changes_something_only_when_nodes_begin_to_be_reserved(project, sessions, move):
+    report_nodes(report("n1", 1))
+    enqueue(project, "big", gpus=1)
+
+    changes = []
+    for second in (810, 850, 899, 900, 960):
+        move(NOON + timedelta(seconds=second))
+        changes += [has_changes for has_changes, _ in seen(sessions)]
+
+    assert changes == [True, False, False, True, False]
+
+
 def test_everything_is_looked_at_anew_after_ten_minutes(project, sessions, move):
     report_nodes(report("n1", 1))
     seen(sessions)

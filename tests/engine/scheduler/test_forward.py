@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.forward import APART, Arrival, Forward, Holder, PlannedStop
 from scheduler.engine.run_times import RunTimes, each_once
@@ -189,6 +190,22 @@ def test_a_job_for_which_running_work_may_be_moved_later_starts_then():
     told = Forward(snapshot, NEARLINE, run_times, moves_in_s=300.0).starts()["c"]
 
     assert told.likely_s == 300
+
+
+def test_moves_are_looked_for_again_only_once_something_has_happened(monkeypatch):
+    snapshot = Snapshot([node("n1", 2)], [queue("team", 4)], [held("a", "team", "n1", {0: 1}), wait("c", "team", 3)])
+    policy = replace(NEARLINE, sharing=replace(NEARLINE.sharing, consolidate_every_s=300.0))
+    consolidate, looks = ACTIONS["consolidate"], []
+
+    def look(session):
+        looks.append(session)
+        consolidate(session)
+
+    monkeypatch.setitem(ACTIONS, "consolidate", look)
+
+    told = Forward(snapshot, policy, {"a": RunTimes(each_once(HOUR))}).starts()["c"]
+
+    assert (told.likely_s, len(looks)) == (math.inf, 2)  # now and when a ends
 
 
 def test_a_job_of_which_one_replica_is_moved_goes_on_until_its_end():

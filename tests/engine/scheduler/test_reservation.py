@@ -1,5 +1,6 @@
 """The guard of big work: it is not starved by small jobs, and they do not wait for it for longer than the bound."""
 
+import math
 import random
 from dataclasses import replace
 from datetime import timedelta
@@ -133,8 +134,19 @@ def test_room_is_kept_for_a_while_after_ever_longer_waits(minutes, is_kept):
     assert POLICY.reserves_after(None if minutes is None else minutes * MINUTE) is is_kept
 
 
+@pytest.mark.parametrize("minutes", [0, 9, 10, 39, 40, 49, 50, 79, 80, 129, 130, 159, 160, 289, 290, 319, 320])
+def test_the_span_of_a_wait_is_how_long_room_is_kept_or_not(minutes):
+    from_s, until_s = POLICY.wait_span(minutes * MINUTE)
+    within = {POLICY.reserves_after(wait_s) for wait_s in (from_s, minutes * MINUTE, until_s - 1)}
+
+    assert from_s <= minutes * MINUTE < until_s
+    assert within == {not POLICY.reserves_after(until_s)}
+    assert not from_s or within == {not POLICY.reserves_after(from_s - 1)}
+
+
 def test_with_parity_room_is_never_kept():
     assert not PARITY.reserves_after(1e9)
+    assert PARITY.wait_span(1e9) == (0, math.inf)
 
 
 # --- for whom

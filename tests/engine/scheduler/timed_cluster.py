@@ -66,8 +66,7 @@ class Cluster:
         """Return when nodes begin or cease to be reserved for a job that waits."""
         if job.waited_s is None:
             return math.inf
-        begin_s, end_s = self.policy.next_reservation(job.waited_s)
-        wait_s = end_s if self.policy.reserves_after(job.waited_s) else begin_s
+        _, wait_s = self.policy.wait_span(job.waited_s)
         return -(-(self.waits[job.id] + wait_s) // 60) * 60
 
     def pass_to(self, moment_s: float) -> None:
