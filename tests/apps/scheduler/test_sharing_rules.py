@@ -120,20 +120,21 @@ def test_a_trial_and_a_forecast_go_by_the_rules(owner, guest, site_admin, move):
     assert (outlook.start.likely_s, [stop.in_s for stop in outlook.start.stops]) == (240.0, [240.0])
 
 
-def test_running_work_is_moved_together_once_in_an_interval(owner, site_admin, move):
+def test_moves_are_looked_for_once_in_an_interval_and_only_after_a_change(owner, site_admin, move):
     set_rules(site_admin, consolidate_every_s=300)
     enqueue(owner, "a", gpus=2)
     cycle.run_once()
     report_nodes(report("n1", 2), report("n2", 1))
-    enqueue(owner, "b", gpus=2)
 
     moments = []
-    for moment in (MINUTE, 2 * MINUTE, 6 * MINUTE):
-        move(NOON + moment)
+    for minute, submitted in ((1, "b"), (6, None), (7, "c"), (8, "d")):
+        move(NOON + minute * MINUTE)
+        if submitted:
+            enqueue(owner, submitted, gpus=2)
         cycle.run_once()
         moments.append(Pool.objects.get().consolidated_at)
 
-    assert moments == [NOON + MINUTE, NOON + MINUTE, NOON + 6 * MINUTE]
+    assert moments == [NOON + minute * MINUTE for minute in (1, 1, 7, 7)]
 
 
 def test_what_happens_in_one_pool_puts_off_no_moves_in_another(owner, site_admin, move):
