@@ -149,12 +149,15 @@ class HostConnection:
 
     async def _ask(self, program: Program, method: str, arguments: wire.Json, reply_timeout_s: float) -> wire.Json:
         before = self._session
+        session = await self._open(program)
         try:
-            return await (await self._open(program)).ask(method, arguments, reply_timeout_s)
+            return await session.ask(method, arguments, reply_timeout_s)
         except _Broken:
-            if self._session is not before:
+            if session is not before:
                 raise
-        # The connection was open for a while, and nobody had noticed its end.
+        # The connection was open for a while. Its end may not have been read yet, so it may still seem open.
+        if self._session is session:
+            self._session = None
         return await (await self._open(program)).ask(method, arguments, reply_timeout_s)
 
     async def _open(self, program: Program) -> "_Session":

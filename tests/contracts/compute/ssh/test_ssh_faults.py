@@ -89,6 +89,18 @@ def test_a_log_is_read_on_where_the_connection_was_cut(place):
     assert place.connection.opened > 2
 
 
+def test_a_connection_that_was_cut_is_replaced_though_its_end_has_not_been_read(place, monkeypatch):
+    place.driver.list_jobs()
+    first = place.connection._session
+    ends = type(first).is_open.fget
+    monkeypatch.setattr(type(first), "is_open", property(lambda session: session is first or ends(session)))
+
+    place.sshd.cut_connections()
+
+    assert place.driver.list_jobs() == []
+    assert place.connection.opened == 2
+
+
 def test_a_line_of_megabytes_is_read_whole(place):
     place.start("long", "head -c 6000000 /dev/zero | tr '\\0' x")
     place.wait_for_end("long")
