@@ -1,7 +1,5 @@
 """The pages that belong to the shell itself."""
 
-from urllib.parse import urlsplit
-
 from django.http import HttpResponse
 from django.shortcuts import render
 
@@ -21,12 +19,11 @@ def search_page(request: PageRequest) -> HttpResponse:
 def projects_page(request: PageRequest) -> HttpResponse:
     """List the projects that have the text in their names; htmx asks for those in the switcher while somebody types."""
     part = text(request, "q") or ""
-    page = urlsplit(request.htmx.current_url_abs_path or "/").path
     context = {
         "part": part,
         "projects": project_choice.find_projects(request.actor, part, text(request, "cursor")),
         "chosen": project_choice.chosen_project(request),
-        "section_url": project_choice.list_url(page),
+        "section_url": project_choice.list_url(text(request, "from") or "/"),
     }
     return render(request, "web/parts/project_links.html" if request.htmx else "web/projects.html", context)
 

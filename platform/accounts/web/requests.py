@@ -9,6 +9,8 @@ from django_htmx.middleware import HtmxDetails
 
 from accounts.actor import Actor
 
+_MOST_LETTERS = 10_000
+
 
 class PageRequest(HttpRequest):
     """The request of a signed-in person; the middleware lets no other reach a page."""
@@ -29,5 +31,8 @@ def to_members(request: PageRequest, project: str) -> HttpResponse:
 
 
 def text(request: HttpRequest, name: str) -> str | None:
-    """Return a value of the address's query without surrounding space; None when it is missing or empty."""
-    return request.GET.get(name, "").strip() or None
+    """Return a value of the address's query without surrounding space; None when it is missing or empty.
+
+    Of a longer one only so many letters count: SQLite refuses to look for 50,000 bytes.
+    """
+    return request.GET.get(name, "").strip()[:_MOST_LETTERS] or None

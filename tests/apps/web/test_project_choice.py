@@ -95,14 +95,20 @@ def test_beyond_two_hundred_projects_the_switcher_leads_to_the_others(browser, m
 
 @pytest.mark.parametrize(
     ("page", "link"),
-    [("/jobs/?state=pending", "/jobs/?project=many-207"), ("/settings/health/", "/?project=many-207")],
+    [("/jobs/", "/jobs/?project=many-207"), ("/settings/health/", "/?project=many-207")],
 )
 def test_the_switcher_finds_each_project_by_a_part_of_its_name(browser, many_projects, page, link):
-    of_page = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{page}"}
+    assert f'name="from" value="{page}"' in browser.get(page, {"state": "pending"}).content.decode()
 
-    found = browser.get("/projects/?q=Y-207", headers=of_page).content.decode()
+    found = browser.get("/projects/", {"q": "Y-207", "from": page}, headers={"HX-Request": "true"}).content.decode()
 
     assert re.findall(r'href="([^"]*)"', found) == [link]
+
+
+@pytest.mark.parametrize("path", ["/projects/", "/quotas/", "/jobs/", "/datasets/", "/search/"])
+@pytest.mark.parametrize("name", ["q", "person", "from"])
+def test_no_text_is_too_long_to_be_looked_for(browser, path, name):
+    assert browser.get(path, {name: "%" * 60_000}).status_code == 200
 
 
 def test_the_switcher_says_when_no_project_has_such_a_name(browser):
