@@ -43,7 +43,7 @@ def create_dataset(request: ApiRequest, body: schemas.DatasetIn) -> Status[schem
 
 @router.get("/datasets", response=schemas.DatasetsOut, operation_id="datasets_list")
 def list_datasets(
-    request: ApiRequest, project: str = "", q: str = "", cursor: Cursor = None, limit: Limit = 100
+    request: ApiRequest, project: str = "", q: bounds.Line = "", cursor: Cursor = None, limit: Limit = 100
 ) -> schemas.DatasetsOut:
     """List the datasets of your projects, newest first."""
     datasets = dataset_reads.list_datasets(actor=request.actor, project=project, text=q)

@@ -11,6 +11,7 @@ from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, U
 from accounts.permissions import Role
 from accounts.services import access, deletions, people, projects, secrets, tokens
 from accounts.services.deletions import DeletionForecast
+from core import bounds
 from core.pagination import Cursor, Limit, Page, paginate
 
 router = Router()
@@ -242,7 +243,7 @@ def make_sign_in_link(request: ApiRequest, username: str) -> Status[schemas.Sign
 
 @router.get("/audit", response=schemas.AuditOut, operation_id="accounts_list_all_audit_entries")
 def list_all_audit_entries(
-    request: ApiRequest, area: str = "", person: str = "", cursor: Cursor = None, limit: Limit = 100
+    request: ApiRequest, area: str = "", person: bounds.Line = "", cursor: Cursor = None, limit: Limit = 100
 ) -> Page[AuditEntry]:
     """List who did what wherever you are an admin, newest first; a site admin sees all of it."""
     entries = selectors.list_audit_entries(actor=request.actor, area=area, person=person)

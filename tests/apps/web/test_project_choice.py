@@ -8,6 +8,7 @@ from django.test import Client
 
 from accounts.models import Project
 from tests.factories import compute as make
+from tests.factories.api import call
 from tests.factories.browsers import browser_of
 
 pytestmark = pytest.mark.django_db
@@ -109,6 +110,13 @@ def test_the_switcher_finds_each_project_by_a_part_of_its_name(browser, many_pro
 @pytest.mark.parametrize("name", ["q", "person", "from"])
 def test_no_text_is_too_long_to_be_looked_for(browser, path, name):
     assert browser.get(path, {name: "%" * 60_000}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/datasets?q=", "/audit?person="])
+def test_the_api_says_that_a_text_is_too_long_to_be_looked_for(site_admin, path):
+    status, told = call(site_admin, "GET", path + "a" * 60_000)
+
+    assert (status, told["code"]) == (400, "core.malformed_request")
 
 
 def test_the_switcher_says_when_no_project_has_such_a_name(browser):
