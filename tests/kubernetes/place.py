@@ -1,7 +1,8 @@
 """A namespace of a cluster as a place where jobs run, with a stand-in for the platform that pods speak with."""
 
 import secrets
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,10 @@ from compute.adapters.kubernetes.driver import KubernetesDriver
 from compute.adapters.kubernetes.manifests import PodSettings, build_checkpoint_claim, checkpoint_claim, object_name
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.mounts import Mount, Tree
-from compute.engine.ports import GpuShare, Launch
+from compute.engine.ports import GpuShare, JobReport, Launch
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
-from tests.contracts.compute_driver import Place, make_launch, read_output, write_smi
+from tests.contracts.compute_driver import DEADLINE_S, Place, make_launch, read_output, write_smi
 from tests.kubernetes.agent_image import AGENT_IMAGE
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.images import USER_IMAGE
@@ -70,6 +71,14 @@ class KubernetesPlace(Place):
     def start_server(self, name: str) -> int:
         self.start(self.make(name, "echo 42 > answer; exec httpd -f -p 8080"))
         return 8080
+
+    def wait_for_reason(self, name: str, matches: Callable[[str], bool]) -> JobReport:
+        """Wait for what a report says: a driver tells it a moment after the cluster knows it."""
+        deadline = time.monotonic() + DEADLINE_S
+        while (report := self.report(name)) is None or not matches(report.reason):
+            assert time.monotonic() < deadline, report
+            self.driver.wait_for_news(0.1)
+        return report
 
     def wait_until_gone(self, name: str) -> None:
         self.cluster.api.wait_until_gone(self.path(name))

@@ -77,18 +77,12 @@ def test_a_cordoned_node_takes_no_jobs_and_its_own_go_on(place, node):
     place.cluster.kubectl("cordon", node)
     ready = {fact.name: fact.is_ready for fact in place.driver.probe()}
     place.start(make_endless(place, "after", node, 1000))
-    place.cluster.api.wait(place.path("after"), is_refused)
-    waiting = place.wait_for("after", ReportState.STARTING)
+    waiting = place.wait_for_reason("after", lambda reason: "unschedulable" in reason)
 
     assert ready[node] is False
+    assert waiting.state is ReportState.STARTING
     assert waiting.reason.startswith("The cluster does not place its pod yet: 0/")
-    assert "unschedulable" in waiting.reason
     assert place.report("before").state is ReportState.RUNNING
 
     place.cluster.kubectl("uncordon", node)
     place.wait_for("after", ReportState.RUNNING)
-
-
-def is_refused(pod):
-    conditions = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions") or []}
-    return conditions.get("PodScheduled") == "False"

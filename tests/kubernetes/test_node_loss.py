@@ -1,13 +1,10 @@
 """A node that vanishes, or only seems to: its job is given up once nothing of it can run any more, and not before."""
 
-import time
-
 import pytest
 
 from compute.engine.failures import explain_end
 from compute.engine.ports import EndCause, ReportState
 from compute.engine.states import JobState, ReasonCode
-from tests.contracts.compute_driver import DEADLINE_S
 from tests.kubernetes.agent_image import write_agent_image
 from tests.kubernetes.conftest import running_cluster
 from tests.kubernetes.place import open_place
@@ -40,14 +37,6 @@ def wait_until_lost(place):
     place.cluster.api.wait(place.path("train"), is_not_ready)
 
 
-def wait_for_reason(place, matches):
-    deadline = time.monotonic() + DEADLINE_S
-    while not matches((report := place.report("train")).reason):
-        assert time.monotonic() < deadline, report
-        place.driver.wait_for_news(0.1)
-    return report
-
-
 def is_lost(reason):
     return "does not answer the cluster. The job may still run there" in reason
 
@@ -58,14 +47,14 @@ def test_a_job_behind_a_broken_network_is_neither_given_up_nor_started_again(pla
 
     place.cluster.node.kill_kubelet()
     wait_until_lost(place)
-    lost = wait_for_reason(place, is_lost)
+    lost = place.wait_for_reason("train", is_lost)
     place.driver.start(launch)
 
     assert (lost.state, lost.started_at) == (ReportState.RUNNING, before.started_at)
     assert len(place.cluster.api.list(f"/api/v1/namespaces/{place.namespace}/pods")) == 1
 
     place.cluster.node.start_kubelet()
-    assert wait_for_reason(place, lambda reason: not reason) == before
+    assert place.wait_for_reason("train", lambda reason: not reason) == before
 
 
 def test_a_job_whose_node_lost_its_power_has_ended_once_the_cluster_gives_the_node_up(place):
@@ -74,7 +63,7 @@ def test_a_job_whose_node_lost_its_power_has_ended_once_the_cluster_gives_the_no
 
     place.cluster.node.kill()
     wait_until_lost(place)
-    assert wait_for_reason(place, is_lost).state is ReportState.RUNNING
+    assert place.wait_for_reason("train", is_lost).state is ReportState.RUNNING
 
     taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
     place.cluster.kubectl("taint", "node", place.cluster.node.name, taint)

@@ -320,6 +320,8 @@ def explain_pending(pod: Json) -> str:
     condition = _condition(pod, "PodScheduled")
     if condition.get("status") == "False":
         return f"The cluster does not place its pod yet: {_sentence(condition)}"
+    if not pod.get("spec", {}).get("nodeName"):
+        return "The cluster has yet to place its pod."
     for _, waiting in _waiting(pod):
         reason = waiting.get("reason", "")
         if reason not in _PENDING:

@@ -113,6 +113,7 @@ def test_a_pod_that_is_removed_by_force_from_a_node_that_answers_runs_until_the_
 @pytest.mark.parametrize(
     ("pod", "reason"),
     [
+        (make_pod("Pending", node=None), "The cluster has yet to place its pod."),
         (make_pod("Pending", waits("ContainerCreating")), "The node prepares the pod."),
         (
             make_pod("Pending", waits("PodInitializing"), init=[{"name": "bring", "state": {"running": {}}}]),
