@@ -6,7 +6,7 @@ Workloads that end while a cycle runs are skipped, nodes that change take nothin
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -166,13 +166,16 @@ def _run(policy: Policy, lease: _Lease) -> CycleReport:
         decided: list[_Decided] = []
         consolidated_ids: list[str] = []
         for pool_id, cycle_input in inputs.items():
-            view = cycle_input.view
+            view, session = cycle_input.view, cycle_input.session
+            if not cycle_input.has_changes:
+                decided.append(_Decided(view, session.policy, (), cycle_input.answers, CycleReceipts(pool_id, {})))
+                continue
             try:
-                session = cycle_input.session
                 moves, why, by_victim = _decide(session)
                 if session.policy.sharing.consolidate_every_s and session.has_consolidated:
                     consolidated_ids.append(pool_id)
                 decided.append(_Decided(view, session.policy, moves, why, CycleReceipts(pool_id, by_victim)))
+                inputs[pool_id] = replace(cycle_input, answers=why)
             except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
                 failed = error
                 break

@@ -1,6 +1,6 @@
 """The sessions of this process, one for each pool, cached from cycle to cycle: only what changed is applied."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -8,6 +8,7 @@ from threading import Lock
 
 from core import clock
 from core.models import Failure
+from scheduler.engine.decisions import Answer
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, Policy, Snapshot
 from scheduler.selectors.packing import apply_prices
@@ -20,17 +21,21 @@ _MAX_AGE = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class CycleInput:
-    """What a cycle decides on in one pool. Without `has_changes` it ends as the last cycle, which moved nothing."""
+    """What a cycle decides on in one pool. Without `has_changes` it ends as the last cycle, which moved nothing.
+
+    `answers` are those of the last cycle.
+    """
 
     session: Session
     view: ClusterView
     has_changes: bool
+    answers: Sequence[Answer] = ()
 
 
 @dataclass(frozen=True)
 class _Cached:
     reader: SnapshotReader
-    inputs: Mapping[str, CycleInput]
+    inputs: dict[str, CycleInput]
     since: datetime
 
 
@@ -44,10 +49,11 @@ class SessionCache:
         """That of the reader, of the cycle that reads now (`SnapshotReader.lease_token`)."""
 
     @contextmanager
-    def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[Mapping[str, CycleInput]]:
+    def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[dict[str, CycleInput]]:
         """Return the input of a cycle that runs now, by pool; a second caller waits for the first.
 
-        Workloads on which the engine failed lately are left out.
+        The caller puts in the answers of the pools in which it decides. Workloads on which the engine failed lately are
+        left out.
         """
         with self._lock:
             cached, self._cached = self._cached, None
@@ -104,4 +110,4 @@ def _update(cached: CycleInput, view: ClusterView, policy: Policy) -> CycleInput
     has_changes = bool(has_moved or has_turn or ended_ids or changed_jobs)
     if has_changes:
         session.change(changed_jobs, ended_ids)
-    return CycleInput(session, view, has_changes)
+    return CycleInput(session, view, has_changes, cached.answers)

@@ -103,6 +103,25 @@ def test_a_cycle_has_no_changes_until_something_changes(project, sessions):
     assert [*seen(sessions), *seen(sessions)] == [(True, 0), (False, 0)]
 
 
+def test_a_cycle_decides_where_something_has_changed_and_keeps_the_other_answers(project, sessions, monkeypatch):
+    report_nodes(report("n1", 1))
+    report_nodes(report("c1", 1), resource="res_cloud")
+    (big,) = enqueue(project, "big", gpus=2)
+    cycle.run_once()
+    decided: list[set[str]] = []
+    decide = cycle.decide_moves
+    monkeypatch.setattr(cycle, "decide_moves", lambda session: decided.append({*session.jobs}) or decide(session))
+
+    (other,) = enqueue(project, "elsewhere", gpus=2, resource="res_cloud")
+    outcome = cycle.run_once()
+
+    assert decided == [{other.pk}]
+    assert outcome.waiting == 2
+    for workload in (big, other):
+        workload.refresh_from_db()
+    assert [workload.why_code for workload in (big, other)] == ["never_fits", "never_fits"]
+
+
 def test_a_wait_changes_something_only_when_nodes_begin_to_be_reserved(project, sessions, move):
     report_nodes(report("n1", 1))
     enqueue(project, "big", gpus=1)
