@@ -26,6 +26,7 @@ from datasets.services import cache_sites
 from scheduler.models import CycleDump, Forecast, Pool, Queue, Reservation, Workload
 from scheduler.selectors.workloads import list_terminating
 from scheduler.services import pool_members
+from scheduler.services import pools as pool_services
 from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
@@ -36,7 +37,7 @@ from tests.transactions import undone
 pytestmark = pytest.mark.usefixtures("null_queue")
 
 CASES = int(os.environ.get("NEARLINE_TEST_TRIALS", "8"))
-"""1,000 in all by hand: `NEARLINE_TEST_TRIALS=364`, so many, half as many, and a quarter as many states of clusters."""
+"""1,000 in all by hand: `NEARLINE_TEST_TRIALS=364`, and more that are parts of it."""
 
 FIRST = int(os.environ.get("NEARLINE_TEST_FIRST_TRIAL", "0"))
 """The first seed: with another one, other cases are tried."""
@@ -233,10 +234,13 @@ RULES = {
 
 
 class Clusters:
-    """Two pools of simulated nodes, each with a site of a declared rate; departments with quotas, limits and rules."""
+    """Pools of simulated nodes, each lab with a site of a declared rate; departments with quotas, limits and rules.
 
-    def __init__(self, dice: random.Random, at) -> None:
-        self.dice, self._at, self.now = dice, at, NOON
+    `has_racks`: the nodes of one rack are a pool of their own, for which some jobs ask.
+    """
+
+    def __init__(self, dice: random.Random, at, *, has_racks: bool = False) -> None:
+        self.dice, self.at, self.now = dice, at, NOON
         self.labs = {}
         for name in ("lab", "cloud")[: dice.choice((1, 2, 2))]:
             cache_sites.create_site(
@@ -254,6 +258,10 @@ class Clusters:
             lab = resources.attach_resource(actor=SYSTEM, name=name, kind="simulated", config={"nodes": nodes})
             ResourceSite.objects.create(resource=lab, site=f"{name}-site", position=0)
             self.labs[name] = lab
+        if has_racks:
+            labs = [lab.pk for lab in self.labs.values()]
+            pool_services.create_pool(actor=SYSTEM, name="racks", resource_ids=labs, label="rack=r1")
+        self._has_racks = has_racks
         self.teams = [Project.objects.create(name=f"team-{letter}") for letter in "abc"]
         pools = list(Pool.objects.order_by("name"))
         for pool in pools:
@@ -280,10 +288,10 @@ class Clusters:
         ask = dice.choice((whole, whole, any_ask(dice)))
         more = {"timeout_s": dice.choice((None, None, 600.0)), "priority": dice.choice((50, 50, 25, 90))}
         more |= {"is_preemptible": dice.random() < 0.7, "data": ["team-a/digits"] if dice.random() < 0.25 else []}
-        wanted = Submission(
-            "", "true", name, resource=dice.choice(list(self.labs)), simulated_duration_s=seconds, **ask, **more
-        )
-        return team, wanted
+        more["resource"] = dice.choice(list(self.labs))
+        if self._has_racks:
+            more["pool"] = dice.choice(("", "", "racks", "default"))
+        return team, Submission("", "true", name, simulated_duration_s=seconds, **ask, **more)
 
     def pass_to(self, moment: datetime) -> None:
         """Let time pass, with all that happens until then."""
@@ -300,7 +308,7 @@ class Clusters:
 
     def _turn(self, moment: datetime) -> None:
         self.now = moment
-        self._at(moment)
+        self.at(moment)
         for row in CachedCommit.objects.filter(state__in=("queued", "hydrating")).order_by("pk"):
             tasks.run("datasets.hydrate", {"cached_commit_id": row.pk})
         data_waits.queue_ready_jobs()
@@ -337,12 +345,12 @@ def _held() -> dict[str, tuple[int, set[str]]]:
     return {job.name: (job.evictions, {str(place) for place in job.places if place[0]}) for job in Job.objects.all()}
 
 
-def find_disagreements(dice: random.Random, at) -> list[str]:
+def find_disagreements(world: Clusters) -> list[str]:
     """Bring clusters into any state, try some jobs there, submit each, and return what of it happens otherwise.
 
     The cycles that evicted on the way are decided again too.
     """
-    world = Clusters(dice, at)
+    dice = world.dice
     for number in range(dice.randint(2, 12)):
         world.pass_to(world.now + timedelta(seconds=dice.randint(1, 200)))
         team, wanted = world.any_submission(f"job-{number}", dice.randint(100, 5000) + number / 16)
@@ -355,7 +363,7 @@ def find_disagreements(dice: random.Random, at) -> list[str]:
         with suppress(NoResourceFits), undone():
             found.append(_disagreement(world, team, wanted))
         world.now = now
-        at(now)
+        world.at(now)
         cycle._sessions.forget()
         tasks.read_anew()
     return list(filter(None, found))
@@ -408,8 +416,15 @@ def _disagreement(world: Clusters, team: Project, wanted: Submission) -> str:
 def test_a_trial_knows_pools_departments_limits_rules_priorities_and_data(db, seed, move, home, record_property):
     make_store(home / "store")
 
-    assert find_disagreements(random.Random(seed), move) == []
+    assert find_disagreements(Clusters(random.Random(seed), move)) == []
     record_property("replayed", CycleDump.objects.count())
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES // 8))
+def test_a_trial_knows_pools_that_divide_a_lab_by_labels(db, seed, move, home):
+    make_store(home / "store")
+
+    assert find_disagreements(Clusters(random.Random(seed), move, has_racks=True)) == []
 
 
 def test_a_trial_names_whom_it_would_stop_and_changes_nothing(db, move):
