@@ -12,6 +12,16 @@ from typing import ClassVar
 INTERRUPTED = 130
 SHORTER_PATH_HINT = "Use a folder whose path is shorter."
 FULL_DISK_HINT = "Free space on the disk, or use another one. Then run the command again."
+TAKEN_HINT = "Move what is there away, or choose another path."
+DENIED_HINT = "Ask its owner for the right to it, or choose another path."
+DENIALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+_HINTS = {
+    errno.ENAMETOOLONG: SHORTER_PATH_HINT,
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), FULL_DISK_HINT),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.EISDIR), TAKEN_HINT),
+    errno.ENOENT: "Check its name, and that the folder of that name is there.",
+}
 
 
 class NearlineError(Exception):
@@ -111,11 +121,12 @@ class ServerFailure(NearlineError):
     code = "client.server_failure"
 
 
-def hint_for(error: OSError) -> str:
-    """Return what to do about what the system refused; empty where nobody but the user can know."""
-    if error.errno == errno.ENAMETOOLONG:
-        return SHORTER_PATH_HINT
-    return FULL_DISK_HINT if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
+def hint_for(error: OSError, *, denied: str = DENIED_HINT) -> str:
+    """Return what to do about what the system refused; empty where nobody but the user can know.
+
+    `denied` is for a right that is missing.
+    """
+    return denied if error.errno in DENIALS else _HINTS.get(error.errno or 0, "")
 
 
 def _rebuild(

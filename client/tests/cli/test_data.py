@@ -287,6 +287,30 @@ def test_a_clone_does_not_touch_a_folder_with_something_in_it(cli, linked, tmp_p
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]
 
 
+@pytest.mark.parametrize("kind", ["file", "link to nowhere"])
+def test_a_clone_of_the_folders_only_takes_no_place_that_is_taken(cli, linked, tmp_path, kind):
+    taken = tmp_path / "taken"
+    taken.write_text("mine") if kind == "file" else taken.symlink_to("nowhere")
+    before = taken.lstat()
+
+    done = cli("data", "clone", "team/digits", "--tree", str(taken))
+
+    assert done.exit_code == 5
+    assert done.stderr.splitlines() == [f"✗ '{taken}' is there already.", "hint: Choose another folder."]
+    assert taken.lstat() == before
+
+
+def test_a_clone_below_a_file_says_what_is_in_the_way(cli, linked, tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    place = str(tmp_path / "mine" / "copy")
+
+    whole, folders = cli("data", "clone", "team/digits", place), cli("data", "clone", "team/digits", "--tree", place)
+
+    hint = "hint: Move what is there away, or choose another path."
+    assert whole.stderr.splitlines() == [f"✗ Cannot link '{place}': Not a directory.", hint]
+    assert folders.stderr.splitlines() == [f"✗ '{place}' cannot be used: Not a directory.", hint]
+
+
 def test_a_clone_for_reading_leaves_the_folder_unlinked(cli, linked, tmp_path):
     cli("data", "clone", "team/digits", "--read", str(tmp_path / "plain"))
 
@@ -659,7 +683,13 @@ def test_a_folder_in_place_of_an_ignore_file_is_named_as_people_write_it(cli, li
 
     done = cli("data", "sync")
 
-    assert (done.exit_code, done.stderr.strip()) == (1, f"✗ {linked}/.nearlineignore: Is a directory")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        1,
+        [
+            f"✗ '{linked}/.nearlineignore' cannot be used: Is a directory.",
+            "hint: Move what is there away, or choose another path.",
+        ],
+    )
 
 
 def test_a_clone_names_its_folder_without_control_characters(cli, linked, tmp_path):

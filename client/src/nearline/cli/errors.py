@@ -21,12 +21,14 @@ def report(error: NearlineError, *, as_json: bool) -> None:
 def failure_of(error: OSError) -> Failed:
     """Return what the system refused, as a failure."""
     reason = error.strerror or str(error)
-    name = error.filename
+    # Of two names, as of a link, the second is the one to be made.
+    name = error.filename2 or error.filename
     if not name and error.errno == errno.ENOENT:
         # Only what asks for the folder one stands in has no name to give.
         return Failed("The folder that you are in was removed.", hint="Go to one that is there: cd DIR.")
-    text = os.fsdecode(name) if isinstance(name, bytes) else name
-    return Failed(f"{text}: {reason}" if text else f"{reason}.", hint=hint_for(error))
+    text, hint = os.fsdecode(name) if isinstance(name, bytes) else name, hint_for(error)
+    message = f"'{printable(text)}' cannot be used: {reason}." if text else f"{reason}."
+    return Failed(message, code="client.local_file" if text or hint else None, hint=hint)
 
 
 def printable_lines(text: str) -> str:

@@ -18,7 +18,7 @@ from nearline.cli.progress import progress_of
 from nearline.content.entries import Entry
 from nearline.content.errors import ContentError
 from nearline.content.manifest import check_range
-from nearline.errors import INTERRUPTED, Conflict, Failed, NearlineError, NotSignedIn
+from nearline.errors import INTERRUPTED, Conflict, Failed, NearlineError, NotSignedIn, hint_for
 from nearline.hydrate.disk import sync_disk
 from nearline.hydrate.engine import DEFAULT_THREADS, hydrate
 from nearline.hydrate.folder import Existing, FolderTarget
@@ -138,7 +138,8 @@ def _hydrate(given: argparse.Namespace, reference: Reference, out: Output) -> tu
             hint="Empty the folder, or choose another one.",
         ) from error
     except OSError as error:
-        raise Failed(f"Cannot write '{error.filename}': {error.strerror}.", code="client.local_file") from error
+        message = f"Cannot write '{error.filename}': {error.strerror}."
+        raise Failed(message, code="client.local_file", hint=hint_for(error)) from error
     finally:
         http.close()
     return commit, done

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from nearline.errors import InvalidRequest
+from nearline.errors import InvalidRequest, hint_for
 
 _MOST_FILE_BYTES = 64 * 1024
 
@@ -37,7 +37,7 @@ def read_file(path: Path) -> str:
             data = file.read(_MOST_FILE_BYTES + 1)
         text = data.decode()
     except OSError as error:
-        raise InvalidRequest(f"'{path}' cannot be read: {error.strerror}.") from error
+        raise InvalidRequest(f"'{path}' cannot be read: {error.strerror}.", hint=hint_for(error)) from error
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"'{path}' is no text file.") from error
     if len(data) > _MOST_FILE_BYTES:

@@ -63,5 +63,7 @@ def test_what_changed_in_a_folder_of_another_person_is_told(foreign):
 
 
 def test_a_sync_says_that_nothing_can_be_written(foreign):
-    with not_writable(foreign), pytest.raises(Failed, match="Cannot write into"):
+    with not_writable(foreign), pytest.raises(Failed, match=r"Cannot write .*lock': Permission denied\.$") as refused:
         foreign.sync()
+
+    assert refused.value.hint.endswith("make the folder writable.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearline.content.paths import show_path
-from nearline.errors import Failed, InvalidRequest
+from nearline.errors import Failed, InvalidRequest, hint_for
 from nearline.transfer.progress import Meter, OnProgress, ignore_progress
 
 _READ_BYTES = 1 << 20
@@ -90,7 +90,7 @@ def read_small(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             data = file.read(most + 1)
     except OSError as error:
-        raise InvalidRequest(f"'{path}' cannot be read: {error.strerror}.") from error
+        raise InvalidRequest(f"'{path}' cannot be read: {error.strerror}.", hint=hint_for(error)) from error
     if len(data) > most:
         raise InvalidRequest(f"'{path}' is longer than {most:,} bytes, so it is not what its name says.")
     return data

@@ -1,6 +1,5 @@
 """The `.nearline/` folder of a linked folder: what it is linked to, the last synced state, and the lock."""
 
-import errno
 import fcntl
 import json
 import os
@@ -12,12 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from nearline.errors import Conflict, Failed, hint_for
+from nearline.errors import DENIALS, TAKEN_HINT, Conflict, Failed, hint_for
 
 FOLDER_NAME = ".nearline"
 # Where, below a folder, its link is.
 LINK_FILE = b"/.nearline/config.json"
-_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_LINK_HINT = f"Its link is kept in '{FOLDER_NAME}' there: make the folder writable, or use another one."
+_LOCK_HINT = f"What is known of its files is kept in '{FOLDER_NAME}' there: make the folder writable."
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Workspace:
                 workspace.write_state(State())
             _write_json(workspace.home / "config.json", {"version": 1, **asdict(link)})
         except OSError as error:
-            raise _cannot_link(root, error.strerror) from error
+            raise _cannot_link(root, error.strerror, hint_for(error, denied=_LINK_HINT)) from error
         return workspace
 
     def _keeps_state(self, link: Link, has_commit: Callable[[str], bool]) -> bool:
@@ -80,9 +80,9 @@ class Workspace:
         """Raise Failed where a folder that exists cannot be linked, as nothing can be written into it."""
         home = cls(root).home
         if home.exists() and not home.is_dir():
-            raise _cannot_link(root, f"'{FOLDER_NAME}' in it is no folder")
+            raise _cannot_link(root, f"'{FOLDER_NAME}' in it is no folder", TAKEN_HINT)
         if not os.access(home if home.is_dir() else root, os.W_OK | os.X_OK):
-            raise _cannot_link(root, "it cannot be written to")
+            raise _cannot_link(root, "it cannot be written to", _LINK_HINT)
 
     @classmethod
     def find(cls, start: Path) -> Self | None:
@@ -114,7 +114,7 @@ class Workspace:
             self.home.mkdir(parents=True, exist_ok=True)
             _write_json(self.home / "clone.json", {"version": 1, "root": root})
         except OSError as error:
-            raise _cannot_link(self.root, error.strerror) from error
+            raise _cannot_link(self.root, error.strerror, hint_for(error, denied=_LINK_HINT)) from error
 
     @property
     def cloned_root(self) -> str | None:
@@ -163,11 +163,10 @@ class Workspace:
         try:
             descriptor = self._open_lock()
         except OSError as error:
-            hint = f"What is known of its files is kept in '{FOLDER_NAME}' there: make the folder writable."
             raise Failed(
-                f"Cannot write into '{self.root}': {error.strerror}.",
+                f"Cannot write '{error.filename}': {error.strerror}.",
                 code="client.local_file",
-                hint=hint_for(error) or hint,
+                hint=hint_for(error, denied=_LOCK_HINT),
             ) from error
         try:
             try:
@@ -187,7 +186,7 @@ class Workspace:
         try:
             os.close(self._open_lock())
         except OSError as error:
-            if error.errno in _NOT_OURS:
+            if error.errno in DENIALS:
                 with tempfile.TemporaryDirectory(prefix="nearline-") as home:
                     yield self._copy(Path(home))
                 return
@@ -237,8 +236,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return document
 
 
-def _cannot_link(root: Path, reason: str | None) -> Failed:
-    hint = f"Its link is kept in '{FOLDER_NAME}' there: make the folder writable, or use another one."
+def _cannot_link(root: Path, reason: str | None, hint: str) -> Failed:
     return Failed(f"Cannot link '{root}': {reason}.", code="client.local_file", hint=hint)
 
 

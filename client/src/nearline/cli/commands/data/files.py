@@ -1,5 +1,6 @@
 """Datasets from anywhere, without a linked folder: list, look, add, remove, clone."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -292,6 +293,8 @@ def find_copy(session: Session, target: Reference) -> "CachedCommit | None":
 
 
 def _make_folders(session: Session, target: TreeReference, into: Path) -> None:
+    if os.path.lexists(into) and not into.is_dir():
+        raise Conflict(f"'{into}' is there already.", hint="Choose another folder.")
     folders = sorted({str(Path(item.path).parent) for item in session.client().datasets.list_files(target)})
     for folder in folders:
         (into / folder).mkdir(parents=True, exist_ok=True)
