@@ -110,7 +110,8 @@ class Outlook:
 
     `likely_at` and `late_at` are when it has started in one half and in nine tenths of all cases; None: not known.
     `line` is its place in line, from 1. `stops` are the jobs that are stopped for it. `compared` is by how many past
-    forecasts, compared with what happened, these times are corrected; 0: there are too few.
+    forecasts, compared with what happened, these times are corrected; 0: there are too few. `ending_s` is how long
+    those may take to end that are stopped for it: the times are as if they ended at once.
     """
 
     wait_class: str
@@ -125,6 +126,7 @@ class Outlook:
     stops: Sequence[StoppedJob]
     places: Sequence[Place]
     compared: int
+    ending_s: float = 0.0
     text: str = ""
 
     @property
@@ -165,7 +167,8 @@ def in_words_of_trial(outlook: Outlook, *, now: datetime) -> Outlook:
     )
     needed = [f"{', '.join(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped for it"] if stopped else []
     needed += [f"{', '.join(smaller)} {'has' if len(smaller) == 1 else 'have'} given back replicas"] if smaller else []
-    return replace(outlook, text=f"It would start{places} as soon as {' and '.join(needed)}.")
+    time = f", which may take up to {format_duration(outlook.ending_s)}" if outlook.ending_s >= _SOON_S else ""
+    return replace(outlook, text=f"It would start{places} as soon as {' and '.join(needed)}{time}.")
 
 
 _WHY = {
@@ -259,12 +262,18 @@ def _when(outlook: Outlook, now: datetime) -> str:
         return ""
     if outlook.likely_at is None:
         return _why_unknown(outlook)
-    text = f"it starts {about(outlook.likely_at, now)}"
+    text = f"it starts {about(outlook.likely_at, now)}{_late_ends(outlook)}"
     if outlook.late_at is None:
         return f"{text}, and at the latest nobody knows"
     if (outlook.late_at - outlook.likely_at).total_seconds() < _SAME_S:
         return text
     return f"{text}, in nine of ten cases by {_clock(outlook.late_at, now)}"
+
+
+def _late_ends(outlook: Outlook) -> str:
+    if outlook.ending_s < _SOON_S:
+        return ""
+    return f", or up to {format_duration(outlook.ending_s)} later if the stopped jobs take as long as they may to end"
 
 
 def _why_unknown(outlook: Outlook) -> str:

@@ -94,6 +94,7 @@ def read(actor: Actor, stored: StoredForecast) -> Outlook:
         stops=read_stops(actor, facts["stops"]),
         places=[_place(each) for each in facts["places"]],
         compared=facts.get("compared", 0),
+        ending_s=facts.get("ending_s", 0.0),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.placing import Placing
 from compute.engine.states import JobState
 from compute.models import Template
@@ -60,6 +61,7 @@ class NewJob:
             "started_at": None,
             "created_at": clock.now(),
             "evictions": 0,
+            "grace_period_s": DEFAULT_GRACE_PERIOD_S,
             "replica_count": self.replicas,
             **({"gpu_milli": 0} if self.placing.has_own_gpu else {}),
             "priority": self.priority,

@@ -18,7 +18,7 @@ from compute.engine.placing import Placing
 from compute.engine.pod_options import PodOptions
 from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
-from compute.selectors import capacity, own_sizes, run_times, templates
+from compute.selectors import capacity, grace_periods, own_sizes, run_times, templates
 from compute.selectors.jobs import SUBMITTED
 from compute.selectors.locality import sites_by_resource
 from compute.selectors.own_sizes import OwnSize
@@ -55,6 +55,7 @@ _COLUMNS = (
     *run_times.COLUMNS,
     *("kind", "name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
+    "grace_period_s",
     *(
         "created_at",
         "spec__commits",
@@ -191,6 +192,7 @@ class Forecaster:
             "stops": self._stops(start),
             "places": [here, *others],
             "compared": self._corrections.of(outlook.pool_id).count,
+            "ending_s": self._ending_s(job, outlook),
         }
         return JobForecast(
             likely_s=_known(likely_s),
@@ -239,6 +241,24 @@ class Forecaster:
             self._who(stop.job_id) | {"code": str(stop.code), "at": self._at(stop.in_s), "goes_on": stop.goes_on}
             for stop in start.stops
         ]
+
+    def _ending_s(self, job: JobFacts, outlook: Outlook) -> float:
+        """Return how long those may take to end that are stopped for a job, or are being stopped where it starts."""
+        stopped = [self._jobs[stop.job_id] for stop in outlook.start.stops if stop.job_id in self._jobs]
+        graces_s = [other["grace_period_s"] for other in stopped if not other["resource__is_simulated"]]
+        if outlook.wait_class is WaitClass.STOPPING:
+            graces_s += [
+                other.grace_period_s
+                for other in self._ending
+                if other.resource_id == job["resource_id"] and not set(outlook.nodes).isdisjoint(other.node_names)
+            ]
+        return max(map(grace_periods.bound, graces_s), default=0.0)
+
+    @cached_property
+    def _ending(self) -> list[Job]:
+        """The jobs that are being stopped for others, but for simulated ones, which end at once."""
+        ending = Job.objects.filter(workload__in=list(workloads.list_terminating()), resource__is_simulated=False)
+        return list(ending.only("resource_id", "node_name", "gpus", "replicas", "grace_period_s"))
 
     def _who(self, workload_id: str) -> dict[str, Any]:
         job = self._jobs.get(workload_id)

@@ -92,6 +92,7 @@ WORDS = {
     "description": "What it is for.",
     "diff_hash": "The hash of what was not committed; null: everything was.",
     "ends_at": "When the resources are free at the earliest.",
+    "ending_s": "How long those may take to end that are stopped for it: the times are as if they ended at once.",
     "enqueued_at": "When it began to wait.",
     "error": "What went wrong; empty or null: nothing did.",
     "error_code": "The stable code of what went wrong; null: nothing did.",

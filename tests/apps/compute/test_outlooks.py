@@ -111,6 +111,13 @@ def test_who_waits_for_jobs_that_are_being_stopped_for_it_is_told_that(member, s
 
     assert Job.objects.get(name="waits").workload.state == "pending"
     assert outlook_of(member, "waits").text == "This job waits for 8 CPU of jobs that are being stopped; it starts now."
+    Resource.objects.update(is_simulated=False)
+    Job.objects.filter(name="holder").update(grace_period_s=600)
+    forecasts.forecast_all()
+    assert outlook_of(member, "waits").text == (
+        "This job waits for 8 CPU of jobs that are being stopped; it starts now, or up to 5 min later if the stopped jobs "
+        "take as long as they may to end."
+    )
 
 
 def test_what_strangers_hold_is_told_without_their_names(member, site_admin, project, whole, move):

@@ -101,6 +101,15 @@ def test_what_comes_in_two_seconds_is_not_said_to_be_now():
     )
 
 
+def test_how_long_those_may_take_to_end_that_are_stopped_is_told_from_a_minute_on():
+    stops = [StoppedJob("gang", "team-b", "reclaimed", NOW)]
+    outlook = Outlook("borrowed", NOW, NOW, NOW, 1, ["n1"], OWN, ONE_GPU, [], stops, [], 0, ending_s=600)
+
+    told = "It would start on n1 as soon as gang (team-b) is stopped for it"
+    assert in_words_of_trial(outlook, now=NOW).text == f"{told}, which may take up to 10 min."
+    assert in_words_of_trial(replace(outlook, ending_s=10), now=NOW).text == f"{told}."
+
+
 def test_what_still_moves_is_never_said_to_be_there_already():
     data = DataState(1000, 400, "lab-cache", NOW + timedelta(seconds=2))
     place = Place("lab.two", "lab", AT_TWO, AT_TWO, None, None, is_chosen=True, is_fallback=False, data=data)
