@@ -58,7 +58,7 @@ class Platform:
 
     def close(self) -> None:
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(120)
         self._process.stdout.close()
 
 

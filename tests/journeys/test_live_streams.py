@@ -30,5 +30,5 @@ def test_the_server_stops_in_order_while_pages_listen(own_product):
         server.terminate()
         list(lines)
 
-    server.wait(15)
+    server.wait(120)
     assert "graceful shutdown exceeded" not in own_product.log_of(name)

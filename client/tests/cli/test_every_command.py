@@ -191,7 +191,7 @@ def test_a_reader_that_leaves_is_no_error():
     process = nearline("--help")
     process.stdout.close()
 
-    assert process.wait(30) in (0, 1)
+    assert process.wait(120) in (0, 1)
     assert process.stderr.read() == ""
     process.stderr.close()
 

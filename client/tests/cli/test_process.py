@@ -73,7 +73,7 @@ def test_a_reader_that_leaves_in_the_middle_is_no_traceback(tmp_path):
             connection, _ = listener.accept()
             with connection:
                 connection.recv(65536)
-                ready.wait(30)
+                ready.wait(120)
                 body = b'{"items": [' + b",".join([b'{"name": "x"}'] * 5000) + b'], "next_cursor": null}'
                 head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
                 connection.sendall(head.encode() + body)
@@ -89,8 +89,8 @@ def test_a_reader_that_leaves_in_the_middle_is_no_traceback(tmp_path):
         )
         process.stdout.close()
         ready.set()
-        code = process.wait(30)
-        server.join(30)
+        code = process.wait(120)
+        server.join(120)
 
     assert (code, process.stderr.read()) == (1, "")
     process.stderr.close()

@@ -24,7 +24,7 @@ class Source:
 
     def write(self, target: Path, should_stop, on_wait) -> None:
         self.writes += 1
-        assert self.may_go_on.wait(30)
+        assert self.may_go_on.wait(120)
         (target / "deep").mkdir(parents=True)
         (target / "steps").write_text(self.content)
         (target / "steps").chmod(0o444)
@@ -73,7 +73,7 @@ def test_a_checkpoint_that_cannot_be_brought_leaves_what_was_there(place):
     place.source.may_go_on.clear()
 
     def write(_target: Path, _should_stop, _on_wait) -> None:
-        place.source.may_go_on.wait(30)
+        place.source.may_go_on.wait(120)
         raise OSError("The disk is full.")
 
     place.source.write = write

@@ -88,10 +88,10 @@ def test_many_who_ask_at_once_get_one_folder_that_one_of_them_wrote(folders, sou
     threads = [threading.Thread(target=lambda: found.append(folders.bring(TREE, source))) for _ in range(8)]
     for thread in threads:
         thread.start()
-    source.has_begun.wait(10)
+    source.has_begun.wait(60)
     source.gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
     assert found == [folders.home / "root1"] * 8
     assert source.written == ["train.py", "lib/model.py"]
@@ -101,13 +101,13 @@ def test_whoever_waits_for_another_is_stopped_without_it(folders, source):
     source.gate.clear()
     writer = threading.Thread(target=folders.bring, args=(TREE, source))
     writer.start()
-    source.has_begun.wait(10)
+    source.has_begun.wait(60)
 
     with pytest.raises(HydrationStopped):
         folders.bring(TREE, source, lambda: True)
 
     source.gate.set()
-    writer.join(10)
+    writer.join(60)
     assert folders.find(TREE) is not None
 
 
@@ -161,12 +161,12 @@ def test_a_folder_that_is_being_written_does_not_go(folders, source):
     source.gate.clear()
     writer = threading.Thread(target=folders.bring, args=(TREE, source))
     writer.start()
-    source.has_begun.wait(10)
+    source.has_begun.wait(60)
 
     assert not folders.delete_idle("root1", idle_s=0)
 
     source.gate.set()
-    writer.join(10)
+    writer.join(60)
     assert folders.find(TREE) is not None
 
 
@@ -208,7 +208,7 @@ def test_a_job_whose_code_waits_for_the_store_says_so(place, source):
 def test_a_job_that_is_stopped_while_its_code_is_brought_never_runs(place, source):
     source.gate.clear()
     start(place, "train")
-    source.has_begun.wait(10)
+    source.has_begun.wait(60)
 
     place.driver.stop("train", 5)
     report = place.wait_for_end("train")
