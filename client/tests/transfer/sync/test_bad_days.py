@@ -9,8 +9,10 @@ import pytest
 from client.tests.fake_server import FakeServer
 from client.tests.transfer.folders import Folder
 from nearline.content import packs
+from nearline.content.errors import BadManifest
 from nearline.content.manifest import BlobRef, Entry, EntryKind, build_tree
 from nearline.errors import Conflict, Denied, Failed, ServerFailure, Unavailable
+from nearline.transfer.local.workspace import State
 from nearline.transfer.remote.server import ObjectKind
 
 FILES = {f"{n:03}": random.Random(n).randbytes(2000) for n in range(200)}
@@ -203,6 +205,19 @@ def test_damaged_files_of_our_own_folder_are_thrown_away_and_made_anew(stored, s
 
     assert server.tree() == CONTENT | {b"new": b"1"}
     assert len(server.commits) == 2
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_root_that_is_no_id_names_no_file_of_this_machine(stored, tmp_path, is_absolute):
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    root = str(mine) if is_absolute else os.path.relpath(mine, stored.workspace.manifests)
+    stored.workspace.write_state(State(stored.workspace.state.commit, root))
+
+    with pytest.raises(BadManifest, match="is not the id of a root"):
+        stored.sync()
+
+    assert mine.read_text() == "mine"
 
 
 def test_a_download_that_was_broken_off_goes_on_where_it_was(stored, make_folder, server):

@@ -19,7 +19,7 @@ _DECODED = 4
 _FETCHES = 4
 # Beside a range that lies in the store as a delta: the id of the range that it is based on.
 _BASE = ".base"
-_ID = re.compile(rb"[0-9a-f]{64}")
+_ID = re.compile("[0-9a-f]{64}")
 
 
 class Manifests:
@@ -37,9 +37,14 @@ class Manifests:
         self._decoded: OrderedDict[str, RangeEntries] = OrderedDict()
 
     def load_root(self, root: str | None) -> list[RootRange]:
-        """Return the ranges of a tree; None is the empty tree."""
+        """Return the ranges of a tree; None is the empty tree. Raises BadManifest for what is no id.
+
+        Ids become names of files here, and a root's comes as text, from the server or from a file of the workspace.
+        """
         if root is None:
             return []
+        if not _ID.fullmatch(root):
+            raise BadManifest(f"'{root[:64]}' is not the id of a root.")
         copy = self._find(root)
         if copy is not None:
             try:
@@ -140,8 +145,8 @@ class Manifests:
         if self._folder is None:
             return self._bases.get(name)
         with contextlib.suppress(FileNotFoundError):
-            base = (self._folder / f"{name}{_BASE}").read_bytes()
-            return base.decode() if _ID.fullmatch(base) else None
+            base = (self._folder / f"{name}{_BASE}").read_text(errors="replace")
+            return base if _ID.fullmatch(base) else None
         return None
 
     def _keep(self, name: str, data: bytes, base: str | None = None) -> None:
