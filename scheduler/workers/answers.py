@@ -23,10 +23,11 @@ _MOST_PARTS = 12
 _FIELDS = ("code", "text", "advice", "proof")
 
 
-def store(answers: Mapping[str, tuple[ClusterView, Sequence[decisions.Answer]]]) -> None:
+def store(answers: Mapping[str, tuple[ClusterView, Sequence[decisions.Answer]]], *, is_complete: bool) -> None:
     """Store why workloads wait, by the id of their pool. What is stored already is not written again.
 
-    A workload of which some pods run is not pending, so nothing is stored for its other pods.
+    `is_complete`: these are all pools, so no other answer is needed any more. A workload of which some pods run is not
+    pending, so nothing is stored for its other pods.
     """
     present: dict[str, decisions.Answer] = {}
     for pool_id, (view, of_pool) in answers.items():
@@ -38,7 +39,7 @@ def store(answers: Mapping[str, tuple[ClusterView, Sequence[decisions.Answer]]])
             for batch in orm.in_batches(news):
                 waiting = Workload.objects.filter(pk__in=batch, state=WorkloadState.PENDING)
                 waiting.update(reason_code="", reason="", answer=key)
-    _replace(present)
+    _replace(present, is_complete=is_complete)
 
 
 def _key(pool_id: str, question: tuple[object, ...]) -> str:
@@ -46,8 +47,8 @@ def _key(pool_id: str, question: tuple[object, ...]) -> str:
     return f"{Answer.id_prefix}_{sha256(repr((pool_id, question)).encode()).hexdigest()[:24]}"
 
 
-def _replace(answers: Mapping[str, decisions.Answer]) -> None:
-    """Replace the stored answers by these; only what differs is written."""
+def _replace(answers: Mapping[str, decisions.Answer], *, is_complete: bool) -> None:
+    """Replace the stored answers by these; only what differs is written. Others go only if these are complete."""
     known = {pk: fields for pk, *fields in Answer.objects.values_list("pk", *_FIELDS)}
     contents = {key: [str(each.code), each.text, each.advice, _write(each.proof)] for key, each in answers.items()}
     changed = [
@@ -59,7 +60,7 @@ def _replace(answers: Mapping[str, decisions.Answer]) -> None:
         Answer.objects.bulk_create(
             changed, update_conflicts=True, unique_fields=["id"], update_fields=_FIELDS, batch_size=100
         )
-    if stale := known.keys() - contents.keys():
+    if is_complete and (stale := known.keys() - contents.keys()):
         Answer.objects.filter(pk__in=stale).delete()
 
 

@@ -159,34 +159,29 @@ def _demand(pool_id: str | None = None) -> list[Workload]:
 
 
 def _run(policy: Policy, lease: _Lease) -> CycleReport:
-    failures = isolation.find([undecided.DECIDE])
+    failures = isolation.find([undecided.DECIDE, undecided.DECIDE_POOL])
     with _sessions.read(policy, failures) as inputs:
-        if not any(cycle_input.has_changes for cycle_input in inputs.values()):
-            return CycleReport(waiting=sum(len(cycle_input.session.waiting) for cycle_input in inputs.values()))
+        waiting = sum(len(each.session.waiting) for each in inputs.values())
+        # A pool in which deciding fails has no session afterwards: nobody knows in which state it is.
+        changed = {pool_id: inputs.pop(pool_id) for pool_id, each in [*inputs.items()] if each.has_changes}
+        unchanged = [
+            _Decided(each.view, each.session.policy, (), each.answers, CycleReceipts(pool_id, {}))
+            for pool_id, each in inputs.items()
+        ]
         decided: list[_Decided] = []
-        consolidated_ids: list[str] = []
-        for pool_id, cycle_input in inputs.items():
-            view, session = cycle_input.view, cycle_input.session
-            if not cycle_input.has_changes:
-                decided.append(_Decided(view, session.policy, (), cycle_input.answers, CycleReceipts(pool_id, {})))
-                continue
-            try:
+        for pool_id, each in changed.items():
+            view, session = each.view, each.session
+            with undecided.isolated(pool_id, view, session.policy, _decide):
                 moves, why, by_victim = _decide(session)
                 if session.policy.sharing.consolidate_every_s and session.has_consolidated:
-                    consolidated_ids.append(pool_id)
+                    Pool.objects.filter(pk=pool_id).update(consolidated_at=clock.now())
+                undecided.forget(failures, pool_id, view)
                 decided.append(_Decided(view, session.policy, moves, why, CycleReceipts(pool_id, by_victim)))
-                inputs[pool_id] = replace(cycle_input, answers=why)
-            except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
-                failed = error
-                break
-            isolation.forget(undecided.DECIDE, [row.item_id for row in failures if row.item_id in view.jobs])
-        else:
-            if consolidated_ids:
-                Pool.objects.filter(pk__in=consolidated_ids).update(consolidated_at=clock.now())
-            return _write(decided, lease)
-    _sessions.forget()
-    undecided.blame(view, session.policy, _decide, failed)
-    return CycleReport(waiting=len(view.answers))
+                inputs[pool_id] = replace(each, answers=why)
+        if not decided:
+            return CycleReport(waiting=waiting)
+        is_complete = _sessions.is_complete and len(decided) == len(changed)
+        return _write([*decided, *unchanged], lease, is_complete=is_complete)
 
 
 @dataclass(frozen=True)
@@ -205,7 +200,8 @@ def _decide(session: Session) -> tuple[Sequence[Move], Sequence[Answer], Mapping
     return moves, list_answers(session), write_receipts(session, moves)
 
 
-def _write(decided: Sequence[_Decided], lease: _Lease) -> CycleReport:
+def _write(decided: Sequence[_Decided], lease: _Lease, *, is_complete: bool) -> CycleReport:
+    """Apply what was decided and store why others wait. `is_complete`: it is of all pools."""
     applied = Applied()
     starts: set[str] = set()
     batches: list[tuple[_Decided, Sequence[Sequence[Move]]]] = []
@@ -224,7 +220,8 @@ def _write(decided: Sequence[_Decided], lease: _Lease) -> CycleReport:
         work = partial(_apply, part=part, lease=lease, is_last=is_last)
         applied = sum(isolation.in_batch(APPLY, batch, work, key=_job_id), applied)
     if has_answers and lease.is_taken:
-        answers.store({part.receipts.pool_id: (part.view, part.answers) for part in decided})
+        told = {part.receipts.pool_id: (part.view, part.answers) for part in decided}
+        answers.store(told, is_complete=is_complete)
     for part in decided if applied.evicted else ():
         if part.receipts.by_victim:
             receipts.store_dump(part.receipts, part.view, part.policy, part.moves)

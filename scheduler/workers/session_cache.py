@@ -48,12 +48,15 @@ class SessionCache:
         self.lease_token: str | None = None
         """That of the reader, of the cycle that reads now (`SnapshotReader.lease_token`)."""
 
+        self.is_complete = True
+        """Whether that cycle has the input of all pools."""
+
     @contextmanager
     def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[dict[str, CycleInput]]:
         """Return the input of a cycle that runs now, by pool; a second caller waits for the first.
 
         The caller puts in the answers of the pools in which it decides. Workloads on which the engine failed lately are
-        left out.
+        left out, and so are pools.
         """
         with self._lock:
             cached, self._cached = self._cached, None
@@ -63,19 +66,15 @@ class SessionCache:
             views = cached.reader.read()
             self.lease_token = cached.reader.lease_token
             policy = apply_prices(policy, cached.reader.packing)
-            inputs = {
-                pool_id: _read(
-                    cached.inputs.get(pool_id), undecided.leave_out(view, failures), view.apply_rules(policy, now)
-                )
-                for pool_id, view in views.items()
-            }
+            inputs: dict[str, CycleInput] = {}
+            delayed_ids = undecided.find_delayed(failures)
+            for pool_id in [pool_id for pool_id in views if pool_id not in delayed_ids]:
+                view, rules = undecided.leave_out(views[pool_id], failures), views[pool_id].apply_rules(policy, now)
+                with undecided.isolated(pool_id, view, rules, lambda session: session):
+                    inputs[pool_id] = _read(cached.inputs.get(pool_id), view, rules)
+            self.is_complete = len(inputs) == len(views)
             yield inputs
             self._cached = _Cached(cached.reader, inputs, cached.since)
-
-    def forget(self) -> None:
-        """Drop the sessions, of which the engine has left one in an unknown state."""
-        with self._lock:
-            self._cached = None
 
 
 def _read(cached: CycleInput | None, view: ClusterView, policy: Policy) -> CycleInput:

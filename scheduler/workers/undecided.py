@@ -1,7 +1,14 @@
-"""Waiting workloads on which the engine fails: each is found, left out of cycles for a while, and tried again."""
+"""Waiting workloads on which the engine fails: each is found, left out of cycles for a while, and tried again.
+
+So is a pool in which it fails whichever of them wait.
+"""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from django.db import InterfaceError, OperationalError
+from django.db.models import QuerySet
 
 from core import clock, isolation
 from core.isolation import FailureView
@@ -15,26 +22,48 @@ from scheduler.selectors.snapshots import ClusterView
 DECIDE = "scheduler.decide"
 """The kind of failures; items are workloads."""
 
+DECIDE_POOL = "scheduler.decide_pool"
+"""The kind of failures that no workload causes; items are pools."""
+
 Decide = Callable[[Session], object]
+
+
+def find_delayed(failures: Sequence[Failure]) -> set[str]:
+    """Return the ids of the workloads and pools whose next try is not due."""
+    now = clock.now()
+    return {failure.item_id for failure in failures if isolation.is_delayed(failure, now)}
 
 
 def leave_out(view: ClusterView, failures: Sequence[Failure]) -> ClusterView:
     """Return the view without the workloads whose next try is not due."""
-    now = clock.now()
-    delayed = {failure.item_id for failure in failures if isolation.is_delayed(failure, now)}
+    delayed = find_delayed(failures)
     return view.without(delayed) if delayed else view
 
 
-def blame(view: ClusterView, policy: Policy, decide: Decide, error: Exception) -> None:
-    """Record a failed cycle on the pending workload that causes it. Raises an error that no workload causes."""
-    workload_id = find_cause(view, policy, decide)
-    if workload_id is None:
-        raise error
+@contextmanager
+def isolated(pool_id: str, view: ClusterView, policy: Policy, decide: Decide) -> Iterator[None]:
+    """Record an error on the waiting workload that causes it, else on its pool, and go on."""
+    try:
+        yield
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:  # noqa: BLE001 (it is logged where it is recorded)
+        failed = error
+        workload_id = find_cause(view, policy, decide)
 
-    def fail(_workload_id: str) -> None:
-        raise error
+        def fail(_id: str) -> None:
+            raise failed
 
-    isolation.for_each(DECIDE, [workload_id], fail, on_failure=_tell)
+        if workload_id is None:
+            isolation.for_each(DECIDE_POOL, [pool_id], fail, on_failure=_tell_pool)
+        else:
+            isolation.for_each(DECIDE, [workload_id], fail, on_failure=_tell)
+
+
+def forget(failures: Sequence[Failure], pool_id: str, view: ClusterView) -> None:
+    """Drop those of the failures that are of a pool in which a cycle has decided, or of a workload there."""
+    isolation.forget(DECIDE_POOL, [row.item_id for row in failures if row.item_id == pool_id])
+    isolation.forget(DECIDE, [row.item_id for row in failures if row.item_id in view.jobs])
 
 
 def find_cause(view: ClusterView, policy: Policy, decide: Decide) -> str | None:
@@ -60,8 +89,16 @@ def find_cause(view: ClusterView, policy: Policy, decide: Decide) -> str | None:
 
 
 def _tell(workload_id: str, failure: Failure) -> None:
-    message = FailureView.of(failure, "schedule this job").message
-    Workload.objects.filter(pk=workload_id, state=WorkloadState.PENDING).update(
+    _write(Workload.objects.filter(pk=workload_id), failure, "schedule this job")
+
+
+def _tell_pool(pool_id: str, failure: Failure) -> None:
+    _write(Workload.objects.filter(queue__pool=pool_id), failure, "schedule the jobs of this pool")
+
+
+def _write(workloads: QuerySet[Workload], failure: Failure, work: str) -> None:
+    message = FailureView.of(failure, work).message
+    workloads.filter(state=WorkloadState.PENDING).update(
         reason=f"{message} It tries again; the log has the details under {failure.pk}.",
         reason_code="internal_error",
         answer=None,

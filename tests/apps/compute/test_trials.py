@@ -28,6 +28,7 @@ from scheduler.selectors.workloads import list_terminating
 from scheduler.services import pool_members
 from scheduler.services import pools as pool_services
 from scheduler.workers import cycle
+from scheduler.workers.session_cache import SessionCache
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -364,7 +365,7 @@ def find_disagreements(world: Clusters) -> list[str]:
             found.append(_disagreement(world, team, wanted))
         world.now = now
         world.at(now)
-        cycle._sessions.forget()
+        cycle._sessions = SessionCache()
         tasks.read_anew()
     return list(filter(None, found))
 

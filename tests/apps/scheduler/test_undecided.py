@@ -7,8 +7,9 @@ import pytest
 from core import clock, isolation
 from scheduler.engine import cycle as engine_cycle
 from scheduler.models import Workload
-from scheduler.workers import cycle, undecided
+from scheduler.workers import cycle, session_cache, undecided
 from scheduler.workers.cycle import CycleReport
+from scheduler.workers.session_cache import SessionCache
 from tests.apps.scheduler.test_cycle import NOON
 from tests.factories.scheduler import enqueue, report, report_nodes
 
@@ -88,15 +89,55 @@ def test_it_is_tried_again_after_a_delay_and_placed_once_the_engine_can(project,
     assert isolation.find([undecided.DECIDE]) == []
 
 
-def test_a_failure_that_no_waiting_workload_causes_is_raised(project, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "name"), [(cycle, "decide_moves"), (session_cache, "Session")], ids=["deciding", "reading"]
+)
+def test_a_pool_in_which_the_engine_fails_whoever_waits_holds_up_no_other(project, monkeypatch, module, name):
+    monkeypatch.setattr(cycle, "_sessions", SessionCache())
     report_nodes(report("n1", 8))
-    enqueue(project, "job", gpus=1)
+    report_nodes(report("c1", 8), resource="res_cloud")
+    works = getattr(module, name)
 
-    def decide(_session):
-        raise ZeroDivisionError
+    def fail_there(given, *more):  # a session, or the snapshot of which one is made
+        if any(getattr(node, "view", node).name == "c1" for node in given.nodes):
+            raise ZeroDivisionError
+        return works(given, *more)
 
-    monkeypatch.setattr(cycle, "decide_moves", decide)
-    with pytest.raises(ZeroDivisionError):
-        cycle.run_once()
+    with clock.frozen_at(NOON), monkeypatch.context() as faulty:
+        faulty.setattr(module, name, fail_there)
+        faulty.setattr(undecided, "Session", session_cache.Session)
+        (there,) = enqueue(project, "there", gpus=1, resource="res_cloud")
+        enqueue(project, "here", gpus=1)
+        first = cycle.run_once()
+        enqueue(project, "later", gpus=1)
+        second = cycle.run_once()
+    (failure,) = isolation.find([undecided.DECIDE, undecided.DECIDE_POOL])
+    told = Workload.objects.get(pk=there.pk).reason
+    with clock.frozen_at(NOON + timedelta(seconds=2)):
+        third = cycle.run_once()
 
-    assert isolation.find([undecided.DECIDE]) == []
+    assert [each.placed for each in (first, second, third)] == [1, 1, 1]
+    assert (failure.kind, failure.item_id) == ("scheduler.decide_pool", there.queue.pool_id)
+    assert told == (
+        "The platform could not schedule the jobs of this pool: an internal error (ZeroDivisionError). "
+        f"It tries again; the log has the details under {failure.pk}."
+    )
+    assert isolation.find([undecided.DECIDE, undecided.DECIDE_POOL]) == []
+
+
+def test_who_waits_in_a_pool_in_which_the_engine_fails_keeps_a_reason(project, monkeypatch):
+    """What is told of one pool is not taken away because another one alone was decided."""
+    monkeypatch.setattr(cycle, "_sessions", SessionCache())
+    report_nodes(report("n1", 1))
+    report_nodes(report("c1", 8), resource="res_cloud")
+    (big,) = enqueue(project, "big", gpus=2)
+    (elsewhere,) = enqueue(project, "elsewhere", gpus=9, resource="res_cloud")
+    cycle.run_once()
+    failing_on(monkeypatch, *enqueue(project, "bad", gpus=1, resource="res_cloud"))
+
+    cycle.run_once()
+    enqueue(project, "small", gpus=1)
+    cycle.run_once()
+
+    assert states() == {"big": "pending", "elsewhere": "pending", "bad": "pending", "small": "placed"}
+    assert {Workload.objects.get(pk=each.pk).why_code for each in (big, elsewhere)} == {"never_fits"}
