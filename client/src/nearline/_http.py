@@ -282,13 +282,20 @@ class Http:
             headers["Content-Type"] = "application/json"
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        return self._client.build_request(
-            method,
-            self.url + path + _query_text(given),
-            headers=headers,
-            content=content if body is None else json.dumps(body).encode(),
-            timeout=httpx.USE_CLIENT_DEFAULT if answer_s is None else httpx.Timeout(answer_s, connect=_TIMEOUT.connect),
-        )
+        timeout = httpx.USE_CLIENT_DEFAULT if answer_s is None else httpx.Timeout(answer_s, connect=_TIMEOUT.connect)
+        try:
+            return self._client.build_request(
+                method,
+                self.url + path + _query_text(given),
+                headers=headers,
+                content=content if body is None else json.dumps(body).encode(),
+                timeout=timeout,
+            )
+        except httpx.InvalidURL as error:
+            raise errors.InvalidRequest(
+                f"A request to {self.url[:100]} has no possible address: {error}.",
+                hint="Use shorter names. " + _CHECK,
+            ) from error
 
     def _send(self, request: httpx.Request, *, may_repeat: bool, is_stream: bool = False) -> httpx.Response:
         failures = 0

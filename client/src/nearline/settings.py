@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nearline._json_files import Malformed, find_text, get_texts, read_object
 from nearline.errors import Failed, InvalidRequest
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -83,12 +84,12 @@ def read_profile(environ: Mapping[str, str] = os.environ) -> Profile:
     """Return the profile; an empty one where none was written. Raises InvalidRequest when it is damaged."""
     path = profile_path(environ)
     try:
-        data = json.loads(path.read_text())
-        return Profile(url=data.get("url"), project=data.get("project"), tokens=dict(data.get("tokens", {})))
+        document = read_object(path)
+        return Profile(find_text(document, "url"), find_text(document, "project"), get_texts(document, "tokens"))
     except (FileNotFoundError, NotADirectoryError):
         return Profile()
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "it is no profile in JSON"
+    except (OSError, Malformed) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidRequest(
             f"The profile {path} cannot be read: {reason}.", hint="Remove it and run `nearline login` again."
         ) from error

@@ -137,7 +137,7 @@ def test_a_link_that_cannot_be_read_hides_no_other(cnvrg, here):
     done = cnvrg("data", "scan")
 
     assert [item["dataset"] for item in json.loads(done.stdout)["items"]] == ["team/good"]
-    assert "bad/.nearline/config.json' cannot be read." in done.stderr
+    assert "bad/.nearline/config.json' cannot be read: it is not JSON." in done.stderr
 
 
 @pytest.mark.parametrize("command", [("data", "block", "whole", "half"), ("dataset", "verify", "-n", "whole, half")])

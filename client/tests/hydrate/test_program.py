@@ -108,12 +108,12 @@ def test_a_call_that_was_killed_while_it_wrote_its_marker_has_begun_nothing(data
 
 def test_a_folder_that_holds_a_part_of_another_commit_is_refused(dataset, url, target, capsys):
     (target / ".nearline").mkdir(parents=True)
-    (target / ".nearline/hydration").write_text("another")
+    (target / ".nearline/hydration").write_bytes(b"another\xff")
 
     assert run(url, target) == 5
 
     assert "holds a part of another commit" in capsys.readouterr().err
-    assert contents(target) == {".nearline/hydration": b"another"}
+    assert contents(target) == {".nearline/hydration": b"another\xff"}
 
 
 def test_a_file_that_someone_else_put_there_is_not_replaced(url, target, capsys):

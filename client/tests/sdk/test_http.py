@@ -110,6 +110,13 @@ def test_an_address_that_is_none_is_refused_in_words():
         Http("http://[", "secret")
 
 
+def test_a_name_that_no_address_can_hold_is_refused_in_words():
+    with pytest.raises(errors.InvalidRequest, match="has no possible address: URL too long") as refused:
+        Http("http://server", "secret").get("/datasets" + quoted("a" * 100_000))
+
+    assert refused.value.hint.startswith("Use shorter names. ")
+
+
 def test_reads_are_repeated_while_the_server_is_busy_with_growing_waits():
     waits = []
     script = Script(problem(503), problem(502), (200, {"ok": True}))

@@ -1,6 +1,5 @@
 """Flag, environment, profile, default: in this order; a token goes only to the server that it was made for."""
 
-import json
 import stat
 
 import pytest
@@ -69,14 +68,32 @@ def test_signing_in_elsewhere_keeps_the_first_token(home):
     assert profile.without_login("http://one").tokens == {"http://two": "b"}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"tokens": 3})])
-def test_a_damaged_profile_is_named(home, text):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is not JSON"),
+        (b"{", "it is not JSON"),
+        (b"\xff", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"[]", "it is no JSON object"),
+        (b'{"url": 5}', "'url' is no text"),
+        (b'{"project": ["a"]}', "'project' is no text"),
+        (b'{"url": "a\\nb"}', "'url' is not valid"),
+        (b'{"tokens": 3}', "'tokens' is no JSON object"),
+        (b'{"tokens": ["ab"]}', "'tokens' is no JSON object"),
+        (b'{"tokens": {"http://one": 5}}', "'http://one' is no text"),
+    ],
+)
+def test_a_damaged_profile_is_named_with_its_key(home, content, reason):
     path = profile_path(home)
     path.parent.mkdir(parents=True)
-    path.write_text(text)
+    path.write_bytes(content)
 
-    with pytest.raises(InvalidRequest, match=r"config\.json cannot be read: it is no profile in JSON\."):
+    with pytest.raises(InvalidRequest) as refused:
         read_profile(home)
+
+    assert refused.value.message == f"The profile {path} cannot be read: {reason}."
+    assert refused.value.hint == "Remove it and run `nearline login` again."
 
 
 def test_a_profile_that_cannot_be_written_is_named_and_leaves_nothing(home):

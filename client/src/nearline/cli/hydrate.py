@@ -57,7 +57,7 @@ class ResumableFolder(FolderTarget):
 
     def _begin(self, commit: str) -> Existing:
         if self._marker.is_file():
-            if self._marker.read_text() != commit:
+            if self._marker.read_bytes() != commit.encode():
                 raise Conflict(
                     f"'{self._folder}' holds a part of another commit.", hint="Empty the folder, or choose another one."
                 )

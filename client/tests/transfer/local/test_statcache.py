@@ -88,14 +88,38 @@ def test_a_full_disk_is_told_and_what_is_known_is_kept(tmp_path):
         assert cache.find(b"a").content_id == b"id"
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE files DROP COLUMN inode",
+        "CREATE VIEW more AS SELECT path FROM files",
+        "DROP TABLE ranges; CREATE TABLE ranges (a)",
+        "CREATE TRIGGER stop AFTER INSERT ON files BEGIN SELECT raise(ABORT, 'no'); END",
+    ],
+)
+def test_a_cache_of_another_shape_is_made_anew(tmp_path, statement):
+    path = tmp_path / "cache.db"
+    with opened(path) as cache:
+        cache.remember([(OLD, b"id")], at_ns=NOW_NS)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(statement)
+
+    with opened(path) as cache:
+        cache.remember([(OLD, b"new")], at_ns=NOW_NS)
+
+        assert cache.find(b"a").content_id == b"new"
+
+
 def test_a_cache_that_cannot_be_opened_is_told_and_kept(tmp_path):
     path = tmp_path / "cache.db"
     with opened(path) as cache:
         cache.remember([(OLD, b"id")], at_ns=NOW_NS)
     (tmp_path / "cache.db-wal").mkdir()  # stands for any file that cannot be made
 
-    with pytest.raises(Failed, match="Cannot write"), opened(path):
+    with pytest.raises(Failed, match="Cannot write") as refused, opened(path):
         pass
+
+    assert refused.value.hint == "Remove it: it only saves reading, and is made anew."
 
     (tmp_path / "cache.db-wal").rmdir()
     with opened(path) as cache:

@@ -12,7 +12,7 @@ from nearline.content import packs
 from nearline.content.errors import BadManifest
 from nearline.content.manifest import BlobRef, Entry, EntryKind, build_tree
 from nearline.errors import Conflict, Denied, Failed, ServerFailure, Unavailable
-from nearline.transfer.local.workspace import State
+from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.server import ObjectKind
 
 FILES = {f"{n:03}": random.Random(n).randbytes(2000) for n in range(200)}
@@ -208,14 +208,13 @@ def test_damaged_files_of_our_own_folder_are_thrown_away_and_made_anew(stored, s
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
-def test_a_root_that_is_no_id_names_no_file_of_this_machine(stored, tmp_path, is_absolute):
+def test_a_root_that_is_no_id_names_no_file_of_this_machine(stored, server, tmp_path, is_absolute):
     mine = tmp_path / "mine"
     mine.write_text("mine")
     root = str(mine) if is_absolute else os.path.relpath(mine, stored.workspace.manifests)
-    stored.workspace.write_state(State(stored.workspace.state.commit, root))
 
     with pytest.raises(BadManifest, match="is not the id of a root"):
-        stored.sync()
+        Manifests(server, stored.workspace.manifests).load_root(root)
 
     assert mine.read_text() == "mine"
 

@@ -1,6 +1,6 @@
 """Notes in SQLite that save reading: content ids of local files by stat, digests of ranges, the packs that were sent.
 
-Losing it costs reading again, never correctness: a damaged database is thrown away.
+Losing it costs reading again, never correctness: a database that is damaged, or of another shape, is thrown away.
 """
 
 import contextlib
@@ -20,21 +20,21 @@ from nearline.transfer.local.walk import LocalFile
 # A file changed so shortly before it was hashed may change again without a difference that stat would show.
 RACY_NS = 2_000_000_000
 
-# SQLite opens no file whose path has more than 512 bytes.
-_HINTS = {sqlite3.SQLITE_FULL: FULL_DISK_HINT, sqlite3.SQLITE_CANTOPEN: SHORTER_PATH_HINT}
+# SQLite opens no file whose path, with what it adds to the name, has more bytes.
+_MOST_PATH_BYTES = 512 - len("-journal")
+_REMOVE_HINT = "Remove it: it only saves reading, and is made anew."
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS files (
+_TABLES = (
+    """files (
     path BLOB PRIMARY KEY, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, inode INTEGER, content_id BLOB
-) WITHOUT ROWID;
-DROP TABLE IF EXISTS stored;
-CREATE TABLE IF NOT EXISTS packs (
+) WITHOUT ROWID""",
+    """packs (
     pack BLOB PRIMARY KEY, content BLOB
-);
-CREATE TABLE IF NOT EXISTS ranges (
+)""",
+    """ranges (
     range_id TEXT PRIMARY KEY, digest BLOB
-) WITHOUT ROWID;
-"""
+) WITHOUT ROWID""",
+)
 
 
 class CachedFile(NamedTuple):
@@ -164,8 +164,20 @@ def opened(path: Path) -> Iterator[StatCache]:
         with contextlib.closing(StatCache(path)) as cache:
             yield cache
     except sqlite3.OperationalError as error:
-        hint = _HINTS.get(error.sqlite_errorcode, "")
-        raise Failed(f"Cannot write '{path}': {error}.", code="client.local_file", hint=hint) from error
+        raise Failed(
+            f"Cannot write '{path}': {error}.", code="client.local_file", hint=_hint_for(error, path)
+        ) from error
+
+
+def _hint_for(error: sqlite3.OperationalError, path: Path) -> str:
+    match error.sqlite_errorcode & 0xFF:  # the rest is detail
+        case sqlite3.SQLITE_FULL:
+            return FULL_DISK_HINT
+        case sqlite3.SQLITE_CANTOPEN if len(os.fsencode(path.absolute())) > _MOST_PATH_BYTES:
+            return SHORTER_PATH_HINT
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY:
+            return _REMOVE_HINT
+    return ""
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -177,8 +189,17 @@ def _open(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA journal_mode = WAL")
         # A lost write costs hashing again; waiting for the disk after every batch would cost more.
         database.execute("PRAGMA synchronous = OFF")
-        database.executescript(_SCHEMA)
+        database.execute("DROP TABLE IF EXISTS stored")
+        for table in _TABLES:
+            database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+        _require_tables(database)
     except sqlite3.DatabaseError:
         database.close()
         raise
     return database
+
+
+def _require_tables(database: sqlite3.Connection) -> None:
+    statements = {sql for (sql,) in database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    if statements != {f"CREATE TABLE {table}" for table in _TABLES}:
+        raise sqlite3.DatabaseError("It has other tables.")

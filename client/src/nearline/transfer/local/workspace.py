@@ -3,21 +3,26 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from nearline._json_files import Malformed, find_text, get_text, read_object
 from nearline.errors import DENIALS, TAKEN_HINT, Conflict, Failed, hint_for
 
 FOLDER_NAME = ".nearline"
 # Where, below a folder, its link is.
 LINK_FILE = b"/.nearline/config.json"
 _LINK_HINT = f"Its link is kept in '{FOLDER_NAME}' there: make the folder writable, or use another one."
+_RELINK_HINT = "Link it again: `nearline data set --url PROJECT/NAME`."
 _LOCK_HINT = f"What is known of its files is kept in '{FOLDER_NAME}' there: make the folder writable."
+_URL, _NAME = re.compile(r"https?://\S+"), re.compile(r"[^/\s]+")
+_ID = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -97,16 +102,14 @@ class Workspace:
     @property
     def is_linked(self) -> bool:
         """Return whether the folder is linked to a dataset."""
-        return (self.home / "config.json").is_file()
+        return (self.home / "config.json").exists()
 
     @property
     def link(self) -> Link:
         """Return what the folder is linked to."""
-        config = _read_json(self.home / "config.json")
-        try:
-            return Link(config["url"], config["project"], config["dataset"], config["branch"])
-        except KeyError as error:
-            raise _damaged(self.home / "config.json") from error
+        with _reading(self.home / "config.json") as config:
+            project, dataset = get_text(config, "project", _NAME), get_text(config, "dataset", _NAME)
+            return Link(get_text(config, "url", _URL), project, dataset, get_text(config, "branch", _NAME))
 
     def begin_clone(self, root: str) -> None:
         """Note which tree is brought into a folder that is linked to nothing, so that it can be gone on with."""
@@ -120,7 +123,10 @@ class Workspace:
     def cloned_root(self) -> str | None:
         """Return the tree whose clone was begun here and has not ended."""
         path = self.home / "clone.json"
-        return str(_read_json(path).get("root")) if path.exists() else None
+        if not path.exists():
+            return None
+        with _reading(path) as clone:
+            return find_text(clone, "root", _ID)
 
     @property
     def state(self) -> State:
@@ -128,8 +134,8 @@ class Workspace:
         path = self.home / "state.json"
         if not path.exists():
             return State()
-        fields = _read_json(path)
-        return State(fields.get("commit"), fields.get("root"))
+        with _reading(path) as state:
+            return State(find_text(state, "commit", _ID), find_text(state, "root", _ID))
 
     @property
     def temporary(self) -> Path:
@@ -207,7 +213,7 @@ class Workspace:
             except FileNotFoundError:
                 continue  # it was never synced
             except OSError as error:
-                raise _damaged(path) from error
+                raise _damaged(path, error.strerror, hint_for(error, denied=_RELINK_HINT)) from error
         with suppress(OSError):
             for path in self.manifests.iterdir():
                 (copy.manifests / path.name).symlink_to(path.absolute())
@@ -226,26 +232,23 @@ def _place(link: Link) -> tuple[str, str, str]:
     return link.url, link.project, link.dataset
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+@contextmanager
+def _reading(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield what a file of the workspace holds. Raises Failed, also for what its reader finds malformed."""
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise _damaged(path) from error
-    if not isinstance(document, dict):
-        raise _damaged(path)
-    return document
+        yield read_object(path)
+    except OSError as error:
+        raise _damaged(path, error.strerror, hint_for(error, denied=_RELINK_HINT)) from error
+    except Malformed as error:
+        raise _damaged(path, str(error)) from error
 
 
 def _cannot_link(root: Path, reason: str | None, hint: str) -> Failed:
     return Failed(f"Cannot link '{root}': {reason}.", code="client.local_file", hint=hint)
 
 
-def _damaged(path: Path) -> Failed:
-    return Failed(
-        f"'{path}' cannot be read.",
-        code="client.local_file",
-        hint="Link it again: `nearline data set --url PROJECT/NAME`.",
-    )
+def _damaged(path: Path, reason: str | None, hint: str | None = None) -> Failed:
+    return Failed(f"'{path}' cannot be read: {reason}.", code="client.local_file", hint=hint or _RELINK_HINT)
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
