@@ -35,10 +35,15 @@ class Shape:
     pool: str = ""
 
 
+def require_add(*, actor: Actor) -> None:
+    """Raise PermissionDenied unless the actor may add templates."""
+    require_site_admin(actor, "add compute templates")
+
+
 @transaction.atomic
 def create_template(*, actor: Actor, resource: Resource, name: str, shape: Shape) -> Template:
     """Add a template to a resource. Raises TemplateExists and InvalidResource."""
-    require_site_admin(actor, "add compute templates")
+    require_add(actor=actor)
     check_name(name)
     _check(resource, shape)
     _check_pool(resource, shape.pool)
@@ -107,4 +112,4 @@ def _check(resource: Resource, shape: Shape) -> None:
     if shape.cpu_millicores <= 0 or shape.memory_bytes <= 0 or shape.gpu_milli < 0:
         raise InvalidResource("A template gives some CPU, some memory, and no negative number of GPUs.")
     if shape.gpu_milli > ONE_GPU and shape.gpu_milli % ONE_GPU:
-        raise InvalidResource("More than one GPU must be whole ones.")
+        raise InvalidResource("More than one GPU must be whole ones.", field="gpu_milli")

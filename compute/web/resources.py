@@ -1,7 +1,9 @@
 """Compute resources, their nodes and their templates; attaching and detaching them, and draining nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -14,6 +16,7 @@ from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
 from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.adapters.kinds import ResourceKind
+from compute.engine.pod_options import PodOptions
 from compute.errors import InvalidResource, ResourceChanged, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
 from compute.selectors import cluster_facts, confinement, failures
@@ -24,7 +27,7 @@ from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core import bounds, hosts
-from core.errors import Conflict, InvalidInput, PlatformError
+from core.errors import Conflict, InvalidInput
 from core.form_fields import SizeField
 from core.isolation import FailureView
 from core.units import ONE_GPU
@@ -32,8 +35,8 @@ from datasets.errors import CacheSiteNotFound, CacheSiteUnavailable
 from datasets.selectors import caches
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
-from web.form_errors import explain_errors
 from web.host_choice import host_field
+from web.refused_forms import add_error, show_again, shown
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,9 @@ class ResourceView:
     nodes: list[NodeView]
     templates: list[Template]
     failures: list[FailureView]
-    site_slots: list[str]
+    sites_form: forms.Form
+    template_form: forms.Form
     has_credentials: bool
-    runs_pods: bool
     host: str
 
 
@@ -68,23 +71,38 @@ class SitesField(forms.MultipleChoiceField):
         return names
 
 
-class AttachForm(forms.Form):
-    """A place where jobs shall run. What is special to a kind comes from the kind's own form."""
+class SitesForm(forms.Form):
+    """The cache sites of a resource."""
 
-    name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
-    kind = forms.ChoiceField()
     sites = SitesField(
         required=False, label="Cache sites", help_text="Jobs read cached commits there; the nearest comes first."
     )
 
+    def __init__(self, sites: Sequence[tuple[str, str]], *args: Any, **options: Any) -> None:
+        """Offer the sites that there are."""
+        super().__init__(*args, **options)
+        self.fields["sites"].choices = sites  # type: ignore[attr-defined]
+
+    @property
+    def site_slots(self) -> list[str]:
+        """The sites chosen so far, then up to three empty slots while there are more."""
+        names = [name for name in self["sites"].value() or () if name]
+        return [*names, *[""] * min(3, len(self.fields["sites"].choices) - len(names))]  # type: ignore[attr-defined]
+
+
+class AttachForm(SitesForm):
+    """A place where jobs shall run. What is special to a kind comes from the kind's own form."""
+
+    name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
+    kind = forms.ChoiceField()
+
     def __init__(self, actor: Actor, data: QueryDict | None = None) -> None:
         """Offer every kind with its fields, and every cache site."""
-        super().__init__(data)
+        super().__init__(_site_choices(actor), data)
         self.fields.update(host_field())
         self._kinds = {kind.name: kind for kind in selectors.list_kinds()}
         self.fields["kind"].choices = [(kind.name, kind.label) for kind in self._kinds.values()]  # type: ignore[attr-defined]
         self.fields["kind"].initial = next(iter(self._kinds))
-        self.fields["sites"].choices = site_choices(actor)  # type: ignore[attr-defined]
         for kind in self._kinds.values():
             self.fields.update({name: _optional(field) for name, field in kind.form().fields.items()})
 
@@ -103,11 +121,6 @@ class AttachForm(forms.Form):
         own = {name for kind in self._kinds.values() for name in kind.form.base_fields}
         return [field for field in self if field.name not in {"kind", "sites", *own}]
 
-    @property
-    def site_slots(self) -> list[str]:
-        """The sites chosen so far, then empty slots for more."""
-        return slots_of(self["sites"].value() or [], self.fields["sites"].choices)  # type: ignore[attr-defined]
-
     def clean(self) -> dict[str, object]:
         """Keep, as `config` and `credentials`, what the chosen kind's form reads."""
         cleaned: dict[str, object] = super().clean() or self.cleaned_data
@@ -121,50 +134,79 @@ class AttachForm(forms.Form):
         return cleaned
 
 
-class TemplateForm(forms.Form):
-    """A named shape that jobs may have on a resource."""
+class WordsField(forms.CharField):
+    """Words with spaces or commas between them."""
 
-    name = forms.CharField(max_length=63)
+    def clean(self, value: object) -> list[str]:
+        """Return the words."""
+        return list(super().clean(value).replace(",", " ").split())
+
+
+class LabelsField(WordsField):
+    """Labels of a node."""
+
+    def clean(self, value: object) -> dict[str, str]:  # type: ignore[override]
+        """Return the labels with their values."""
+        labels = super().clean(value)
+        if without := [label for label in labels if "=" not in label]:
+            raise forms.ValidationError(f"'{without[0]}' is no label of a node; write one like pool=train.")
+        return dict(label.split("=", 1) for label in labels)
+
+
+def _option(field: type[forms.CharField], label: str, placeholder: str, max_length: int = 2000) -> forms.CharField:
+    widget = forms.TextInput({"placeholder": placeholder})
+    return field(required=False, max_length=max_length, label=label, widget=widget)
+
+
+class TemplateForm(forms.Form):
+    """A named shape that jobs may have on a resource; `pods`: what else the pods of those on a cluster have."""
+
+    name = forms.CharField(max_length=63, widget=forms.TextInput({"placeholder": "gpu-2"}))
     cpu = forms.FloatField(min_value=0.001, max_value=MOST_CORES, initial=4, label="CPU cores")
-    memory = SizeField(most=bounds.MAX_QUANTITY, initial="16 GiB")
-    gpus = forms.FloatField(
-        min_value=0, max_value=MOST_GPUS, initial=1, label="GPUs", help_text="0.5 is half of one device."
+    memory = SizeField(
+        most=bounds.MAX_QUANTITY, initial="16 GiB", fault_at_zero="A template gives some memory: 16 GiB."
     )
-    node_selector = forms.CharField(required=False, max_length=2000)
-    tolerations = forms.CharField(required=False, max_length=2000)
-    priority_class = forms.CharField(required=False, max_length=253)
-    image_pull_secrets = forms.CharField(required=False, max_length=2000)
+    gpus = forms.FloatField(min_value=0, max_value=MOST_GPUS, initial=1, label="GPUs (0.5 is half of one)")
+    pods: Mapping[str, forms.CharField] = {
+        "node_selector": _option(LabelsField, "Only on nodes with", "pool=train, zone=a"),
+        "tolerations": _option(WordsField, "Tolerates", "gpu=only:NoSchedule, spot"),
+        "priority_class": _option(forms.CharField, "Priority class", "that of the cluster", 253),
+        "image_pull_secrets": _option(WordsField, "Secrets for pulling images", "registry"),
+    }
+
+    def __init__(self, resource: Resource, data: QueryDict | None = None) -> None:
+        """Ask for what a template of the resource can have."""
+        super().__init__(data, auto_id=f"template-{resource.pk}-%s")
+        if any(kind.runs_pods for kind in selectors.list_kinds() if kind.name == resource.kind):
+            self.fields.update(deepcopy(dict(self.pods)))
+
+    def clean(self) -> dict[str, Any]:
+        """Require what pods can have."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        for name in self.pods.keys() & cleaned.keys():
+            try:
+                PodOptions(**{name: cleaned[name]}).check()
+            except InvalidResource as error:
+                self.add_error(name, error.message)
+        return cleaned
 
     def read_shape(self) -> Shape:
         """Return what valid fields say."""
         fields = self.cleaned_data
-        pod = {
-            "node_selector": dict(label.split("=", 1) for label in _items(fields["node_selector"])),
-            "tolerations": _items(fields["tolerations"]),
-            "priority_class": fields["priority_class"],
-            "image_pull_secrets": _items(fields["image_pull_secrets"]),
-        }
+        pod = {name: fields[name] for name in self.pods if name in fields}
         return Shape(round(1000 * fields["cpu"]), fields["memory"], round(ONE_GPU * fields["gpus"]), pod=pod)
 
-    def clean_node_selector(self) -> str:
-        """Require values of the labels."""
-        text: str = self.cleaned_data["node_selector"]
-        if without := [label for label in _items(text) if "=" not in label]:
-            raise forms.ValidationError(f"'{without[0]}' is no label of a node; write one like pool=train.")
-        return text
 
-
-def _items(text: str) -> list[str]:
-    return text.replace(",", " ").split()
+def _sites_form(resource: Resource, sites: Sequence[tuple[str, str]], data: QueryDict | None = None) -> SitesForm:
+    return SitesForm(sites, data, auto_id=f"sites-{resource.pk}-%s", initial={"sites": resource.sites})
 
 
 def compute_page(request: PageRequest) -> HttpResponse:
     """Show where jobs can run."""
     seen = node_cells.list_node_views(request.actor)
     shapes = list(template_selectors.list_templates(actor=request.actor))
-    choices = site_choices(request.actor)
+    sites = _site_choices(request.actor)
     with_secrets = {kind.name for kind in selectors.list_kinds() if kind.form.secrets()}
-    with_pods = {kind.name for kind in selectors.list_kinds() if kind.runs_pods}
     resources = list(selectors.list_resources(actor=request.actor))
     problems = failures.of_resources(resources)
     views = [
@@ -173,14 +215,14 @@ def compute_page(request: PageRequest) -> HttpResponse:
             [node for node in seen if node.resource == resource.name],
             [shape for shape in shapes if shape.resource_id == resource.pk],
             problems[resource.pk],
-            slots_of(resource.sites, choices),
+            shown(request, _sites_form(resource, sites)),
+            shown(request, TemplateForm(resource)),
             resource.kind in with_secrets,
-            resource.kind in with_pods,
             hosts.name_of(resource.host),
         )
         for resource in resources
     ]
-    context = {"views": views, "is_open": confinement.is_open_to_all(), "site_choices": choices}
+    context = {"views": views, "is_open": confinement.is_open_to_all()}
     return render(request, "compute/compute_live.html" if request.htmx else "compute/compute.html", context)
 
 
@@ -194,7 +236,7 @@ def attach_page(request: PageRequest) -> HttpResponse:
         try:
             resource = resources.attach_resource(actor=request.actor, **fields)
         except (InvalidInput, Conflict, ResourceUnreachable, CacheSiteUnavailable) as error:
-            form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
+            add_error(form, error)
         else:
             messages.success(
                 request,
@@ -219,14 +261,18 @@ def detach(request: PageRequest, name: str) -> HttpResponse:
 def set_sites(request: PageRequest, name: str) -> HttpResponse:
     """Set the cache sites that a resource's jobs read, given by name in their order."""
     resource = selectors.get_resource(actor=request.actor, name=name)
-    sites = [name for text in request.POST.getlist("sites") for name in text.replace(",", " ").split()]
-    try:
-        resources.set_sites(actor=request.actor, resource=resource, sites=sites)
-    except (CacheSiteNotFound, InvalidResource) as error:
-        messages.error(request, f"{error.message} {error.hint}".strip())
-    else:
-        messages.success(request, f"Jobs on {name} read {', '.join(sites) or 'no cache site'}.")
-    return redirect("compute:compute")
+    resources.require_attach(actor=request.actor)
+    form = _sites_form(resource, _site_choices(request.actor), request.POST)
+    if form.is_valid():
+        sites = form.cleaned_data["sites"]
+        try:
+            resources.set_sites(actor=request.actor, resource=resource, sites=sites)
+        except (CacheSiteNotFound, CacheSiteUnavailable, InvalidResource, ResourceUnreachable) as error:
+            add_error(form, error, {"": "sites"})
+        else:
+            messages.success(request, f"Jobs on {name} read {', '.join(sites) or 'no cache site'}.")
+            return redirect("compute:compute")
+    return show_again(request, "compute:compute", form)
 
 
 def credentials_page(request: PageRequest, name: str) -> HttpResponse:
@@ -239,7 +285,7 @@ def credentials_page(request: PageRequest, name: str) -> HttpResponse:
         try:
             resources.replace_credentials(actor=request.actor, resource=resource, credentials=form.read_credentials())
         except (InvalidResource, ResourceChanged, ResourceUnreachable) as error:
-            form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
+            add_error(form, error)
         else:
             messages.success(request, f"{name} answers with the new credentials.")
             return redirect("compute:compute")
@@ -262,7 +308,7 @@ def settings_page(request: PageRequest, name: str) -> HttpResponse:
         except (InvalidResource, ResourceChanged, ResourceUnreachable) as error:
             if not names:
                 raise
-            form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
+            add_error(form, error)
         else:
             messages.success(request, f"{name} is changed. Jobs that run keep what they were started with.")
             return redirect("compute:resource", name=name)
@@ -273,7 +319,8 @@ def settings_page(request: PageRequest, name: str) -> HttpResponse:
 def add_template(request: PageRequest, name: str) -> HttpResponse:
     """Add a template to a resource."""
     resource = selectors.get_resource(actor=request.actor, name=name)
-    form = TemplateForm(request.POST)
+    templates.require_add(actor=request.actor)
+    form = TemplateForm(resource, request.POST)
     if form.is_valid():
         name = form.cleaned_data["name"]
         try:
@@ -281,12 +328,11 @@ def add_template(request: PageRequest, name: str) -> HttpResponse:
                 actor=request.actor, resource=resource, name=name, shape=form.read_shape()
             )
         except (InvalidName, InvalidResource, TemplateExists) as error:
-            messages.error(request, f"{error.message} {error.hint}".strip())
+            add_error(form, error, {"gpu_milli": "gpus", "pod": "node_selector"})
         else:
             messages.success(request, f"Jobs can ask for {template.full_name} from now on.")
-    else:
-        messages.error(request, f"The template is not added. {explain_errors(form)}")
-    return redirect("compute:compute")
+            return redirect("compute:compute")
+    return show_again(request, "compute:compute", form)
 
 
 @require_POST
@@ -309,22 +355,10 @@ def drain(request: PageRequest, node_id: str) -> HttpResponse:
     return redirect("compute:compute")
 
 
-def site_choices(actor: Actor) -> list[tuple[str, str]]:
+def _site_choices(actor: Actor) -> list[tuple[str, str]]:
     """Return the cache sites that a resource can name, each with what people should know of it."""
     sites = caches.list_sites(actor=actor)
     return [(site.name, f"{site.name} (simulated)" if site.is_simulated else site.name) for site in sites]
-
-
-def slots_of(chosen: Sequence[str], choices: Sequence[object]) -> list[str]:
-    """Return what each choice of a site shows: the chosen ones, and up to three empty ones while there are more."""
-    names = [name for name in chosen if name]
-    return [*names, *[""] * min(3, len(choices) - len(names))]
-
-
-def _field_of(error: PlatformError, form: forms.Form) -> str | None:
-    """Return the field that an error is about; None: the form as a whole."""
-    name = error.details.get("field", "name" if isinstance(error, InvalidName | Conflict) else None)
-    return str(name) if name in form.fields else None
 
 
 def _optional(field: forms.Field) -> forms.Field:

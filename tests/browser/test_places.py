@@ -138,6 +138,29 @@ def test_nodes_with_a_label_get_a_pool_of_their_own_by_keyboard_and_leave_it_aga
     product.api("DELETE", f"/compute/resources/{name}")
 
 
+def test_a_refused_template_is_open_again_with_what_was_typed_until_it_is_taken(open_page, admin_state, product):
+    node = {"name": "n1", "cpu_millicores": 8000, "memory_bytes": 2**36}
+    node |= {"gpus": 4, "gpu_model": "A100", "gpu_memory_bytes": 2**35}
+    product.api("POST", "/compute/resources", {"name": "shapes", "kind": "simulated", "nodes": [node]})
+    watched = open_page(admin_state)
+    page, dialog = watched.page, watched.page.get_by_role("dialog", name="Add a template")
+    page.goto("/compute/")
+    page.locator("section").filter(has_text="shapes").get_by_role("button", name="Add a template").click()
+    dialog.get_by_label("Name").fill("wide")
+    dialog.get_by_label("Memory").fill("much")
+    dialog.get_by_label("Memory").press("Enter")
+
+    expect(dialog.get_by_role("alert")).to_have_text("'much' is not a size. Write it like 512Mi, 4GB or 1000000.")
+    expect(dialog.get_by_label("Name")).to_have_value("wide")
+    expect(page).to_have_url("/compute/")
+    dialog.get_by_label("Memory").fill("8 GiB")
+    dialog.get_by_label("Memory").press("Enter")
+
+    expect(page.get_by_text("Jobs can ask for shapes.wide from now on.")).to_be_visible()
+    product.api("DELETE", "/compute/resources/shapes")
+    watched.complaints.clear()  # the browser notes the status 422 in its console
+
+
 def test_a_resource_is_attached_by_keyboard_with_its_sites_in_order(open_page, admin_state, product):
     name = f"by-hand-{uuid.uuid4().hex[:6]}"
     for site in ("attic", "shelf"):

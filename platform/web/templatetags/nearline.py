@@ -3,7 +3,7 @@
 import json
 from datetime import datetime, timedelta
 
-from django import template
+from django import forms, template
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -236,11 +236,15 @@ def placeholder(content: str, icon_name: str, title: str) -> SafeString:
 
 
 @register.simple_block_tag
-def dialog(content: str, name: str, title: str) -> SafeString:
-    """Hold a dialog that a button with `data-opens` opens. The block brings the text, the form and its buttons."""
+def dialog(content: str, name: str, title: str, form: forms.Form | None = None) -> SafeString:
+    """Hold a dialog that a button with `data-opens` opens. The block brings the text, the form and its buttons.
+
+    It opens by itself where its `form` was refused.
+    """
     return format_html(
-        '<dialog id="{}" aria-labelledby="{}-title"><h2 id="{}-title">{}</h2>{}</dialog>',
+        '<dialog id="{}"{} aria-labelledby="{}-title"><h2 id="{}-title">{}</h2>{}</dialog>',
         name,
+        SafeString(" data-opens-now" if form is not None and form.is_bound else ""),
         name,
         name,
         title,

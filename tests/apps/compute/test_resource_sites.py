@@ -21,7 +21,7 @@ from tests.factories import compute as make
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.interleaving import happens_after
-from tests.markup import flat
+from tests.markup import flat, read_form
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("null_queue")]
 SYSTEM = Actor.system("test")
@@ -212,10 +212,21 @@ def test_a_request_goes_to_the_first_site_with_the_capacity(member, site_admin, 
         caches.request_nearest(actor=member, commit=commit, sites=[sites["near"]])
 
 
+def test_a_refused_choice_of_sites_stands_in_its_dialog_with_the_reason(site_admin, resource, sites):
+    address = f"/compute/{resource.name}/sites/"
+
+    answer = browser_of(site_admin).post(address, {"sites": ["far", "far"]})
+
+    page = answer.content.decode()
+    assert (answer.status_code, names_of(resource)) == (422, [])
+    assert f'<dialog id="sites-{resource.pk}" data-opens-now' in page
+    assert read_form(page, address) == ({"sites": "far"}, {"sites": "A cache site is named twice."})
+
+
 def test_the_pages_show_both_directions(site_admin, resource, sites):
     browser = browser_of(site_admin)
 
-    browser.post(f"/compute/{resource.name}/sites/", {"sites": "far, near"})
+    browser.post(f"/compute/{resource.name}/sites/", {"sites": ["far", "near"]})
 
     assert names_of(resource) == ["far", "near"]
     page = browser.get("/compute/").content.decode()

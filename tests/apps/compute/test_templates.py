@@ -9,6 +9,7 @@ from accounts.models import AuditEntry
 from compute.models import Resource, Template
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
+from tests.markup import read_form
 
 SHAPE = {"resource": "scripted", "name": "more", "cpu_millicores": 1000, "memory_bytes": 2**30}
 
@@ -98,6 +99,40 @@ def test_what_no_pod_could_have_is_refused(site_admin, cluster, pod, words):
         "compute.invalid_resource",
         True,
     )
+
+
+@pytest.mark.usefixtures("template")
+@pytest.mark.parametrize(
+    ("field", "typed", "words"),
+    [
+        ("name", "small", "scripted has a template called 'small' already. Choose another name."),
+        ("cpu", "0", "Ensure this value is greater than or equal to 0.001."),
+        ("memory", "much", "'much' is not a size. Write it like 512Mi, 4GB or 1000000."),
+        ("memory", "0 GiB", "A template gives some memory: 16 GiB."),
+        ("gpus", "1.5", "More than one GPU must be whole ones."),
+        ("node_selector", "train", "'train' is no label of a node; write one like pool=train."),
+        ("node_selector", "zone=b", "All pods of scripted run on nodes with zone=a, none with zone=b."),
+        (
+            "tolerations",
+            "gpu:Never",
+            "'gpu:Never' is no toleration; write one like gpu=only:NoSchedule, gpu=only or gpu.",
+        ),
+        (
+            "image_pull_secrets",
+            "Registry",
+            "'Registry' cannot be the name of a Secret: use small letters, digits, '-' and '.'.",
+        ),
+    ],
+)
+def test_a_refused_template_stands_in_its_dialog_with_the_reason_at_its_field(browser, cluster, field, typed, words):
+    address = "/compute/scripted/templates/"
+
+    answer = browser.post(address, FIELDS | {field: typed})
+
+    page = answer.content.decode()
+    assert (answer.status_code, Template.objects.count()) == (422, 1)
+    assert f'<dialog id="template-{cluster.pk}" data-opens-now' in page
+    assert read_form(page, address) == (FIELDS | {field: typed}, {field: words})
 
 
 def test_jobs_that_are_no_pods_have_no_such_options(site_admin, resource):

@@ -18,6 +18,10 @@ import { SeriesChart } from "./series_chart.ts";
 import { startThemeSwitch } from "./theme_switch.ts";
 import { startUnsent } from "./unsent.ts";
 
+// A refused form stands on its page, but the browser is at the address that took it, which has no page.
+const address = document.body.dataset["address"];
+if (address) history.replaceState(history.state, "", address);
+
 startThemeSwitch();
 startMenus();
 startDialogs();

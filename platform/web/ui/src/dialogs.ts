@@ -47,9 +47,8 @@ export function startDialogs(): void {
     if (dialog) note({ typed: readFields(dialog) });
   });
   document.addEventListener("close", () => note({ dialog: "" }), true);
-  if (!left?.dialog) return;
-  if (left.source) void htmx.ajax("get", left.source, `#${left.place}`);
-  else open(find(left.dialog));
+  if (left?.source) void htmx.ajax("get", left.source, `#${left.place}`);
+  else open(left?.dialog ? find(left.dialog) : document.querySelector("dialog[data-opens-now]"));
 }
 
 // Closed, a dialog gives the focus to what had it before: of one that took the place of another, the other's opener.

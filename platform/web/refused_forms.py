@@ -1,0 +1,51 @@
+"""A form that was refused stands on its page again, with what was typed and, at each field, what is wrong with it."""
+
+from collections.abc import Mapping
+from copy import copy
+from http import HTTPStatus
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import resolve, reverse
+
+from accounts.errors import InvalidName
+from core.errors import Conflict, PlatformError
+
+F = TypeVar("F", bound=forms.BaseForm)
+
+
+def add_error(form: forms.BaseForm, error: PlatformError, fields: Mapping[str, str] | None = None) -> None:
+    """Say at its field why a service refused what a form asks for; `fields`: what the form calls them otherwise."""
+    name = str(error.details.get("field", "name" if isinstance(error, InvalidName | Conflict) else ""))
+    name = (fields or {}).get(name, name)
+    form.add_error(name if name in form.fields else None, f"{error.message} {error.hint}".strip())
+
+
+def show_again(request: HttpRequest, page: str, *sent: forms.BaseForm, **query: str) -> HttpResponse:
+    """Answer with the page that forms were sent from, which shows them as they were sent.
+
+    It is a page without arguments in its path, which has all its forms by `shown`. `query`: what it shows in any case;
+    else it shows the rows that it showed.
+    """
+    url = reverse(page)
+    seen = urlsplit(request.headers.get("Referer", ""))
+    again = copy(request)
+    again.method, again.path, again.path_info = "GET", url, url
+    fields = QueryDict(seen.query if seen.path == url else "", mutable=True)
+    for name, value in query.items():
+        fields[name] = value
+    again.META = {**request.META, "QUERY_STRING": fields.urlencode()}
+    again.GET = QueryDict(again.META["QUERY_STRING"])
+    again.refused_forms = {form.auto_id: form for form in sent}  # type: ignore[attr-defined]
+    view = resolve(url)
+    answer: HttpResponse = view.func(again, *view.args, **view.kwargs)
+    answer.status_code = HTTPStatus.UNPROCESSABLE_ENTITY
+    return answer
+
+
+def shown(request: HttpRequest, fresh: F) -> F:
+    """Return the form that was refused in place of a fresh one, whose fields have the same ids; else the fresh one."""
+    refused: F = getattr(request, "refused_forms", {}).get(fresh.auto_id, fresh)
+    return refused
