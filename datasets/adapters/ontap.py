@@ -40,7 +40,7 @@ class Ontap:
         try:
             context = ssl.create_default_context(cadata=certificate or None)
         except (ssl.SSLError, ValueError) as error:
-            raise ArrayUnreadable("The certificate cannot be read: it is no PEM.") from error
+            raise ArrayUnreadable("The certificate cannot be read: it is no PEM.", field="certificate") from error
         headers = {**make_headers(basic_auth=f"{user}:{password}"), "Accept": "application/json"}
         self._pool = PoolManager(ssl_context=context, headers=headers, timeout=_TIMEOUT, retries=False)
 
@@ -52,7 +52,7 @@ class Ontap:
         names = {"svm.name": self._svm, **({"name": self._volumes} if self._volumes else {})}
         svm = list(self._list(arrays.SVMS, _SVM_FIELDS, {"name": self._svm}))
         if not svm:
-            raise ArrayUnreadable(f"The account sees no SVM '{self._svm}'.")
+            raise ArrayUnreadable(f"The account sees no SVM '{self._svm}'.", field="svm")
         volumes = list(self._list(arrays.VOLUMES, _VOLUME_FIELDS, names))
         what = f"volumes {self._volumes}" if self._volumes else "all volumes"
         spaces = [*arrays.read_svm(svm), arrays.sum_volumes(volumes, f"{what} of SVM {self._svm}")]
@@ -86,7 +86,7 @@ class Ontap:
         if answer.status in {_FORBIDDEN, _NOT_FOUND}:
             raise ArrayPartDenied(f"The account may not read {route}.")
         if answer.status == _UNAUTHORISED:
-            raise ArrayUnreadable("The array does not know this user and password.")
+            raise ArrayUnreadable("The array does not know this user and password.", field="password")
         if answer.status != _OK or not isinstance(body, dict):
             raise ArrayUnreadable(f"The array answers {answer.status} at {route}.")
         return body

@@ -282,7 +282,9 @@ def _find_size(site: CacheSite) -> int | None:
 def _check_size(site: CacheSite, size_bytes: int) -> None:
     if site.capacity_bytes > size_bytes:
         capacity, size = format_bytes(site.capacity_bytes), format_bytes(size_bytes)
-        raise InvalidCacheSite(f"{site.name} cannot hold {capacity}: there are {size} in all, whoever uses them.")
+        raise InvalidCacheSite(
+            f"{site.name} cannot hold {capacity}: there are {size} in all, whoever uses them.", field="capacity_bytes"
+        )
 
 
 def _check_numbers(site: CacheSite) -> None:

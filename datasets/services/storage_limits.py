@@ -11,10 +11,15 @@ from core.errors import InvalidInput
 from datasets.models import StorageLimit
 
 
+def require_limit(*, actor: Actor) -> None:
+    """Raise PermissionDenied unless the actor may limit what projects store."""
+    require_site_admin(actor, "limit what projects store")
+
+
 @transaction.atomic
 def set_limit(*, actor: Actor, project: Project, limit_bytes: int | None) -> None:
     """Limit what a project stores; None lifts the limit. What is stored already stays, also where it is more."""
-    require_site_admin(actor, "limit what projects store")
+    require_limit(actor=actor)
     if limit_bytes is None:
         StorageLimit.objects.filter(project=project).delete()
     elif not 0 <= limit_bytes <= MAX_BYTES:

@@ -19,9 +19,8 @@ from datasets.models import CacheSite
 from datasets.selectors import caches
 from datasets.selectors import site_arrays as array_reads
 from datasets.services import cache_sites, site_arrays
-from web.form_errors import explain_errors
 from web.host_choice import host_field
-from web.templatetags.nearline import number
+from web.refused_forms import add_error, show_again, shown
 
 
 class PolicyForm(forms.Form):
@@ -116,10 +115,15 @@ def _settings_form(site: CacheSite, data: QueryDict | None = None) -> forms.Form
     return form
 
 
-def _policy_form(site: CacheSite, data: QueryDict) -> PolicyForm:
-    form = PolicyForm(data)
-    form.fields["idle_days"].initial = number(site.idle_days)
-    form.fields["idle_days"].show_hidden_initial = form.add_initial_prefix("idle_days") in data
+def _policy_form(site: CacheSite, data: QueryDict | None = None) -> PolicyForm:
+    form = PolicyForm(data, auto_id=f"{site.name}_policy_%s")
+    for field in form.fields.values():
+        field.widget.attrs["class"] = "form-control short"
+    form.fields["capacity"].widget.attrs["placeholder"] = units.format_bytes(site.capacity_bytes)
+    idle_days = form.fields["idle_days"]
+    # A text would never equal the number that was seen.
+    idle_days.initial = int(site.idle_days) if site.idle_days.is_integer() else site.idle_days
+    idle_days.show_hidden_initial = data is None or form.add_initial_prefix("idle_days") in data
     return form
 
 
@@ -132,8 +136,21 @@ def _changes_of(form: forms.Form) -> dict[str, Any]:
         field, seen = form[name], form.data.get(form.add_initial_prefix(name))
         if field.field.show_hidden_initial and field.field.has_changed(field.initial, seen):
             now = field.initial if field.initial not in (None, "") else "empty"
-            raise InvalidCacheSite(f"Somebody else has changed '{field.label}' meanwhile: it is {now} now.")
+            message = f"Somebody else has changed '{field.label}' meanwhile: it is {now} now."
+            raise InvalidCacheSite(message, field=name)
     return {name: form.cleaned_data[name] for name in form.changed_data}
+
+
+def _as_of_now(form: forms.Form) -> forms.Form:
+    """Return a form with what a person changed, and all else as it is now: sent again, it changes no more than that."""
+    data = {name: form.data.get(name) for name in form.data}
+    for field in (each for each in form if each.field.show_hidden_initial):
+        now = field.initial if field.initial is not None else ""
+        data[form.add_initial_prefix(field.name)] = now
+        if field.name not in form.changed_data:
+            data[field.name] = now
+    form.data = data
+    return form
 
 
 def policy_page(request: PageRequest) -> HttpResponse:
@@ -184,12 +201,12 @@ def change_site(request: PageRequest, name: str) -> HttpResponse:
                 config=_changes_of(settings),
             )
         except InvalidCacheSite as error:
-            messages.error(request, f"The policy of {name} stays. {error.message}")
+            told = settings if error.details.get("field") in settings.fields else form
+            add_error(told, error, {"capacity_bytes": "capacity"})
         else:
             messages.success(request, f"{name} works by its new policy.")
-    else:
-        messages.error(request, f"The policy of {name} stays. {explain_errors(form, settings)}")
-    return redirect("datasets:cache_policy")
+            return redirect("datasets:cache_policy")
+    return show_again(request, "datasets:cache_policy", _as_of_now(form), _as_of_now(settings))
 
 
 @require_POST
@@ -197,18 +214,16 @@ def set_array(request: PageRequest, name: str) -> HttpResponse:
     """Have the space of a storage array read from now on."""
     cache_sites.require_manage(actor=request.actor)
     site = caches.get_site(actor=request.actor, name=name)
-    form = ArrayForm(request.POST)
+    form = _array_form(site, request.POST)
     if form.is_valid():
         try:
             array = site_arrays.set_array(actor=request.actor, site=site, **form.cleaned_data)
         except (ArrayUnreadable, InvalidCacheSite) as error:
-            messages.error(request, f"{error.message} {error.hint}")
+            add_error(form, error, {"": "url"})
         else:
             messages.success(request, f"{array.url} tells its space for {name}.")
             return redirect("datasets:cache_policy")
-    else:
-        messages.error(request, f"No array was set for {name}. {explain_errors(form)}")
-    return _show(request, SiteForm(), status=422)
+    return show_again(request, "datasets:cache_policy", form)
 
 
 @require_POST
@@ -220,7 +235,11 @@ def remove_array(request: PageRequest, name: str) -> HttpResponse:
     return redirect("datasets:cache_policy")
 
 
-def _show(request: PageRequest, form: SiteForm, *, status: int = 200) -> HttpResponse:
+def _array_form(site: CacheSite, data: QueryDict | None = None) -> ArrayForm:
+    return ArrayForm(data, auto_id=f"array_{site.name}_%s")
+
+
+def _show(request: PageRequest, form: SiteForm) -> HttpResponse:
     sites = list(caches.list_sites(actor=request.actor))
     capacities = caches.measure_capacities(sites)
     arrays = {array.site_id: array for array in array_reads.list_arrays([site.name for site in sites])}
@@ -229,12 +248,13 @@ def _show(request: PageRequest, form: SiteForm, *, status: int = 200) -> HttpRes
             (
                 site,
                 capacities[site.pk],
-                _settings_form(site),
+                shown(request, _policy_form(site)),
+                shown(request, _settings_form(site)),
                 arrays.get(site.pk),
-                ArrayForm(auto_id=f"array_{site.name}_%s"),
+                shown(request, _array_form(site)),
             )
             for site in sites
         ],
         "form": form,
     }
-    return render(request, "datasets/cache_policy.html", context, status=status)
+    return render(request, "datasets/cache_policy.html", context)

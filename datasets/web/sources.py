@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
@@ -21,24 +21,30 @@ from datasets.errors import (
     SourceFileChanged,
     SourceUnreachable,
 )
-from datasets.models import SourceKind
+from datasets.models import FileSource, SourceKind
 from datasets.selectors import sources as reads
 from datasets.services import sources
+from web.refused_forms import add_error, show_again, shown
 
 _ROWS = 50
 _UNREADABLE = (CacheSiteUnavailable, InvalidCacheSite, InvalidSource, SourceFileChanged, SourceUnreachable)
 
 
-class SourceForm(forms.Form):
-    """What sources of every kind have."""
+class PermitForm(forms.Form):
+    """Which projects may import from a source."""
 
-    name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
     projects = forms.CharField(
         required=False,
         max_length=70_000,
         help_text="Those that may import from it, one a line.",
-        widget=forms.Textarea({"class": "form-control mono", "rows": 2}),
+        widget=forms.Textarea({"class": "form-control mono", "rows": 3}),
     )
+
+
+class SourceForm(PermitForm):
+    """What sources of every kind have."""
+
+    name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
     field_order = (
         "name",
         "folder",
@@ -152,16 +158,18 @@ def set_source(request: PageRequest) -> HttpResponse:
 def permit(request: PageRequest, source: str) -> HttpResponse:
     """Say which projects may import from a source; those that are not named may no more."""
     sources.require_manage(actor=request.actor)
-    reads.get_source(actor=request.actor, name=source)
-    try:
-        projects = _read_projects(request.actor, request.POST.get("projects", ""))
-        sources.set_source(actor=request.actor, name=source, projects=projects)
-    except PlatformError as error:
-        messages.error(request, f"The projects of {source} stay. {error.message}")
-    else:
-        names = ", ".join(sorted(project.name for project in projects)) or "no project"
-        messages.success(request, f"{names} may import from {source}.")
-    return redirect("datasets:sources")
+    form = _permit_form(reads.get_source(actor=request.actor, name=source), request.POST)
+    if form.is_valid():
+        try:
+            projects = _read_projects(request.actor, form.cleaned_data["projects"])
+            sources.set_source(actor=request.actor, name=source, projects=projects)
+        except PlatformError as error:
+            add_error(form, error, {"": "projects"})
+        else:
+            names = ", ".join(sorted(project.name for project in projects)) or "no project"
+            messages.success(request, f"{names} may import from {source}.")
+            return redirect("datasets:sources")
+    return show_again(request, "datasets:sources", form)
 
 
 @require_POST
@@ -185,6 +193,11 @@ def remove(request: PageRequest, source: str) -> HttpResponse:
     return redirect("datasets:sources")
 
 
+def _permit_form(source: FileSource, data: QueryDict | None = None) -> PermitForm:
+    names = "\n".join(project.name for project in source.projects.all())
+    return PermitForm(data, auto_id=f"permit-{source.pk}-%s", initial={"projects": names})
+
+
 def _read_projects(actor: Actor, names: str) -> list[Project]:
     return [get_project(actor=actor, name=name) for name in dict.fromkeys(names.split())]
 
@@ -196,7 +209,9 @@ def _show(request: PageRequest, bound: _KindForm | None = None) -> HttpResponse:
     )
     uses = reads.measure_uses(page.items)
     context = {
-        "sources": [(row, uses.get(row.pk, reads.SourceUse())) for row in page.items],
+        "sources": [
+            (row, uses.get(row.pk, reads.SourceUse()), shown(request, _permit_form(row))) for row in page.items
+        ],
         "next_cursor": page.next_cursor,
         "forms": [
             (title, kind, bound if type(bound) is form else form(auto_id=f"{kind}-%s"))

@@ -126,19 +126,21 @@ def _changed(queue: Queue, settings: QueueSettings) -> Queue:
         if name == "department":
             changed.parent = _find_department(queue, value)
         elif name in _LABELS:
-            setattr(changed, name, _read_labels(value))
+            setattr(changed, name, _read_labels(name, value))
         elif name == "pool_rank":
             changed.pool_rank = _read_rank(queue, value)
         elif name in _IDLE_LIMITS and isinstance(value, int | float) and (fault := bounds.idle_limit_fault(value)):
-            raise InvalidQuota(fault)
+            raise InvalidQuota(fault, field=name)
         elif name in COUNTS and not (value is None or is_count(value)):
-            raise InvalidQuota(f"How often a job may be stopped is a whole number from 0 to {MOST_STOPS}.")
+            message = f"How often a job may be stopped is a whole number from 0 to {MOST_STOPS}."
+            raise InvalidQuota(message, field=name)
         elif _is_sound(name, value):
             setattr(changed, name, value)
         else:
             raise InvalidQuota(
                 "A quota, a limit, a weight or a time is below zero, too large or not a number. "
-                "Leave CPU and memory empty for no bound."
+                "Leave CPU and memory empty for no bound.",
+                field=name,
             )
     return changed
 
@@ -148,7 +150,7 @@ def _find_department(queue: Queue, name: object) -> Queue | None:
         return None
     department = Queue.objects.filter(pool=queue.pool_id, project=None, name=name).first()
     if department is None:
-        raise QueueNotFound(f"There is no department called '{name}' in this pool.")
+        raise QueueNotFound(f"There is no department called '{name}' in this pool.", field="department")
     return department
 
 
@@ -157,14 +159,14 @@ def _check_ancestors(queue: Queue, parent_ids: Mapping[str, str | None]) -> None
     above = queue.parent_id
     while above is not None:
         if above == queue.pk:
-            raise InvalidQuota(f"The department '{queue.name}' would be above itself.")
+            raise InvalidQuota(f"The department '{queue.name}' would be above itself.", field="department")
         above = parent_ids.get(above)
 
 
-def _read_labels(labels: object) -> list[str]:
+def _read_labels(name: str, labels: object) -> list[str]:
     texts = [str(label) for label in labels] if isinstance(labels, list | tuple) else []
     if len(texts) > _MOST_LABELS or any(not all(label.partition("=")[::2]) for label in texts):
-        raise InvalidQuota("A label of nodes is written key=value.")
+        raise InvalidQuota("A label of nodes is written key=value.", field=name)
     return texts
 
 

@@ -19,6 +19,7 @@ from core import clock, units
 from core.errors import InvalidInput
 from core.units import ONE_GPU
 from scheduler.engine.sharing import PRESETS, PROMPT, Rules, SharingRules, name_of, with_changes
+from scheduler.errors import InvalidQuota, QueueNotFound
 from scheduler.models import Pool, Queue
 from scheduler.selectors import history, pools, queues
 from scheduler.selectors.packing import find_packing
@@ -28,11 +29,12 @@ from scheduler.services import pools as pool_services
 from scheduler.services import queues as services
 from scheduler.services import sharing
 from scheduler.services.queues import QueueSettings
-from scheduler.web.quota_form import QuotaForm
-from scheduler.web.sharing_form import RuleValue, SharingForm, of_pool, of_queue
+from scheduler.web.quota_form import SETTINGS, QuotaForm
+from scheduler.web.sharing_form import RuleValue, SharingForm, of_queue, write_rules
 from scheduler.workers import cycle, packing, trials
 from scheduler.workers.standing import read_standing
 from scheduler.workers.trials import QuotaTrial
+from web import refused_forms
 from web.form_errors import explain_errors
 from web.series import Chart, Series
 
@@ -73,26 +75,6 @@ class Row:
     def indents(self) -> range:
         """One step for each department above it."""
         return range(self.depth)
-
-    @property
-    def training_hours(self) -> str:
-        """How long training may run."""
-        return _in_hours(self.shown.training_run_at_most_s)
-
-    @property
-    def interactive_hours(self) -> str:
-        """How long interactive work may run."""
-        return _in_hours(self.shown.interactive_run_at_most_s)
-
-    @property
-    def training_idle_hours(self) -> str:
-        """How long training may be idle."""
-        return _in_hours(self.shown.training_idle_at_most_s)
-
-    @property
-    def interactive_idle_hours(self) -> str:
-        """How long interactive work may be idle."""
-        return _in_hours(self.shown.interactive_idle_at_most_s)
 
     @property
     def is_department(self) -> bool:
@@ -168,11 +150,16 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         trial = trials.try_quotas(actor=request.actor, pool=here.pool, changes=changes, sharing=tried_rules)
     rules = view_rules(here.pool) if here is not None else PROMPT
     changed = services.with_changes(actor=request.actor, changes=changes) if trial is not None else []
-    if request.htmx and (asked := text(request, "change")):
+    quota_form = refused_forms.shown(request, QuotaForm())
+    asked = quota_form.queue.pk if quota_form.queue else text(request, "change") if request.htmx else None
+    dialog: dict[str, Any] = {}
+    if asked:
         rows = _tree(projects, departments, {}, trial, request.GET, changed=changed, rules=rules)
-        row = next((row for row in rows if row.queue.pk == asked), None)
-        form = {"row": row, "pool": name, "pools": everywhere, "departments": departments}
-        return render(request, "scheduler/quota_dialog.html", form)
+        dialog = {"row": next((row for row in rows if row.queue.pk == asked), None), "form": quota_form, "pool": name}
+        if (row := dialog["row"]) is not None:
+            quota_form.show(row.shown, departments, row.rules, has_pools=len(everywhere) > 1)
+        if request.htmx:
+            return render(request, "scheduler/quota_dialog.html", dialog)
     fair = cycle.fair_shares(pool_id=here.pool.pk) if here is not None else {}
     standing = read_standing(actor=request.actor, pool=name, fair=fair)
     rows = _tree(projects, departments, fair, trial, request.GET, changed=changed, rules=rules)
@@ -210,6 +197,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     }
     if request.htmx:
         return render(request, "scheduler/quotas_live.html", context)
+    context["dialog"] = dialog
     context["moves"] = _moves(request, here) if here is not None and request.actor.is_site_admin else []
     context["has_whole"] = here is not None and bool(here.whole)
     context["removals"] = _removals(request, here) if here is not None and request.actor.is_site_admin else []
@@ -223,7 +211,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
             "others": sorted(PRESETS.keys() - {name_of(rules)}),
             "rules": then,
             "are_tried": then != rules,
-            "fields": of_pool(then),
+            "form": refused_forms.shown(request, SharingForm(initial=write_rules(then))),
             "past_use": [(row, past_use[row.queue.pk]) for row in shown if row.queue.pk in past_use],
         }
     return render(request, "scheduler/quotas.html", context)
@@ -235,6 +223,9 @@ def try_change(request: PageRequest) -> HttpResponse:
 
     The forms hold a token against forgery, which an address would leave in histories, logs and bookmarks.
     """
+    pool = request.POST.get("pool") or pools.DEFAULT
+    if (refused := _find_refused(request, pool)) is not None:
+        return refused_forms.show_again(request, "scheduler:quotas", refused, pool=pool)
     fields = request.POST.copy()
     fields.pop(_PROTECTION, None)
     return redirect(f"{reverse('scheduler:quotas')}?{fields.urlencode()}")
@@ -246,13 +237,38 @@ def set_quota(request: PageRequest, project: str) -> HttpResponse:
     pool = request.POST.get("pool") or pools.DEFAULT
     queue = queues.get_queue(actor=request.actor, project=project, pool=pool)
     services.require_set_quota(actor=request.actor)
-    form = QuotaForm(request.POST)
+    return _set(request, queue, "quota")
+
+
+def _set(request: PageRequest, queue: Queue, what: str) -> HttpResponse:
+    form = QuotaForm(queue, request.POST)
     if form.is_valid():
-        services.set_quota(actor=request.actor, queue=queue, **form.read())
-        messages.success(request, f"The scheduler works with the new quota of {project} from the next second on.")
-    else:
-        messages.error(request, f"The quota of {project} stays. {explain_errors(form)}")
-    return _back(pool)
+        try:
+            services.set_quota(actor=request.actor, queue=queue, **form.read())
+        except (InvalidQuota, QueueNotFound) as error:
+            refused_forms.add_error(form, error, {column: name for name, column in SETTINGS.items()})
+        else:
+            words = f"The scheduler works with the new {what} of {queue.label} from the next second on."
+            messages.success(request, words)
+            return _back(queue.pool.name)
+    return refused_forms.show_again(request, "scheduler:quotas", form, pool=queue.pool.name)
+
+
+def _find_refused(request: PageRequest, pool: str) -> QuotaForm | SharingForm | None:
+    """Return the form of a dialog with what cannot be tried of it; None: all can, or it is of no dialog."""
+    form: QuotaForm | SharingForm | None = None
+    if "sharing" in request.POST:
+        form = SharingForm(request.POST)
+    elif "gpus" in request.POST:
+        label, actor = request.POST.get("try", ""), request.actor
+        is_department = "is_department" in request.POST
+        queue = (
+            queues.get_department(actor=actor, name=label, pool=pool)
+            if is_department
+            else queues.get_queue(actor=actor, project=label, pool=pool)
+        )
+        form = QuotaForm(queue, request.POST)
+    return None if form is None or form.is_valid() else form
 
 
 @require_POST
@@ -261,13 +277,7 @@ def set_department(request: PageRequest, department: str) -> HttpResponse:
     services.require_set_quota(actor=request.actor)
     pool = request.POST.get("pool") or pools.DEFAULT
     queue = queues.get_department(actor=request.actor, name=department, pool=pool)
-    form = QuotaForm(request.POST)
-    if form.is_valid():
-        services.set_quota(actor=request.actor, queue=queue, **form.read())
-        messages.success(request, f"The scheduler works with the new settings of {department} from the next second on.")
-    else:
-        messages.error(request, f"The settings of {department} stay. {explain_errors(form)}")
-    return _back(pool)
+    return _set(request, queue, "settings")
 
 
 @require_POST
@@ -275,6 +285,8 @@ def set_sharing(request: PageRequest) -> HttpResponse:
     """Change the rules by which the queues of a pool share: to a named set, or each."""
     services.require_set_quota(actor=request.actor)
     pool = pools.get_pool(actor=request.actor, name=request.POST.get("pool") or pools.DEFAULT)
+    if "sharing" in request.POST and not (form := SharingForm(request.POST)).is_valid():
+        return refused_forms.show_again(request, "scheduler:quotas", form, pool=pool.name)
     sharing.set_rules(actor=request.actor, pool=pool, **_read_rules(request.POST))
     messages.success(request, f"The queues of the pool {pool.name} share by the new rules from the next second on.")
     return _back(pool.name)
@@ -370,7 +382,7 @@ def _read_changes(query: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, 
     tried, is_department = query.get("try"), "is_department" in query
     one = next((row for row in rows if row.label == tried and (row.project_id is None) is is_department), None)
     if one is not None and "gpus" in query:
-        form = QuotaForm(query)
+        form = QuotaForm(data=query)
         if not form.is_valid():
             raise InvalidInput(f"This quota cannot be tried. {explain_errors(form)}")
         return [(one, form.read())]
@@ -495,7 +507,3 @@ def _chart_of(rows: Sequence[Row], only: str | None) -> Chart | None:
     ]
     minutes = [place - _POINTS + 1 for place in range(_POINTS)]
     return Chart("GPUs per project", minutes, "minutes from now", "", lines) if lines else None
-
-
-def _in_hours(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds / 3600:g}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 
 from scheduler.engine.sharing import COUNTS, MOST_PULL, MOST_STOPS, Rules, SharingRules
 from scheduler.models import Queue
@@ -34,8 +35,11 @@ class Rule:
         """Return the field of a form."""
         if self.column in COUNTS:
             return forms.IntegerField(min_value=0, max_value=MOST_STOPS, required=is_required, label=self.label)
-        most = MOST_PULL if self.column == "usage_pull" else 10**6
-        return forms.FloatField(min_value=0, max_value=most, required=is_required, label=self.label)
+        if self.column == "usage_pull":
+            slider = forms.NumberInput({"type": "range", "class": "form-range", "step": 0.1})
+            label = f"{self.label} (0: not at all)"
+            return forms.FloatField(min_value=0, max_value=MOST_PULL, required=is_required, label=label, widget=slider)
+        return forms.FloatField(min_value=0, max_value=10**6, required=is_required, label=self.label)
 
 
 QUEUE_RULES = (
@@ -69,8 +73,8 @@ class RuleValue:
 class SharingForm(forms.Form):
     """The rules of a pool."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: QueryDict | None = None, **options: Any) -> None:
+        super().__init__(data, auto_id="sharing-%s", **options)
         self.fields.update({rule.field: rule.make_field(is_required=True) for rule in POOL_RULES})
 
     def read(self) -> Rules:
@@ -81,9 +85,9 @@ class SharingForm(forms.Form):
         return rules
 
 
-def of_pool(rules: SharingRules) -> list[RuleValue]:
-    """Return the rules of a pool as they are written."""
-    return [RuleValue(rule, rule.write(getattr(rules, rule.column))) for rule in POOL_RULES]
+def write_rules(rules: SharingRules) -> dict[str, str]:
+    """Return the rules of a pool as their fields say them."""
+    return {rule.field: rule.write(getattr(rules, rule.column)) for rule in POOL_RULES}
 
 
 def of_queue(line: Sequence[Queue], rules: SharingRules) -> list[RuleValue]:

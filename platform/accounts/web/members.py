@@ -119,9 +119,8 @@ def set_role(request: PageRequest, name: str) -> HttpResponse:
             form.add_error("username", f"{error.message} {error.hint}")
             return show_page(request, of=name, form=form)
         messages.success(request, f"{username} is now {role} of {name}.")
-    else:
-        messages.error(request, "Write the person's name and choose a role.")
-    return to_members(request, name)
+        return to_members(request, name)
+    return show_page(request, of=name, form=form)
 
 
 @require_POST

@@ -12,6 +12,7 @@ from accounts.services import projects, secrets
 from config.env import ProjectCreators
 from core import clock
 from tests.factories.browsers import browser_of
+from tests.markup import read_form
 
 pytestmark = pytest.mark.django_db
 
@@ -200,6 +201,17 @@ def test_who_is_not_there_and_a_name_that_is_taken_are_said_beside_their_fields(
     assert 'value="About X-rays"' in other
     current = '<a href="/settings/members/" aria-current="page">Projects and members</a>'
     assert (current in page, current in other) == (True, True)
+
+
+def test_a_role_that_is_none_is_told_beside_its_field_and_the_name_stays(make_actor, project):
+    address = "/settings/projects/team-a/roles/"
+
+    answer = browser_of(make_actor("admin")).post(address, {"username": "ada", "role": "owner"})
+
+    assert answer.status_code == 422
+    typed, errors = read_form(answer.content.decode().partition("<aside")[2], f"{address}?")
+    assert typed == {"username": "ada"}
+    assert errors == {"role": "Select a valid choice. owner is not one of the available choices."}
 
 
 def test_the_last_admin_cannot_be_removed_nor_demoted(make_actor, project):

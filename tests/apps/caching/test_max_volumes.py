@@ -1,7 +1,5 @@
 """A site that makes a volume for each commit has at most so many: what leaves for a further one, and what is told."""
 
-import re
-
 import pytest
 
 from datasets.engine.cache_states import CacheState
@@ -15,6 +13,7 @@ from tests.factories.api import call
 from tests.factories.browsers import browser_of
 from tests.factories.clusters import STORAGE_CLASS, lab
 from tests.factories.datasets import commit_files, make_dataset
+from tests.markup import read_form
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("worker")]
 CONFIG = {"resource": "lab", "storage_class": STORAGE_CLASS, "size_bytes": 10**12}
@@ -228,10 +227,10 @@ def test_the_pages_show_the_number_change_it_and_plan_with_it(site_admin, member
     assert (site.max_volumes, site.config["bytes_per_pod"]) == (3, 16 * 2**30)
     assert 'value="16 GiB"' in browser.get("/settings/cache/").content.decode()
 
-    refused = browser.post("/settings/cache/near/", changes | {"fill_pods": "99"}, follow=True).content.decode()
-    assert (
-        "The policy of near stays. Pods that fill a commit: Ensure this value is less than or equal to 64." in refused
-    )
+    refused = browser.post("/settings/cache/near/", changes | {"fill_pods": "99", "idle_days": "4"}).content.decode()
+    typed, errors = read_form(refused, "/settings/cache/near/")
+    assert {"fill_pods": "99", "idle_days": "4"}.items() <= typed.items()
+    assert errors == {"fill_pods": "Ensure this value is less than or equal to 64."}
     browser.post("/settings/cache/near/", changes | {"max_volumes": "", "bytes_per_pod": ""})
     site.refresh_from_db()
     assert (site.max_volumes, "bytes_per_pod" in site.config) == (None, False)
@@ -239,23 +238,25 @@ def test_the_pages_show_the_number_change_it_and_plan_with_it(site_admin, member
 
 def test_the_page_changes_only_what_the_person_changed_and_nothing_that_another_has_changed_meanwhile(site_admin, site):
     browser = browser_of(site_admin)
-    page = browser.get("/settings/cache/").content.decode()
-    shown = dict(re.findall(r'name="(initial-[a-z_]+)" value="([^"]*)"', page))
-    seen = {name.removeprefix("initial-"): value for name, value in shown.items()}
-    assert {"idle_days": "1", "max_volumes": "2"}.items() <= seen.items()
+    shown, _ = read_form(browser.get("/settings/cache/").content.decode(), "/settings/cache/near/")
+    assert {"idle_days": "1", "max_volumes": "2", "fill_pods": ""}.items() <= shown.items()
     cache_sites.update_site(actor=site_admin, site=site, idle_days=9, config={"max_volumes": 7, "bytes_per_pod": 2**30})
 
-    browser.post("/settings/cache/near/", shown | seen | {"capacity": "", "fill_pods": "5"})
+    browser.post("/settings/cache/near/", shown | {"fill_pods": "5"})
     site.refresh_from_db()
     assert (site.idle_days, site.max_volumes, site.config["bytes_per_pod"]) == (9, 7, 2**30)
     assert site.config["fill_pods"] == 5
 
-    answer = browser.post(
-        "/settings/cache/near/", shown | seen | {"capacity": "", "max_volumes": "4", "idle_days": "3"}, follow=True
-    )
+    answer = browser.post("/settings/cache/near/", shown | {"max_volumes": "4", "idle_days": "3"})
     site.refresh_from_db()
     assert (site.idle_days, site.max_volumes) == (9, 7)
-    assert "Somebody else has changed &#x27;Idle days&#x27; meanwhile: it is 9 now." in answer.content.decode()
+    typed, errors = read_form(answer.content.decode(), "/settings/cache/near/")
+    assert errors == {"idle_days": "Somebody else has changed 'Idle days' meanwhile: it is 9 now."}
+    assert {"idle_days": "3", "max_volumes": "4", "fill_pods": "5"}.items() <= typed.items()
+
+    browser.post("/settings/cache/near/", typed)
+    site.refresh_from_db()
+    assert (site.idle_days, site.max_volumes, site.config["fill_pods"]) == (3, 4, 5)
 
 
 def test_an_attachment_anew_keeps_what_was_changed(site_admin, site):

@@ -20,6 +20,7 @@ from datasets.services import site_arrays
 from datasets.workers import site_arrays as workers
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
+from tests.markup import read_form
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -162,6 +163,23 @@ def test_an_array_that_does_not_answer_keeps_its_last_numbers_and_since_when(arr
 
     row.refresh_from_db()
     assert (row.read_at, row.failed_at, row.error) == (back, None, "")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", "This field is required."),
+        ("http://filer.test", "An array is reached at https://HOST, unlike 'http://filer.test'."),
+    ],
+)
+def test_a_refused_array_is_told_at_its_field_and_all_but_the_password_stays(site, site_admin, url, words):
+    account = {"url": url, "svm": "svm1", "volumes": "trident_*", "user": "reader", "certificate": ""}
+    address = f"/settings/cache/{site.name}/array/"
+
+    answer = browser_of(site_admin).post(address, account | {"password": "hush"})
+
+    assert answer.status_code == 422
+    assert read_form(answer.content.decode(), address) == (account | {"password": ""}, {"url": words})
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from scheduler.services import pool_members, queues
 from scheduler.workers import cycle, standing
 from tests.factories.browsers import browser_of
 from tests.factories.scheduler import enqueue, report, report_nodes
-from tests.markup import flat
+from tests.markup import flat, read_form
 
 pytestmark = pytest.mark.django_db
 
@@ -83,9 +83,8 @@ def test_what_is_tried_stays_in_the_form_and_is_saved_from_there(browser, two_pr
     text, tried = page.content.decode(), next(row for row in page.context["rows"] if row.queue.label == "team-b")
     asked = browser.get("/quotas/", {**changes, "change": tried.queue.pk}, headers={"HX-Request": "true"})
     assert asked.templates[0].name == "scheduler/quota_dialog.html"
-    assert 'name="gpus" type="number" min="0" step="any" required value="3"' in flat(asked.content.decode())
-    assert (tried.shown.over_quota_weight, tried.shown.gpu_limit_milli, tried.training_hours) == (2.5, 4000, "12")
-    assert next(value.text for value in tried.rules if value.rule.field == "claim_delay") == "7"
+    shown, _ = read_form(asked.content.decode(), "/quotas/team-b/")
+    assert changes.items() <= shown.items()
     saving = page.context["saving"]
     assert dict(saving.fields) == {"pool": "default", **changes}
     assert f'action="{saving.address}"' in text
@@ -152,11 +151,57 @@ def test_the_place_of_a_pool_in_a_projects_order_is_set_and_stays_where_nothing_
     assert Queue.objects.get(project__name="team-b").pool_rank is None
 
 
-def test_a_senseless_quota_is_refused_in_words_and_the_old_one_stays(browser, two_projects):
-    answer = browser.post("/quotas/team-b/", {"gpus": "-1"}, follow=True)
+@pytest.mark.usefixtures("two_projects")
+@pytest.mark.parametrize("address", ["/quotas/team-b/", "/quotas/changes/try/"])
+@pytest.mark.parametrize(
+    ("field", "typed", "words"),
+    [
+        ("gpus", "-1", "Ensure this value is greater than or equal to 0."),
+        ("memory", "much", "'much' is not a size. Write it like 512Mi, 4GB or 1000000."),
+        ("claim_delay", "soon", "Enter a number."),
+    ],
+)
+def test_a_senseless_quota_stands_in_its_dialog_with_the_reason_and_the_old_one_stays(
+    browser, address, field, typed, words
+):
+    sent = {"try": "team-b", "pool": "default", "gpus": "3", "memory": "1 GiB", "nodes_training": "type=a100"}
 
-    assert "The quota of team-b stays." in answer.content.decode()
+    answer = browser.post(address, sent | {field: typed})
+
+    page = answer.content.decode()
+    assert (answer.status_code, page.count("data-opens-now")) == (422, 1)
+    typed_before, errors = read_form(page, "/quotas/team-b/")
+    assert (sent | {field: typed}).items() <= typed_before.items()
+    assert errors == {field: words}
     assert Queue.objects.get(project__name="team-b").gpu_quota_milli == 1000
+
+
+def test_what_only_the_scheduler_knows_to_be_wrong_is_said_at_its_field_too(browser, two_projects):
+    browser.post("/quotas/departments/new/", {"name": "lab"})
+
+    quota = browser.post("/quotas/team-b/", {"gpus": "3", "idle_training": "0.01", "limit": "4"})
+    department = browser.post("/quotas/departments/lab/save/", {"gpus": "2", "nodes_training": "a100"})
+
+    typed, errors = read_form(quota.content.decode(), "/quotas/team-b/")
+    assert {"gpus": "3", "idle_training": "0.01", "limit": "4"}.items() <= typed.items()
+    assert errors == {"idle_training": "An idle limit has at least 60 seconds, and at most 100 years."}
+    typed, errors = read_form(department.content.decode(), "/quotas/departments/lab/save/")
+    assert {"gpus": "2", "nodes_training": "a100"}.items() <= typed.items()
+    assert errors == {"nodes_training": "A label of nodes is written key=value."}
+
+
+@pytest.mark.parametrize("address", ["/quotas/sharing/save/", "/quotas/changes/try/"])
+def test_senseless_rules_stand_in_their_dialog_with_the_reason(browser, two_projects, address):
+    page = browser.get("/quotas/").content.decode().partition('id="sharing-rules"')[2]
+    rules, _ = read_form(page, "/quotas/sharing/save/")
+
+    answer = browser.post(address, rules | {"stops": "few", "half_life": "3"})
+
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert '<dialog id="sharing-rules" data-opens-now' in page
+    typed = read_form(page.partition('id="sharing-rules"')[2], "/quotas/sharing/save/")
+    assert typed == (rules | {"stops": "few", "half_life": "3"}, {"stops": "Enter a whole number."})
 
 
 def test_what_is_held_beyond_the_quota_is_borrowed(browser, two_projects):
@@ -479,7 +524,7 @@ def test_the_rules_of_a_pool_are_tried_and_taken_with_one_click(browser, two_pro
 
 def test_the_dial_of_past_use_shows_both_shares_before_it_is_saved(browser, two_projects):
     Queue.objects.filter(project__name="team-b").update(used_gpu_s=3000.0)
-    fields = {value.rule.field: value.text for value in browser.get("/quotas/").context["sharing"]["fields"]}
+    fields = browser.get("/quotas/").context["sharing"]["form"].initial
 
     page = browser.get("/quotas/", fields | {"sharing": "1", "past_use": "1"})
 

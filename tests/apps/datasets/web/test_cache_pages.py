@@ -9,6 +9,7 @@ from datasets.models import CacheSite
 from datasets.services import cache_sites, caches
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.markup import read_form
 
 pytestmark = pytest.mark.django_db
 
@@ -62,12 +63,15 @@ def test_a_policy_is_changed_and_an_empty_capacity_leaves_it(site_admin, site):
     assert (site.capacity_bytes, site.idle_days) == (10**9, 0)
 
 
-def test_a_capacity_that_no_disk_has_is_refused_in_words(site_admin, site):
+def test_a_capacity_that_no_disk_has_is_refused_at_its_field_and_what_was_typed_stays(site_admin, site):
     policy = {"capacity": "1000 PB", "idle_days": "0"}
 
-    page = browser_of(site_admin).post("/settings/cache/near/", policy, follow=True)
+    answer = browser_of(site_admin).post("/settings/cache/near/", policy)
 
-    assert "The policy of near stays. near cannot hold 1000 PB: there are" in page.content.decode()
+    typed, errors = read_form(answer.content.decode(), "/settings/cache/near/")
+    assert (answer.status_code, typed | policy) == (422, typed)
+    assert errors.keys() == {"capacity"}
+    assert errors["capacity"].startswith("near cannot hold 1000 PB: there are ")
     site.refresh_from_db()
     assert site.capacity_bytes == 10**9
 

@@ -11,6 +11,7 @@ from datasets.services import in_place, sources
 from datasets.workers import in_place as worker
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset
+from tests.markup import read_form
 
 pytestmark = pytest.mark.django_db
 
@@ -67,6 +68,17 @@ def test_an_admin_registers_a_folder_permits_it_and_removes_it(admin, folder, pr
     assert "no project may import from nfs." in withdrawn
     assert "Permitted to no project." in withdrawn
     assert "No source yet" in words(admin.post("/settings/sources/nfs/remove/", follow=True))
+
+
+def test_a_project_that_is_not_there_is_told_in_the_dialog_with_what_was_typed(admin, source):
+    answer = admin.post("/settings/sources/nfs/projects/", {"projects": "team-a\nteem-b"})
+
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert f'<dialog id="permit-{source.pk}" data-opens-now' in page
+    typed, errors = read_form(page, "/settings/sources/nfs/projects/")
+    assert typed == {"projects": "team-a\nteem-b"}
+    assert errors["projects"].startswith("There is no project called 'teem-b'")
 
 
 def test_projects_are_withdrawn_from_a_source_that_is_away(admin, source, folder):
