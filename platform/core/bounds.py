@@ -82,6 +82,11 @@ def text_fault(text: str) -> str:
     return "It holds a NUL character." if match[0] == "\0" else "It holds half of a character (a lone surrogate)."
 
 
+def with_storable_text(text: str) -> str:
+    """Return a text with a replacement character for each that cannot be stored, as browsers show them."""
+    return _NEVER_STORED.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def line_fault(text: str) -> str:
     """Return why a text cannot be a name or a title; empty when it can: it is shown on one line."""
     if fault := text_fault(text):

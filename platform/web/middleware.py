@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from itertools import chain
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.utils.deprecation import MiddlewareMixin
 from django_htmx.http import HttpResponseClientRedirect
@@ -22,34 +22,48 @@ from web.problems import is_for_program, problem, problem_of
 
 
 class StorableTextMiddleware(MiddlewareMixin):
-    """Refuses a request whose address, cookies or form hold a text that no database takes."""
+    """Lets no text that no database takes reach one.
+
+    A path and cookies with one are refused. What a page is searched for has a replacement in its place, which nothing
+    has. A form says itself at which field it is, as of all else that is wrong; where its view knows no fields, the row
+    that would store it refuses it, or at last the database.
+    """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        """Look at the address and the cookies."""
-        texts = chain([request.path_info], request.COOKIES.values())
-        return _refuse_unstorable(request, lambda: chain(texts, _texts_of(request.GET)))
+        """Look at the address and the cookies. What programs send else is looked at by its parser, or streamed."""
+        try:
+            asked = list(_texts_of(request.GET))
+        except (BadRequest, SuspiciousOperation) as error:
+            return error_pages.bad_request(request, error)
+        is_asked = not is_for_program(request) and _find_fault(asked)
+        refused = [request.path_info, *request.COOKIES.values(), *([] if is_asked else asked)]
+        if fault := _find_fault(refused):
+            return error_pages.refuse(request, OutOfBounds(f"A text of the request cannot be stored. {fault}"))
+        if is_asked:
+            request.GET = with_storable_texts(request.GET)  # type: ignore[assignment]  # it is immutable too
+        return None
 
-    def process_view(
-        self, request: HttpRequest, _view: Callable[..., HttpResponseBase], _args: object, _kwargs: object
-    ) -> HttpResponse | None:
-        """Look at the form. What programs send is looked at by its parser, or streamed."""
-        if request.method != "POST" or is_for_program(request):
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Answer for a database that was asked for a text of a form, or was to store it."""
+        is_form = isinstance(error, DataError) and request.method == "POST" and not is_for_program(request)
+        if not is_form or not (fault := _find_fault(_texts_of(request.POST))):
             return None
-        return _refuse_unstorable(request, lambda: _texts_of(request.POST))
+        return error_pages.show(request, OutOfBounds(f"A text of the form cannot be stored. {fault}"))
 
 
-def _refuse_unstorable(request: HttpRequest, read: Callable[[], Iterable[str]]) -> HttpResponse | None:
-    try:
-        fault = next(filter(None, map(bounds.text_fault, read())), "")
-    except (BadRequest, SuspiciousOperation) as error:
-        return error_pages.bad_request(request, error)
-    return (
-        error_pages.refuse(request, OutOfBounds(f"A text of the request cannot be stored. {fault}")) if fault else None
-    )
+def _find_fault(texts: Iterable[str]) -> str:
+    return next(filter(None, map(bounds.text_fault, texts)), "")
 
 
 def _texts_of(query: QueryDict) -> Iterator[str]:
     return (text for name, values in query.lists() for text in (name, *values))
+
+
+def with_storable_texts(query: QueryDict) -> QueryDict:
+    """Return a query in which nothing is what no database takes."""
+    storable = bounds.with_storable_text
+    pairs = [(storable(name), storable(value)) for name, values in query.lists() for value in values]
+    return QueryDict(urlencode(pairs))
 
 
 class PlatformErrorMiddleware(MiddlewareMixin):

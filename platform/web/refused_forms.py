@@ -12,6 +12,7 @@ from django.urls import resolve, reverse
 
 from accounts.errors import InvalidName
 from core.errors import Conflict, PlatformError
+from web.middleware import with_storable_texts
 
 F = TypeVar("F", bound=forms.BaseForm)
 
@@ -37,7 +38,7 @@ def show_again(request: HttpRequest, page: str, *sent: forms.BaseForm, **query: 
     for name, value in query.items():
         fields[name] = value
     again.META = {**request.META, "QUERY_STRING": fields.urlencode()}
-    again.GET = QueryDict(again.META["QUERY_STRING"])
+    again.GET = with_storable_texts(fields)  # type: ignore[assignment]  # it is immutable too
     again.refused_forms = {form.auto_id: form for form in sent}  # type: ignore[attr-defined]
     view = resolve(url)
     answer: HttpResponse = view.func(again, *view.args, **view.kwargs)

@@ -1,12 +1,15 @@
 """What people see when something goes wrong, and who gets to see a page at all."""
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import Client, RequestFactory
 
 from accounts.models import Project, User
 from core.outages import DatabaseUnavailable
+from datasets.models import Dataset
 from tests.factories.browsers import browser_of
+from tests.factories.datasets import make_store
+from tests.markup import flat, read_form
 from web import error_pages
 
 pytestmark = pytest.mark.django_db
@@ -133,7 +136,7 @@ def test_pages_forbid_scripts_of_others_frames_and_guessing_of_types(browser):
     assert answer["X-Content-Type-Options"] == "nosniff"
 
 
-@pytest.mark.parametrize("address", ["/jobs/?q=%00", "/jobs/a%00b/", "/no%00page"])
+@pytest.mark.parametrize("address", ["/jobs/a%00b/", "/no%00page", "/api/v1/projects?cursor=%00"])
 def test_an_address_with_a_nul_is_refused_calmly(browser, address):
     answer = browser.get(address)
 
@@ -147,12 +150,45 @@ def test_a_cookie_with_a_nul_is_refused_calmly(client):
     assert client.get("/").status_code == 400
 
 
-def test_a_form_with_a_nul_is_refused_calmly_and_nothing_is_made(browser):
-    answer = browser.post("/settings/projects/", {"name": "team-b", "description": "a\0b"})
+@pytest.mark.parametrize(
+    "address", ["/jobs/?q=%00", "/datasets/?q=%00", "/experiments/?q=title+contains+%22%00%22", "/search/?q=%00"]
+)
+def test_a_search_for_a_nul_is_one_without_a_result(browser, address):
+    assert browser.get(address).status_code == 200
 
-    assert answer.status_code == 400
-    assert "core.out_of_bounds" in answer.content.decode()
+
+def test_nobody_is_found_by_a_nul(browser, project):
+    page = browser.get("/settings/members/?person=%00").content.decode()
+
+    assert "No member's name has “\N{REPLACEMENT CHARACTER}” in it." in flat(page)
+
+
+def test_a_nul_in_a_form_is_told_at_its_field_and_nothing_is_made(site_admin):
+    answer = browser_of(site_admin).post("/settings/projects/", {"name": "team-b", "description": "a\0b"})
+
+    typed, errors = read_form(answer.content.decode(), "/settings/projects/")
+    assert (answer.status_code, typed["name"]) == (422, "team-b")
+    assert errors == {"description": "Null characters are not allowed."}
     assert not Project.objects.filter(name="team-b").exists()
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"project": "team-a", "name": "a\0"}, 400),
+        ({"project": "team-a", "name": "xrays", "description": "a\0b"}, 400),
+        ({"project": "a\0", "name": "xrays"}, 400 if connection.vendor == "postgresql" else 404),
+    ],
+)
+def test_a_form_without_fields_of_its_own_is_refused_for_a_nul_with_the_way_back(browser, fields, status, tmp_path):
+    make_store(tmp_path)
+
+    answer = browser.post("/datasets/new/", fields)
+
+    assert answer.status_code == status
+    assert "data-goes-back" in answer.content.decode()
+    assert not Dataset.objects.exists()
 
 
 def test_a_form_that_is_too_large_is_refused_calmly(browser, settings):
