@@ -13,7 +13,7 @@ from client.tests.deep_folders import deep_folder
 from nearline.content.entries import EntryKind, new_symlink
 from nearline.errors import Failed, InvalidRequest
 from nearline.transfer.foreign import dvc, hugging_face, lfs
-from nearline.transfer.foreign.adoption import check_digests
+from nearline.transfer.foreign.adoption import Digest, check_digests
 
 
 def contents(adoption) -> dict[bytes, bytes]:
@@ -143,11 +143,25 @@ def test_a_path_is_the_text_that_yaml_says(tmp_path, line):
     assert list(dvc.read_repository(tmp_path).files) == [name.get(line, "long name").encode()]
 
 
-def test_an_output_whose_path_is_a_number_is_refused_and_not_left_out(repository):
-    (repository / "year.dvc").write_text("outs: [{md5: d41d8cd98f00b204e9800998ecf8427e, path: 2024}]")
+@pytest.mark.parametrize("path", ["true", "~", "[a]"])
+def test_an_output_whose_path_is_no_text_is_refused_and_not_left_out(repository, path):
+    (repository / "year.dvc").write_text(f"outs: [{{md5: d41d8cd98f00b204e9800998ecf8427e, path: {path}}}]")
 
     with pytest.raises(InvalidRequest, match="has no path that is text"):
         dvc.read_repository(repository)
+
+
+@pytest.mark.parametrize("digits", ["12345678901234567890123456789012", "0" * 31 + "8", "1e" + "1" * 30])
+def test_hashes_and_paths_of_digits_alone_are_what_stands_there(tmp_path, digits):
+    cache = tmp_path / ".dvc" / "cache" / "files" / "md5" / digits[:2]
+    cache.mkdir(parents=True)
+    (cache / digits[2:]).write_bytes(b"x")
+    (tmp_path / "a.dvc").write_text(f"outs:\n- md5: {digits}\n  hash: md5\n  path: 007\n")
+
+    repository = dvc.read_repository(tmp_path)
+
+    assert repository.files == {b"007": cache / digits[2:]}
+    assert repository.digests == {cache / digits[2:]: Digest("md5", digits)}
 
 
 def test_a_missing_or_damaged_file_of_dvc_is_named(repository):

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.errors import InvalidInput
-from datasets.engine.plain_yaml import read_yaml
 from datasets.engine.ports import SourceFiles
 from datasets.errors import SourceFileMissing
 from nearline.content.dvc_stages import StageOutput, list_outputs
 from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
 from nearline.content.paths import check_path, show_path
+from nearline.content.plain_yaml import UnreadableYaml, read_yaml
 
 _REPOSITORY = re.compile(rb"(?:(?P<root>.+)/)?\.dvc")
 _LISTING = re.compile(rb"(?:(?P<cache>.+)/)?(?P<first>[0-9a-f]{2})/(?P<rest>[0-9a-f]{30})\.dir")
@@ -136,7 +136,7 @@ def _read_outputs(
     """
     for base, out, is_cached in _describe_outputs(files, file, pipeline):
         if not isinstance(out, dict) or not isinstance(out.get("path"), str):
-            continue
+            raise InvalidInput(f"'{show_path(file.path)}' tracks an output without a path that is text.")
         path, md5 = posixpath.normpath(posixpath.join(folder, base, out["path"])), out.get("md5")
         try:
             check_path(path.encode())
@@ -164,9 +164,9 @@ def _read_yaml(files: SourceFiles, file: FoundFile) -> dict[str, Any]:
     if file.why or file.target or file.size_bytes > _MOST_YAML_BYTES:
         raise InvalidInput(f"'{show_path(file.path)}' is no file, or one of more than {_MOST_YAML_BYTES:,} bytes.")
     try:
-        document = read_yaml(files.read(file.path, 0, file.size_bytes).decode())
-    except ValueError as error:
-        raise InvalidInput(f"'{show_path(file.path)}' is no file of DVC: it is not YAML.") from error
+        document = read_yaml(files.read(file.path, 0, file.size_bytes))
+    except UnreadableYaml as error:
+        raise InvalidInput(f"'{show_path(file.path)}' is no file of DVC. {error}") from error
     return document if isinstance(document, dict) else {}
 
 

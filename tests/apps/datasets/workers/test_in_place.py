@@ -227,7 +227,8 @@ def test_a_repository_of_dvc_is_imported_out_of_its_cache_under_the_paths_that_i
             f"outs:\n- path: a\n  md5: {'a' * 32}\n",
             "'a' is not in the cache of DVC: run `dvc fetch`, then import again.",
         ),
-        ("outs: [", "'a.dvc' is no file of DVC: it is not YAML."),
+        ("outs: [", "'a.dvc' is no file of DVC. It is not YAML: while parsing a flow node."),
+        (f"outs:\n- path: true\n  md5: {'a' * 32}\n", "'a.dvc' tracks an output without a path that is text."),
         ("outs: {a: b}", "'nfs:.dvc' holds no file that a dataset can carry."),
         ("#" * 4_200_000, "'a.dvc' is no file, or one of more than 4,194,304 bytes."),
     ],
@@ -237,6 +238,17 @@ def test_a_repository_of_dvc_that_cannot_be_imported_whole_is_refused(folder, da
     write(folder, {".dvc/config": b"", "a.dvc": text.encode()})
 
     assert import_files(member, dataset, prefix=".dvc").error == error
+
+
+@pytest.mark.usefixtures("source")
+def test_hashes_and_paths_of_digits_alone_are_what_stands_in_a_repository_of_dvc(folder, dataset, member, tmp_path):
+    digits = "0" * 31 + "8"
+    outs = f"outs:\n- md5: {digits}\n  path: 007\n".encode()
+    write(folder, {"a.dvc": outs, f".dvc/cache/files/md5/{digits[:2]}/{digits[2:]}": b"x"})
+
+    row = import_files(member, dataset, prefix=".dvc")
+
+    assert clone(dataset, row.commit, tmp_path / "clone") == {"007": b"x"}
 
 
 BREAK = {

@@ -142,9 +142,7 @@ def _list_outputs(root: Path) -> Iterator[tuple[bytes, str, bool]]:
 def _describe(root: Path, base: Path, outs: list[Any]) -> Iterator[tuple[bytes, str, bool]]:
     for out in outs:
         if not isinstance(out, Mapping) or not isinstance(out.get("path"), str):
-            raise InvalidRequest(
-                f"An output in '{base}' has no path that is text.", hint="Write a number in quotes: path: '2024'."
-            )
+            raise InvalidRequest(f"An output in '{base}' has no path that is text.")
         path = os.path.relpath(os.path.normpath(base / out["path"]), root)
         if path.startswith("..") or path == ".":
             raise InvalidRequest(f"The output '{out['path']}' in '{base}' lies outside of the repository.")
@@ -188,14 +186,13 @@ def _read_folder(place: Path, md5: str) -> Iterator[tuple[bytes, str]]:
 
 def _read_yaml(file: Path) -> Mapping[str, Any]:
     try:
-        from ruamel.yaml import YAML  # noqa: PLC0415 (only DVC needs it, and it is an extra of the client)
-        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+        from nearline.content.plain_yaml import UnreadableYaml, read_yaml  # noqa: PLC0415 (needs an extra)
     except ImportError as error:
         raise InvalidRequest("Reading DVC files needs a YAML reader.", hint="pip install 'nearline[dvc]'") from error
     try:
-        document = YAML(typ="safe", pure=True).load(read_small(file, _MOST_YAML_BYTES).decode())
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"'{file}' is no file of DVC: it is not YAML.") from error
+        document = read_yaml(read_small(file, _MOST_YAML_BYTES))
+    except UnreadableYaml as error:
+        raise InvalidRequest(f"'{file}' is no file of DVC. {error}") from error
     return document if isinstance(document, Mapping) else {}
 
 

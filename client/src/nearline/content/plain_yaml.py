@@ -1,5 +1,6 @@
 """YAML as other programs write it, to mappings, lists and texts. Of plain texts only true, false and null mean more.
 
+A hash of nothing but digits is a text too, as it stands there: as a number it would lose its zeros.
 Files come from strangers: depth and size are bounded, and an alias counts as much as what it stands for.
 """
 
@@ -28,7 +29,7 @@ class UnreadableYaml(ValueError):
     """A text is no YAML, or too much of it."""
 
 
-def read_yaml(text: str) -> object:
+def read_yaml(text: str | bytes) -> object:
     """Return what a document holds; None for an empty one. Raises UnreadableYaml."""
     try:
         return _Reader(text).read()
@@ -37,9 +38,10 @@ def read_yaml(text: str) -> object:
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str | bytes) -> None:
         # The events of libyaml: in pure Python a MiB would take ten seconds.
-        self._next: Callable[[], _Node] = yaml.parse(text, Loader=yaml.CBaseLoader).__next__  # type: ignore[assignment]  # or an end
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        self._next: Callable[[], _Node] = yaml.parse(text, Loader=loader).__next__  # type: ignore[assignment]  # or an end
         self._anchors: dict[str, tuple[object, int]] = {}
         self._parts = 0
 
@@ -83,6 +85,8 @@ class _Reader:
             if key.value == "<<" and key.implicit[0]:
                 for part in value if isinstance(value, list) else [value]:
                     merged = {**part, **merged} if isinstance(part, dict) else merged
+            elif key.value in own:
+                raise UnreadableYaml(f"It has the key '{key.value}' twice.")
             else:
                 own[key.value] = value
         return {**merged, **own}
