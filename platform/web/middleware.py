@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, SuspiciousOperation
@@ -19,6 +19,7 @@ from core.errors import PlatformError
 from core.outages import find_outage
 from web import error_pages
 from web.problems import is_for_program, problem, problem_of
+from web.referer import page_of
 
 
 class StorableTextMiddleware(MiddlewareMixin):
@@ -118,11 +119,10 @@ def _tell_caller(request: HttpRequest) -> None:
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
     is_part = bool(getattr(request, "htmx", False))
     is_page = request.method == "GET" and not is_part
-    answer = redirect_to_login(request.get_full_path() if is_page else _page_of(request))
+    answer = redirect_to_login(request.get_full_path() if is_page else _path_of_page(request))
     return HttpResponseClientRedirect(answer.url) if is_part else answer
 
 
-def _page_of(request: HttpRequest) -> str:
-    """Return the address of the page that a form or a part stands on, as the browser tells it; else the overview's."""
-    page = urlsplit(request.headers.get("Referer", ""))
-    return page._replace(scheme="", netloc="").geturl() if page.netloc == request.get_host() else "/"
+def _path_of_page(request: HttpRequest) -> str:
+    """Return the path of the page that a form or a part stands on; else the overview's."""
+    return page_of(request)._replace(scheme="", netloc="").geturl() or "/"

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from copy import copy
 from http import HTTPStatus
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -13,6 +12,7 @@ from django.urls import resolve, reverse
 from accounts.errors import InvalidName
 from core.errors import Conflict, PlatformError
 from web.middleware import with_storable_texts
+from web.referer import page_of
 
 F = TypeVar("F", bound=forms.BaseForm)
 
@@ -31,7 +31,7 @@ def show_again(request: HttpRequest, page: str, *sent: forms.BaseForm, **query: 
     else it shows the rows that it showed.
     """
     url = reverse(page)
-    seen = urlsplit(request.headers.get("Referer", ""))
+    seen = page_of(request)
     again = copy(request)
     again.method, again.path, again.path_info = "GET", url, url
     fields = QueryDict(seen.query if seen.path == url else "", mutable=True)

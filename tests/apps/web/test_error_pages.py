@@ -39,6 +39,7 @@ def test_a_part_of_a_page_sends_the_whole_page_to_the_sign_in():
     [
         ("http://testserver/jobs/new/?project=demo", "/jobs/new/%3Fproject%3Ddemo"),
         ("https://elsewhere.example/jobs/new/", "/"),
+        ("http://[testserver/jobs/new/", "/"),
         ("", "/"),
     ],
 )
