@@ -662,6 +662,15 @@ def test_an_empty_reference_is_told_as_one(server, cli, linked):
     assert "✗ '' is not a dataset reference." in done.stderr
 
 
+def test_put_of_a_link_to_a_folder_says_that_the_folder_is_not_put(server, cli, linked):
+    (linked / "newest").symlink_to("a")
+
+    done = cli("data", "put", "team/digits", "newest", "--dir", "more")
+
+    assert files_of(server)["more/newest"] == b"a"
+    assert done.stderr.splitlines()[0] == "! 'newest' is a link; what it leads to is not put with it."
+
+
 def test_put_names_an_empty_folder_as_what_it_is(cli, linked):
     (linked / "a" / "empty").mkdir(parents=True)
 

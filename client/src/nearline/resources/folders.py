@@ -25,6 +25,7 @@ from nearline.resources.tree_routes import TreeRoutes
 from nearline.transfer.foreign import dvc, hugging_face, lfs
 from nearline.transfer.foreign.adoption import Adoption, check_digests
 from nearline.transfer.local.sharing import Donor
+from nearline.transfer.local.walk import Skipped
 from nearline.transfer.local.workspace import FOLDER_NAME, Link, Workspace
 from nearline.transfer.progress import OnProgress, ignore_progress
 from nearline.transfer.remote.retry import transfer_policy
@@ -295,13 +296,15 @@ class Folders:
             place = to_bytes(directory.strip("/"))
             if place:
                 check_path(place)
-            files_by_path = put.list_files(_spread(list(map(Path, files))), place)
+            skipped: list[Skipped] = []
+            files_by_path = put.list_files(_spread(list(map(Path, files))), place, skipped)
             return put.put_files(
                 SyncRoutes(self._http, target),
                 self._branch_of(target),
                 files_by_path,
                 message=message,
                 only=only,
+                skipped=skipped,
                 options=self._options(parallel, progress, allow_collisions=allow_collisions),
             )
 

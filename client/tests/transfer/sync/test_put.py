@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from client.tests.deep_folders import deep_folder
-from client.tests.transfer.folders import OPTIONS
+from client.tests.transfer.folders import LINK, OPTIONS
 from nearline.errors import Conflict
+from nearline.transfer.local.workspace import Workspace
 from nearline.transfer.sync import put
 
 
@@ -29,7 +30,7 @@ def source(tmp_path):
 
 
 def test_files_and_folders_are_added_below_a_folder_as_one_commit(filled, server, source):
-    files = put.list_files([source / "one.txt", source / "inner"], b"new/")
+    files = put.list_files([source / "one.txt", source / "inner"], b"new/", [])
 
     outcome = put.put_files(server, "main", files, message="more", options=OPTIONS)
 
@@ -42,8 +43,26 @@ def test_files_and_folders_are_added_below_a_folder_as_one_commit(filled, server
     assert (outcome.files_uploaded, outcome.bytes_uploaded, server.commits[-1]["message"]) == (2, 6, "more")
 
 
+def test_a_folder_is_taken_whole_with_one_that_is_linked_itself_and_what_no_synced_folder_brings_is_named(
+    filled, server, source
+):
+    Workspace.create(source / "inner", LINK)
+    (source / "inner" / ".tmp").mkdir()
+    for name in ("inner/.nearlineignore", "inner/.tmp/x", "inner/ignored", "two.deleted", "one.conflict"):
+        (source / name).write_bytes(b"ignored")
+    skipped = []
+    files = put.list_files([source], b"", skipped)
+
+    outcome = put.put_files(server, "main", files, only=True, skipped=skipped, options=OPTIONS)
+
+    names = ("inner/.nearlineignore", "inner/ignored", "inner/two.txt", "one.txt")
+    assert sorted(server.tree()) == [os.fsencode(f"source/{name}") for name in names]
+    assert [path for path, why in outcome.skipped] == ["source/inner/.tmp", "source/one.conflict", "source/two.deleted"]
+    assert {why for _, why in outcome.skipped} == {"has a name that synced folders keep to themselves"}
+
+
 def test_putting_what_is_there_already_makes_no_commit(filled, server, source):
-    files = put.list_files([source / "one.txt"])
+    files = put.list_files([source / "one.txt"], b"", [])
     put.put_files(server, "main", files, options=OPTIONS)
 
     outcome = put.put_files(server, "main", files, options=OPTIONS)
@@ -53,7 +72,7 @@ def test_putting_what_is_there_already_makes_no_commit(filled, server, source):
 
 
 def test_a_commit_can_hold_only_what_is_put(filled, server, source):
-    put.put_files(server, "main", put.list_files([source / "one.txt"]), only=True, options=OPTIONS)
+    put.put_files(server, "main", put.list_files([source / "one.txt"], b"", []), only=True, options=OPTIONS)
 
     assert server.tree() == {b"one.txt": b"one"}
 
@@ -61,7 +80,7 @@ def test_a_commit_can_hold_only_what_is_put(filled, server, source):
 def test_what_cannot_be_carried_is_left_out_by_name(filled, server, source):
     os.symlink("/etc/passwd", source / "inner" / "link")
 
-    outcome = put.put_files(server, "main", put.list_files([source / "inner"]), options=OPTIONS)
+    outcome = put.put_files(server, "main", put.list_files([source / "inner"], b"", []), options=OPTIONS)
 
     assert [path for path, _ in outcome.skipped] == ["inner/link"]
     assert b"inner/two.txt" in server.tree()
@@ -70,7 +89,7 @@ def test_what_cannot_be_carried_is_left_out_by_name(filled, server, source):
 def test_what_no_absolute_path_can_name_is_left_out(server, source):
     # Steps so short that no path is longer than a dataset takes.
     with deep_folder(source / "deep", 250, "d" * 16) as deep:
-        outcome = put.put_files(server, "main", put.list_files([deep]), options=OPTIONS)
+        outcome = put.put_files(server, "main", put.list_files([deep], b"", []), options=OPTIONS)
 
     longest = os.pathconf(deep, "PC_PATH_MAX") - len(b"\0")
     why = "has a longer name, from the root of the machine, than the system takes"
@@ -90,7 +109,7 @@ def test_one_file_can_be_put_under_two_names(server, source):
 def test_a_put_that_is_overtaken_lands_on_the_newer_commit(filled, server, source):
     server.fail("commit", lambda: filled.write({"a": b"newer"}).sync() and None)
 
-    put.put_files(server, "main", put.list_files([source / "one.txt"]), options=OPTIONS)
+    put.put_files(server, "main", put.list_files([source / "one.txt"], b"", []), options=OPTIONS)
 
     assert server.tree() == {b"a": b"newer", b"sub/b": b"b", b"one.txt": b"one"}
     assert len(server.commits) == 3
@@ -145,6 +164,6 @@ def test_removing_nothing_makes_no_commit(filled, server):
 def test_a_relative_source_is_found_from_the_current_folder(server, source, monkeypatch):
     monkeypatch.chdir(source)
 
-    put.put_files(server, "main", put.list_files([Path("one.txt"), Path("inner")]), options=OPTIONS)
+    put.put_files(server, "main", put.list_files([Path("one.txt"), Path("inner")], b"", []), options=OPTIONS)
 
     assert server.tree() == {b"one.txt": b"one", b"inner/two.txt": b"two"}

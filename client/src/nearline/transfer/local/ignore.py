@@ -10,7 +10,8 @@ from nearline.content import ignore
 from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, split_lines
 from nearline.errors import InvalidRequest
 
-_OWN_FOLDERS = {b".nearline", b".cnvrg", b".tmp"}
+WORKSPACES = (b".nearline", b".cnvrg")
+_OWN_FOLDERS = {*WORKSPACES, b".tmp"}
 _OWN_ENDINGS = (b".conflict", b".deleted")
 
 
@@ -42,6 +43,21 @@ class IgnoreRules(ignore.IgnoreRules):
             # As most folders are: a million files cost no call each.
             return [path for path in paths if not path.endswith(_OWN_ENDINGS)]
         return [path for path in paths if not self.is_ignored(path, is_folder=is_folder)]
+
+
+class NoRules(IgnoreRules):
+    """No rules but names that all synced folders keep to themselves. Those other than workspaces are in `left_out`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left_out: list[bytes] = []
+
+    def leave_out(self, paths: Iterable[bytes], *, is_folder: bool) -> Iterable[bytes]:
+        """Return those of these paths that are not ignored themselves."""
+        paths = list(paths)
+        others = set(super().leave_out(paths, is_folder=is_folder))
+        self.left_out += [path for path in paths if path not in others and not path.endswith(WORKSPACES)]
+        return others
 
 
 def read_rules(root: bytes, unseen_folders: Iterable[bytes] = ()) -> IgnoreRules:

@@ -15,7 +15,7 @@ from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
 from nearline.transfer.local import reading
-from nearline.transfer.local.ignore import IgnoreRules
+from nearline.transfer.local.ignore import NoRules
 from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.scan import Scan, Suspect
 from nearline.transfer.local.walk import EMPTY_FOLDER, TOO_LONG, LocalFile, Skipped, cannot, describe, walk
@@ -37,6 +37,8 @@ from nearline.transfer.sync.upload import (
     names_of,
 )
 
+OWN_NAME = "has a name that synced folders keep to themselves"
+
 _RACES = 20
 _RESENDS = 3
 # What a file takes in a manifest, nearly all of it hashes; and what is fetched of manifests for the smallest file.
@@ -44,18 +46,23 @@ _ENTRY_BYTES = 40
 _ALWAYS_FETCHED_BYTES = 2 << 20
 
 
-def list_files(sources: Iterable[Path], folder: bytes = b"") -> dict[bytes, Path]:
-    """Return what to put where: files under their name, folders with all that is in them, below `folder`."""
+def list_files(sources: Iterable[Path], folder: bytes, skipped: list[Skipped]) -> dict[bytes, Path]:
+    """Return what to put where: files under their name, folders with all that is in them, below `folder`.
+
+    Folders that are linked to a dataset of their own are entered: what a person names is taken as it is. Appended to
+    `skipped` is what no synced folder would ever bring.
+    """
     prefix = folder.strip(b"/") + b"/" if folder.strip(b"/") else b""
     files_by_path: dict[bytes, Path] = {}
     for source in sources:
         if source.is_dir() and not source.is_symlink():
             root = os.fsencode(source.absolute())
             name = os.fsencode(source.resolve().name)
-            skipped: list[Skipped] = []
-            inside = [file.path for file in walk(root, IgnoreRules(), skipped)]
+            rules, not_carried = NoRules(), list[Skipped]()
+            inside = [file.path for file in walk(root, rules, not_carried)]
+            skipped += [Skipped(prefix + name + b"/" + path, OWN_NAME) for path in sorted(rules.left_out)]
             # What cannot be carried is listed too, so that putting it says why it was left out.
-            for path in (*inside, *(skip.path for skip in skipped)):
+            for path in (*inside, *(skip.path for skip in not_carried)):
                 files_by_path[prefix + name + b"/" + path] = Path(os.fsdecode(root + b"/" + path))
         else:
             files_by_path[prefix + os.fsencode(source.name)] = source.absolute()
@@ -69,14 +76,16 @@ def put_files(
     *,
     message: str = "",
     only: bool = False,
+    skipped: Iterable[Skipped] = (),
     options: Options | None = None,
 ) -> Outcome:
     """Commit files under their path in the dataset; with `only`, the commit holds no others.
 
-    What others commit meanwhile stays, except for the same paths. Raises BadPath for a path that cannot be carried.
+    `skipped` was left out before. What others commit meanwhile stays, except for the same paths. Raises BadPath for a
+    path that cannot be carried.
     """
     put = _Put(server, branch, message, options or Options())
-    return put.run(files, only=only)
+    return put.run(files, tuple(skipped), only=only)
 
 
 def remove_files(
@@ -113,11 +122,11 @@ class _Put:
     def new_publisher(self, lost: set[bytes]) -> Publisher:
         return Publisher(self._server, self._branch, self.manifests, self._options, frozenset(lost))
 
-    def run(self, files: Mapping[bytes, Path], *, only: bool) -> Outcome:
+    def run(self, files: Mapping[bytes, Path], skipped: Iterable[Skipped], *, only: bool) -> Outcome:
         lost: set[bytes] = set()
         for attempt in range(1, _RESENDS + 1):
             try:
-                return self._run(files, lost, only=only)
+                return self._run(files, [*skipped], lost, only=only)
             except NearlineError as error:
                 missing = missing_packs(error)
                 if not missing or attempt == _RESENDS:
@@ -125,10 +134,9 @@ class _Put:
                 lost |= missing
         raise AssertionError
 
-    def _run(self, files: Mapping[bytes, Path], lost: set[bytes], *, only: bool) -> Outcome:
+    def _run(self, files: Mapping[bytes, Path], skipped: list[Skipped], lost: set[bytes], *, only: bool) -> Outcome:
         publisher = self.new_publisher(lost)
         tree = self.manifests.load_root(find_head(self._server, self._branch).root)
-        skipped: list[Skipped] = []
         suspects, names = list_suspects(files, skipped)
         size = sum(suspect.file.size for suspect in suspects)
         meter = Meter(self._options.on_progress, "Uploading", files_total=len(suspects), bytes_total=size)

@@ -102,7 +102,11 @@ def put(
     allow_collisions: AllowCollisions = False,
     auto_cache: AutoCache = False,
 ) -> None:
-    """Add files to a dataset, as one commit, without a linked folder."""
+    """Add files to a dataset, as one commit, without a linked folder.
+
+    Folders are taken whole: with what ignore files list, and with folders in them that are linked to other datasets. A
+    symbolic link stays a link, as in a synced folder.
+    """
     session = session_of(context)
     _check_auto_cache(auto_cache=auto_cache, site=external_disk)
     options = {"directory": directory, "message": message, "only": force, "allow_collisions": allow_collisions}
@@ -116,6 +120,9 @@ def put_files(session: Session, target: Reference, files: list[Path], **options:
     missing = [str(path) for path in files if not path.exists() and not path.is_symlink()]
     if missing:
         raise NotFound(f"There is no file '{printable(missing[0])}' here.")
+    for path in files:
+        if path.is_symlink():
+            session.out.warn(f"'{printable(str(path))}' is a link; what it leads to is not put with it.")
     with progress_of(session.out) as progress:
         outcome = session.client().folders.put(target, files, progress=progress, **options)
     tell_put(session, target, outcome)
