@@ -360,9 +360,12 @@ class Http:
 
 def _read_address(url: str) -> SplitResult:
     try:
+        # The name of a host has to fit what asks for its address, too.
+        httpx.URL(url).host.encode("idna")
         return urlsplit(url)
-    except ValueError as error:
-        raise errors.InvalidRequest(f"'{url}' is no address of a server: {error}.", hint=_CHECK) from error
+    except (ValueError, httpx.InvalidURL) as error:
+        reason = str(error).rstrip(".")
+        raise errors.InvalidRequest(f"'{url}' is no address of a server: {reason}.", hint=_CHECK) from error
 
 
 def quoted(*parts: str) -> str:

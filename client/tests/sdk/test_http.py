@@ -105,9 +105,19 @@ def test_a_failure_that_is_nested_without_end_is_told_in_words():
         Http(URL, "secret", transport=answer).get("/projects")
 
 
-def test_an_address_that_is_none_is_refused_in_words():
-    with pytest.raises(errors.InvalidRequest, match=r"'http://\[' is no address of a server"):
-        Http("http://[", "secret")
+@pytest.mark.parametrize(
+    "url", ["http://[", "http://a\x01b", "http://a..b", "http://xn--a.invalid", f"http://{'a' * 64}"]
+)
+def test_an_address_that_is_none_is_refused_in_words(url):
+    with pytest.raises(errors.InvalidRequest) as refused:
+        Http(url, "secret")
+
+    assert refused.value.message.startswith(f"'{url}' is no address of a server: ")
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:8000", "http://127.0.0.1", "https://é.example", "http://host_1.local."])
+def test_addresses_of_all_kinds_are_taken(url):
+    assert Http(url, "secret").url == url
 
 
 def test_a_name_that_no_address_can_hold_is_refused_in_words():

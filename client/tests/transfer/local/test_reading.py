@@ -8,7 +8,8 @@ import pytest
 from nearline.content.chunking import THRESHOLD_BYTES
 from nearline.content.entries import EntryKind
 from nearline.content.hashing import file_id
-from nearline.transfer.local.reading import read_ahead
+from nearline.errors import Failed
+from nearline.transfer.local.reading import read_ahead, read_small
 from nearline.transfer.local.walk import LocalFile
 
 
@@ -30,6 +31,16 @@ def test_rows_come_in_order_with_the_content_of_those_that_have_a_file(tmp_path)
     assert [content.data for content in contents[:3000:50]] == names[::50]
     assert {content.content_id for content in contents if content} == {file_id(name) for name in names[::50]}
     assert contents.count(None) == 2941
+
+
+def test_a_file_that_cannot_be_read_has_its_whole_path_where_no_folder_holds_all(tmp_path):
+    (tmp_path / "link").symlink_to("elsewhere")  # stands for any file that cannot be opened
+    place = tmp_path / "link"
+
+    with pytest.raises(Failed, match=f"^Cannot read '{place}': "):
+        read_small(b"", local_file(os.fsencode(place)[1:], 1))
+    with pytest.raises(Failed, match=r"^Cannot read 'link': "):
+        read_small(os.fsencode(tmp_path), local_file(b"link", 1))
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def read_small(root: bytes, file: LocalFile) -> Content | None:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise cannot("read", file.path, error) from error
+            raise cannot("read", _shown(root, file), error) from error
         try:
             before = os.fstat(descriptor)
             if not stat.S_ISREG(before.st_mode):
@@ -85,12 +85,12 @@ def read_small(root: bytes, file: LocalFile) -> Content | None:
                 data += more
             is_same = describe(file.path, os.fstat(descriptor)).signature == now.signature
         except OSError as error:
-            raise cannot("read", file.path, error) from error
+            raise cannot("read", _shown(root, file), error) from error
         finally:
             os.close(descriptor)
         if is_same and len(data) == now.size:
             return Content(now, file_id(data), data)
-    raise _restless(file)
+    raise _restless(_shown(root, file))
 
 
 def read_large(
@@ -109,7 +109,7 @@ def read_large(
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise cannot("read", local_file.path, error) from error
+            raise cannot("read", _shown(root, local_file), error) from error
         with open(descriptor, "rb", buffering=0) as file:
             now = describe(local_file.path, os.fstat(descriptor))
             total = 0
@@ -122,7 +122,7 @@ def read_large(
             is_same = describe(local_file.path, os.fstat(descriptor)).signature == now.signature
         if is_same and total == now.size:
             return Content(now, hasher.digest(), None), chunk_ids
-    raise _restless(local_file)
+    raise _restless(_shown(root, local_file))
 
 
 def hash_file(root: bytes, file: LocalFile) -> Content | None:
@@ -154,8 +154,13 @@ def _group(rows: Iterable[tuple[_T, LocalFile | None]]) -> Iterator[tuple[_Rows[
         yield group, size
 
 
-def _restless(file: LocalFile) -> Failed:
-    name = show_path(file.path)
+def _shown(root: bytes, file: LocalFile) -> bytes:
+    """Return what a person calls a file: its path in the folder, or on this machine where the whole machine is it."""
+    return file.path if root else b"/" + file.path
+
+
+def _restless(path: bytes) -> Failed:
+    name = show_path(path)
     return Failed(
         f"'{name}' keeps changing while it is read.",
         code="client.local_file",
