@@ -233,6 +233,32 @@ def test_the_editor_opens_a_flow_of_six_steps_in_a_row_whole_at_1440_pixels(open
     assert box["x"] + box["width"] <= canvas["x"] + canvas["width"]
 
 
+def test_the_editor_shows_all_steps_of_a_short_flow_in_letters_that_can_be_read_at_each_width(
+    open_page, admin_state, product, sample
+):
+    name = f"row-{uuid.uuid4().hex[:8]}"
+    product.api("POST", "/flows", {"project": "demo", "text": chain(name, 4)})
+    page = open_page(admin_state, width=420).page
+    page.goto(f"/flows/demo/{name}/edit/")
+    last = page.locator(".react-flow__node", has_text="step-3")
+    expect(last).to_be_visible()
+
+    for width in (420, 1440, 390):
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.wait_for_function(IN_SIGHT)
+        assert title_px(last) >= 8, width
+
+
+# Whether each step is within the canvas, which has the width of the window by then.
+IN_SIGHT = """() => {
+  const canvas = document.querySelector(".react-flow").getBoundingClientRect();
+  const steps = [...document.querySelectorAll(".react-flow__node")].map((step) => step.getBoundingClientRect());
+  const isInside = ({ left, right, top, bottom }) =>
+    left >= canvas.left && right <= canvas.right && top >= canvas.top && bottom <= canvas.bottom;
+  return canvas.right <= innerWidth && steps.length === 4 && steps.every(isInside);
+}"""
+
+
 def test_a_flow_of_six_steps_in_a_row_is_seen_whole_at_1440_pixels(open_page, admin_state, product, sample):
     name = f"row-{uuid.uuid4().hex[:8]}"
     product.api("POST", "/flows", {"project": "demo", "text": chain(name, 6)})

@@ -9,8 +9,10 @@ export const NODE_HEIGHT = 58;
 
 // The smallest zoom with all text on a node: at it the smallest is 8 px high. Below it a node shows its title, enlarged.
 export const READABLE_ZOOM = 0.7;
-// The smallest zoom that a graph gets by itself: at it the enlarged titles are 9 px high.
-export const LEAST_ZOOM = 0.4;
+// Below it titles are enlarged once more.
+export const FAR_ZOOM = 0.4;
+// The smallest zoom that a graph gets by itself: at it the enlarged titles are 8 px high, and four steps fit a phone.
+export const LEAST_ZOOM = 0.3;
 
 export function edge(source: string, target: string): Edge {
   return { id: `${source}>${target}`, source, target, ariaLabel: `from ${source} to ${target}` };

@@ -2,7 +2,7 @@
 
 import { Handle, type Node, type NodeProps, Position, useStore } from "@xyflow/react";
 import { memo } from "react";
-import { READABLE_ZOOM } from "./drawing.ts";
+import { FAR_ZOOM, READABLE_ZOOM } from "./drawing.ts";
 import { Icon } from "./icon.tsx";
 
 export type NodeKind = "dataset" | "command" | "group";
@@ -33,10 +33,12 @@ export const nodeTypes = { card: memo(Card) };
 
 function Card({ data, selected }: NodeProps<GraphNode>) {
   const { title, kind, subtitle, note, state, badges, problems, isConnectable = false, bar, isCritical } = data;
-  const isFar = useStore(({ transform }) => transform[2] < READABLE_ZOOM);
+  const distance = useStore(({ transform: [, , zoom] }) =>
+    zoom < FAR_ZOOM ? "far farther" : zoom < READABLE_ZOOM ? "far" : "",
+  );
   return (
     <div
-      className={`card-node is-${kind} ${isFar ? "far" : ""} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""} ${isCritical ? "critical" : ""}`}
+      className={`card-node is-${kind} ${distance} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""} ${isCritical ? "critical" : ""}`}
     >
       {kind !== "dataset" && <Handle type="target" position={Position.Left} isConnectable={isConnectable} />}
       <div className="title">

@@ -12,6 +12,7 @@ import {
   ReactFlow,
   useNodesInitialized,
   useReactFlow,
+  useStore,
   useStoreApi,
 } from "@xyflow/react";
 import { type DragEvent, type MouseEvent, useCallback, useEffect, useRef, useState } from "react";
@@ -56,10 +57,10 @@ export function Canvas() {
   }, [isDrawn, showBeginning]);
 
   // The canvas shows the flow anew when it gets another width, and a node that comes to stand outside of it.
-  const { view } = state;
+  const canvasWidth = useStore((now) => now.width);
   useEffect(() => {
-    if (isFitted.current) requestAnimationFrame(showBeginning);
-  }, [view, showBeginning]);
+    if (isFitted.current && canvasWidth > 0) showBeginning();
+  }, [canvasWidth, showBeginning]);
   const { fresh } = state;
   const seen = useRef("");
   useEffect(() => {
