@@ -201,8 +201,8 @@ def change_site(request: PageRequest, name: str) -> HttpResponse:
                 config=_changes_of(settings),
             )
         except InvalidCacheSite as error:
-            told = settings if error.details.get("field") in settings.fields else form
-            add_error(told, error, {"capacity_bytes": "capacity"})
+            faulty_form = settings if error.details.get("field") in settings.fields else form
+            add_error(faulty_form, error, {"capacity_bytes": "capacity"})
         else:
             messages.success(request, f"{name} works by its new policy.")
             return redirect("datasets:cache_policy")

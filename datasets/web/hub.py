@@ -1,20 +1,25 @@
 """The hub: every dataset that a person may see, and making a new one."""
 
 from dataclasses import dataclass
+from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
+from accounts.errors import InvalidName
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
+from datasets.errors import DatasetExists
 from datasets.models import Dataset
 from datasets.selectors import caches, commits, hub
 from datasets.selectors import datasets as selectors
 from datasets.selectors.commits import CommitView
 from datasets.services import datasets
+from web.refused_forms import add_error, name_field, show_again, shown
 from web.sorting import read_sort
 
 _ROWS = 50
@@ -26,6 +31,21 @@ class DatasetRow:
 
     dataset: Dataset
     newest: CommitView | None
+
+
+class DatasetForm(forms.Form):
+    """A new dataset."""
+
+    project = forms.CharField(widget=forms.Select())
+    name = name_field(help_text="Lower-case letters, digits and dashes.")
+    kind = forms.CharField(
+        required=False,
+        max_length=30,
+        label="Type",
+        help_text="For example images, tabular or text.",
+        widget=forms.TextInput({"list": "kinds", "placeholder": "general"}),
+    )
+    description = forms.CharField(required=False, max_length=2000, label="What is in it?")
 
 
 def hub_page(request: PageRequest) -> HttpResponse:
@@ -43,7 +63,7 @@ def hub_page(request: PageRequest) -> HttpResponse:
     heads = {dataset.pk: selectors.newest_commit_of(dataset) for dataset in page.items}
     views = {view.commit.id: view for view in commits.view_commits([head for head in heads.values() if head])}
     projects = list(list_projects(actor=request.actor))
-    context = {
+    context: dict[str, Any] = {
         "rows": [
             DatasetRow(dataset, views[head.id] if (head := heads[dataset.pk]) is not None else None)
             for dataset in page.items
@@ -61,21 +81,25 @@ def hub_page(request: PageRequest) -> HttpResponse:
         "has_deleted": selectors.list_deleted(actor=request.actor).exists(),
         "writable": [each for each in projects if (request.actor.level_in(each.id) or 0) >= Level.WRITE],
     }
-    return render(request, "datasets/hub.html", context)
+    form = shown(request, DatasetForm(auto_id="new-%s", initial={"project": filters["project"]}))
+    form.fields["project"].widget.choices = [(each.name, each.name) for each in context["writable"]]
+    return render(request, "datasets/hub.html", context | {"form": form})
 
 
 @require_POST
 def create(request: PageRequest) -> HttpResponse:
     """Make a dataset and show it."""
     project = get_project(actor=request.actor, name=request.POST.get("project", ""))
-    dataset = datasets.create_dataset(
-        actor=request.actor,
-        project=project,
-        name=request.POST.get("name", "").strip(),
-        description=request.POST.get("description", "").strip(),
-        kind=request.POST.get("kind", "").strip(),
-    )
-    messages.success(
-        request, f"{project.name}/{dataset.name} exists. Drop files on this page to bring its first commit."
-    )
-    return redirect("datasets:files", project=project.name, name=dataset.name)
+    form = DatasetForm(request.POST, auto_id="new-%s")
+    if form.is_valid():
+        fields = {name: form.cleaned_data[name] for name in ("name", "description", "kind")}
+        try:
+            dataset = datasets.create_dataset(actor=request.actor, project=project, **fields)
+        except (InvalidName, DatasetExists) as error:
+            add_error(form, error)
+        else:
+            messages.success(
+                request, f"{project.name}/{dataset.name} exists. Drop files on this page to bring its first commit."
+            )
+            return redirect("datasets:files", project=project.name, name=dataset.name)
+    return show_again(request, "datasets:hub", form)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
+from django import forms
 from django.db.models import QuerySet
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -22,9 +23,10 @@ from experiments.errors import InvalidColumn, InvalidFilter
 from experiments.models import Experiment
 from experiments.selectors import experiments, lists, saved_views, sources
 from experiments.selectors.lists import GROUPABLE, Group
-from experiments.web.saved_views import address_of
+from experiments.web.saved_views import ViewForm, address_of, rename_form
 from experiments.web.table_query import TableQuery
 from experiments.web.values import Recorded, csv_lines, recorded_by, value_of
+from web.refused_forms import shown
 
 ROWS = 50
 _HUES = 8
@@ -83,7 +85,7 @@ def experiments_page(request: PageRequest) -> HttpResponse:
     }
     if request.htmx:
         return render(request, "experiments/experiments_table.html", table)
-    return render(request, "experiments/experiments.html", table | _controls(request.actor, query))
+    return render(request, "experiments/experiments.html", table | _controls(request, query))
 
 
 def experiments_csv(request: PageRequest) -> HttpResponseBase:
@@ -172,12 +174,17 @@ def _best_means(groups: Sequence[Group], metrics: Sequence[Column]) -> list[floa
     return best
 
 
-def _controls(actor: Actor, query: TableQuery) -> dict[str, object]:
+def _controls(request: PageRequest, query: TableQuery) -> dict[str, object]:
     """Return what stands above the table: columns to choose, groups, saved views, words to complete."""
-    project = query.project or None
+    actor, project = request.actor, query.project or None
     keys = lists.list_keys(actor=actor, project=project)
     recorded = [Column(kind, key) for kind in (Kind.PARAM, Kind.METRIC, Kind.TAG, Kind.DATA) for key in keys[kind]]
     projects = list(list_projects(actor=actor))
+    writable = [row.name for row in projects if (actor.level_in(row.pk) or 0) >= Level.WRITE]
+    view_query = urlencode(replace(query, page=1).fields(without=["project", "run"]))
+    view_form = shown(request, ViewForm(auto_id="save-view-%s", initial={"query": view_query, "project": project}))
+    choices = [(name, name) for name in writable]
+    view_form.fields["project"].widget = forms.HiddenInput() if project else forms.Select(choices=choices)
     return {
         "choices": [*query.columns, *(column for column in recorded if column not in set(query.columns))],
         "groupable": [*GROUPABLE, *(str(column) for column in recorded if column.kind is not Kind.METRIC)],
@@ -186,11 +193,11 @@ def _controls(actor: Actor, query: TableQuery) -> dict[str, object]:
                 view,
                 address_of(view),
                 view.owner_id == actor.user_id or (actor.level_in(view.project_id) or 0) >= Level.ADMIN,
+                shown(request, rename_form(view)),
             )
             for view in saved_views.list_views(actor=actor, project=project)[:100]
         ],
-        "projects": [row for row in projects if (actor.level_in(row.pk) or 0) >= Level.WRITE],
-        "view_query": urlencode(replace(query, page=1).fields(without=["project", "run"])),
+        "view_form": view_form if writable else None,
         "csv_query": urlencode(query.fields(without=["page"])),
         "other_fields": query.fields(without=["q", "page"]),
         "vocabulary": {

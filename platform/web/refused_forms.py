@@ -3,18 +3,25 @@
 from collections.abc import Mapping
 from copy import copy
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import resolve, reverse
 
 from accounts.errors import InvalidName
+from accounts.services.projects import NAME_PATTERN
 from core.errors import Conflict, PlatformError
 from web.middleware import with_storable_texts
 from web.referer import page_of
 
 F = TypeVar("F", bound=forms.BaseForm)
+
+
+def name_field(**options: Any) -> forms.CharField:
+    """Return a field for the name of a thing, of which a browser refuses what cannot be one, and says why."""
+    rules = {"pattern": NAME_PATTERN, "title": InvalidName.hint}
+    return forms.CharField(widget=forms.TextInput(rules), **options)
 
 
 def add_error(form: forms.BaseForm, error: PlatformError, fields: Mapping[str, str] | None = None) -> None:

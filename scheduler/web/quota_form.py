@@ -11,6 +11,7 @@ from core.units import ONE_GPU
 from scheduler.models import Queue
 from scheduler.services.queues import MOST_RANK, QueueSettings
 from scheduler.web.sharing_form import QUEUE_RULES, RuleValue
+from web.refused_forms import name_field
 
 _HOUR_S = 3600
 _MAIN = ("gpus", "cpu", "memory", "weight", "rank")
@@ -44,6 +45,15 @@ def _hours(what: str) -> forms.FloatField:
 def _labels(label: str) -> forms.CharField:
     widget = forms.TextInput({"placeholder": "type=a100"})
     return forms.CharField(max_length=1000, required=False, label=label, widget=widget)
+
+
+class DepartmentForm(forms.Form):
+    """A new department."""
+
+    name = name_field()
+
+    def __init__(self, data: QueryDict | None = None) -> None:
+        super().__init__(data, auto_id="department-%s")
 
 
 class QuotaForm(forms.Form):

@@ -13,13 +13,14 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
+from accounts.errors import InvalidName
 from accounts.services.projects import may_create_projects
 from accounts.web.requests import PageRequest, text
 from core import clock, units
 from core.errors import InvalidInput
 from core.units import ONE_GPU
 from scheduler.engine.sharing import PRESETS, PROMPT, Rules, SharingRules, name_of, with_changes
-from scheduler.errors import InvalidQuota, QueueNotFound
+from scheduler.errors import DepartmentExists, InvalidQuota, QueueNotFound
 from scheduler.models import Pool, Queue
 from scheduler.selectors import history, pools, queues
 from scheduler.selectors.packing import find_packing
@@ -29,7 +30,7 @@ from scheduler.services import pools as pool_services
 from scheduler.services import queues as services
 from scheduler.services import sharing
 from scheduler.services.queues import QueueSettings
-from scheduler.web.quota_form import SETTINGS, QuotaForm
+from scheduler.web.quota_form import SETTINGS, DepartmentForm, QuotaForm
 from scheduler.web.sharing_form import RuleValue, SharingForm, of_queue, write_rules
 from scheduler.workers import cycle, packing, trials
 from scheduler.workers.standing import read_standing
@@ -198,6 +199,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     if request.htmx:
         return render(request, "scheduler/quotas_live.html", context)
     context["dialog"] = dialog
+    context["department_form"] = refused_forms.shown(request, DepartmentForm())
     context["moves"] = _moves(request, here) if here is not None and request.actor.is_site_admin else []
     context["has_whole"] = here is not None and bool(here.whole)
     context["removals"] = _removals(request, here) if here is not None and request.actor.is_site_admin else []
@@ -314,10 +316,17 @@ def create_department(request: PageRequest) -> HttpResponse:
     """Create a department in a pool."""
     services.require_set_quota(actor=request.actor)
     pool = pools.get_pool(actor=request.actor, name=request.POST.get("pool") or pools.DEFAULT)
-    name = request.POST.get("name", "")
-    services.create_department(actor=request.actor, pool=pool, name=name, gpu_quota_milli=0)
-    messages.success(request, f"The department {name} is made. Put projects below it with their settings.")
-    return _back(pool.name)
+    form = DepartmentForm(request.POST)
+    if form.is_valid():
+        name = form.cleaned_data["name"]
+        try:
+            services.create_department(actor=request.actor, pool=pool, name=name, gpu_quota_milli=0)
+        except (DepartmentExists, InvalidName) as error:
+            refused_forms.add_error(form, error)
+        else:
+            messages.success(request, f"The department {name} is made. Put projects below it with their settings.")
+            return _back(pool.name)
+    return refused_forms.show_again(request, "scheduler:quotas", form, pool=pool.name)
 
 
 @require_POST

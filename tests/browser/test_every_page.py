@@ -284,26 +284,45 @@ def test_a_dialog_is_opened_and_closed_by_the_keyboard_and_gives_the_focus_back(
     expect(opener).to_be_focused()
 
 
-def test_a_form_that_was_refused_leads_back_to_what_was_typed(open_page, admin_state, sample):
+def test_a_form_that_was_refused_leads_back_to_what_was_typed(open_page, admin_state):
     watched = open_page(admin_state)
     page = watched.page
-    page.goto("/datasets/")
+    page.goto("/quotas/")
+    dialog = page.get_by_role("dialog", name="Move a resource to another pool")
+    page.get_by_role("button", name="Pools", exact=True).click()
+    dialog.get_by_role("radio").first.check()
+    dialog.get_by_label("Only nodes with this label").fill("gpu")
+    dialog.get_by_label("new pool called").fill("wide")
+    dialog.get_by_label("new pool called").press("Enter")
+
+    expect(page.locator("main")).to_contain_text("'gpu' is no label of a node; write one like gpu=a100.")
+    page.get_by_role("button", name="Go back").click()
+
+    expect(dialog).to_be_visible()
+    expect(dialog.get_by_role("radio").first).to_be_checked()
+    expect(dialog.get_by_label("Only nodes with this label")).to_have_value("gpu")
+    expect(dialog.get_by_label("new pool called")).to_have_value("wide")
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
+    watched.complaints.clear()  # the browser notes the status 400 in its console
+
+
+def test_a_refused_dataset_is_open_again_with_what_was_typed(open_page, admin_state, sample):
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto("/datasets/?project=")
     dialog = page.get_by_role("dialog", name="New dataset")
     page.get_by_role("button", name="New dataset").click()
     dialog.get_by_label("Project").select_option("demo")
     dialog.get_by_label("Name").fill("digits")
-    dialog.get_by_label("What is in it?").fill("Ziffern \N{DIGIT ONE}")
+    dialog.get_by_label("What is in it?").fill("Ziffern")
     dialog.get_by_label("Name").press("Enter")
 
-    expect(page.locator("main")).to_contain_text("There is a dataset demo/digits already.")
-    page.get_by_role("button", name="Go back").click()
-
-    expect(dialog).to_be_visible()
-    expect(dialog.get_by_label("Name")).to_have_value("digits")
-    expect(dialog.get_by_label("What is in it?")).to_have_value("Ziffern 1")
-    page.keyboard.press("Escape")
-    expect(dialog).not_to_be_visible()
-    watched.complaints.clear()  # the browser notes the status 409 in its console
+    expect(dialog.get_by_role("alert")).to_contain_text("There is a dataset demo/digits already.")
+    expect(dialog.get_by_label("Project")).to_have_value("demo")
+    expect(dialog.get_by_label("What is in it?")).to_have_value("Ziffern")
+    expect(page).to_have_url("/datasets/?project=")
+    watched.complaints.clear()  # the browser notes the status 422 in its console
 
 
 def test_a_dialog_that_was_asked_for_leads_back_to_what_was_typed(open_page, admin_state, sample):

@@ -152,6 +152,7 @@ def test_a_refused_template_is_open_again_with_what_was_typed_until_it_is_taken(
 
     expect(dialog.get_by_role("alert")).to_have_text("'much' is not a size. Write it like 512Mi, 4GB or 1000000.")
     expect(dialog.get_by_label("Name")).to_have_value("wide")
+    expect(dialog.get_by_label("Memory")).to_be_focused()
     expect(page).to_have_url("/compute/")
     dialog.get_by_label("Memory").fill("8 GiB")
     dialog.get_by_label("Memory").press("Enter")

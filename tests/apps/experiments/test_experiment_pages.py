@@ -16,7 +16,7 @@ from experiments.services import annotations
 from flows.models import Run
 from tests.factories.browsers import browser_of
 from tests.factories.experiments import describe_training, keep_in_old_folder, make_experiments, make_run
-from tests.markup import flat
+from tests.markup import flat, read_form
 
 
 @pytest.fixture
@@ -154,6 +154,27 @@ def test_a_view_is_saved_opened_renamed_and_deleted(client, project):
     assert "The view &#x27;best&#x27; is called &#x27;the best&#x27; now." in renamed.content.decode()
     client.post(f"/experiments/views/{SavedView.objects.get().pk}/delete/")
     assert not SavedView.objects.exists()
+
+
+def test_a_refused_view_stands_in_its_dialog_with_the_reason(client, project):
+    page, views = "http://testserver/experiments/?project=team-a&q=tags.best", "/experiments/views/"
+    client.post(views, {"project": "team-a", "name": "best", "query": "q=tags.best"})
+    client.post(views, {"project": "team-a", "name": "worst", "query": "q=tags.worst"})
+    view, _ = SavedView.objects.order_by("name")
+    rename = f"{views}{view.pk}/rename/"
+
+    saved = client.post(views, {"project": "team-a", "name": " ", "query": "q=a"}, headers={"Referer": page})
+    renamed = client.post(rename, {"name": "worst"}, headers={"Referer": page})
+
+    assert (saved.status_code, renamed.status_code) == (422, 422)
+    assert '<dialog id="save-view" data-opens-now' in saved.content.decode()
+    assert f'<dialog id="rename-view-{view.pk}" data-opens-now' in renamed.content.decode()
+    shown = {"query": "q=a", "project": "team-a", "name": " "}
+    assert read_form(saved.content.decode(), views) == (shown, {"name": "This field is required."})
+    shown, errors = read_form(renamed.content.decode(), rename)
+    assert shown == {"name": "worst"}
+    assert errors["name"].startswith("There is a view called 'worst' in team-a already.")
+    assert 'value="tags.best"' in renamed.content.decode()
 
 
 def test_a_viewer_is_offered_nothing_to_change(viewer, project):

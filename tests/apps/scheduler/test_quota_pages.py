@@ -176,6 +176,23 @@ def test_a_senseless_quota_stands_in_its_dialog_with_the_reason_and_the_old_one_
     assert Queue.objects.get(project__name="team-b").gpu_quota_milli == 1000
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("lab", "The pool 'default' has a department called 'lab' already."), ("Lab 1", "'Lab 1' cannot be a name.")],
+)
+def test_a_refused_department_stands_in_its_dialog_with_the_reason(browser, two_projects, name, words):
+    browser.post("/quotas/departments/new/", {"name": "lab"})
+
+    answer = browser.post("/quotas/departments/new/", {"name": name})
+
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert '<dialog id="new-department" data-opens-now' in page
+    typed, errors = read_form(page, "/quotas/departments/new/")
+    assert typed == {"pool": "default", "name": name}
+    assert errors["name"].startswith(words)
+
+
 def test_what_only_the_scheduler_knows_to_be_wrong_is_said_at_its_field_too(browser, two_projects):
     browser.post("/quotas/departments/new/", {"name": "lab"})
 

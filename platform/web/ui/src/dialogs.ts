@@ -57,6 +57,7 @@ function open(dialog: HTMLDialogElement | null): void {
   if (document.activeElement === document.body && opener instanceof HTMLElement) opener.focus();
   opener = document.activeElement;
   dialog.showModal();
+  dialog.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
   note({ dialog: dialog.id, source: "", typed: [] });
 }
 

@@ -8,6 +8,7 @@ from datasets.models import Dataset
 from datasets.services import datasets
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset
+from tests.markup import read_form
 
 pytestmark = pytest.mark.django_db
 
@@ -82,6 +83,30 @@ def test_a_dataset_is_made_by_the_form(browser, project, store_row):
 
     made = Dataset.objects.get()
     assert (answer.headers["Location"], made.name, made.kind) == ("/datasets/team-a/scans/", "scans", "images")
+
+
+@pytest.mark.usefixtures("project", "store_row")
+@pytest.mark.parametrize(
+    ("field", "typed", "words"),
+    [
+        ("name", "Not a name", "'Not a name' cannot be a name."),
+        ("name", "a\0", "Null characters are not allowed."),
+        ("description", "x" * 2001, "Ensure this value has at most 2000 characters (it has 2001)."),
+    ],
+)
+def test_a_refused_dataset_stands_in_its_dialog_with_the_reason(browser, field, typed, words):
+    fields = {"project": "team-a", "name": "scans", "kind": "images", "description": "x", field: typed}
+
+    answer = browser.post("/datasets/new/", fields)
+
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert '<dialog id="new-dataset" data-opens-now' in page
+    shown, errors = read_form(page, "/datasets/new/")
+    assert shown == fields
+    assert errors.keys() == {field}
+    assert errors[field].startswith(words)
+    assert not Dataset.objects.exists()
 
 
 def test_a_project_without_datasets_says_how_to_begin_and_a_filter_that_nothing_matches_says_so(browser, project):
