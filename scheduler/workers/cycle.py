@@ -220,8 +220,8 @@ def _write(decided: Sequence[_Decided], lease: _Lease, *, is_complete: bool) -> 
         work = partial(_apply, part=part, lease=lease, is_last=is_last)
         applied = sum(isolation.in_batch(APPLY, batch, work, key=_job_id), applied)
     if has_answers and lease.is_taken:
-        told = {part.receipts.pool_id: (part.view, part.answers) for part in decided}
-        answers.store(told, is_complete=is_complete)
+        by_pool = {part.receipts.pool_id: (part.view, part.answers) for part in decided}
+        answers.store(by_pool, is_complete=is_complete)
     for part in decided if applied.evicted else ():
         if part.receipts.by_victim:
             receipts.store_dump(part.receipts, part.view, part.policy, part.moves)
