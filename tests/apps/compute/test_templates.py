@@ -133,6 +133,7 @@ def test_a_refused_template_stands_in_its_dialog_with_the_reason_at_its_field(br
     assert (answer.status_code, Template.objects.count()) == (422, 1)
     assert f'<dialog id="template-{cluster.pk}" data-opens-now' in page
     assert read_form(page, address) == (FIELDS | {field: typed}, {field: words})
+    assert f'id="template-{cluster.pk}-{field}_error"' in page  # by which the field names what describes it
 
 
 def test_jobs_that_are_no_pods_have_no_such_options(site_admin, resource):
