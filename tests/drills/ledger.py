@@ -158,7 +158,7 @@ def _wait_for_events(count: int) -> None:
 
 def _count_events() -> int:
     # By hand: this process has no connection of Django's that what it forks could inherit.
-    with closing(sqlite3.connect(Path(os.environ["NEARLINE_HOME"]) / "nearline.sqlite3")) as database:
+    with closing(sqlite3.connect(Path(os.environ["NEARLINE_HOME"]) / "nearline.sqlite3", timeout=120)) as database:
         (count,) = database.execute("SELECT count(*) FROM compute_jobevent WHERE state != 'pending'").fetchone()
         return count
 
@@ -227,7 +227,7 @@ def _end_all() -> Mapping[str, Any]:
     """Cancel all jobs, and wait until nothing is left of them."""
     live = Job.objects.filter(is_live=True)
     jobs.cancel_many(actor=SYSTEM, job_ids=list(live.values_list("pk", flat=True)), reason="The drill is over.")
-    deadline = time.monotonic() + SETTLING_S
+    deadline = time.monotonic() + _MOST_SETTLING_S
     while (live.exists() or Placement.objects.exists()) and time.monotonic() < deadline:
         time.sleep(_LOOK_EVERY_S)
     return {}

@@ -19,7 +19,7 @@ def test_after_each_kill_what_is_placed_is_what_runs(tmp_path):
         env={**os.environ, "NEARLINE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3600,
     )
 
     assert done.returncode == 0, done.stderr

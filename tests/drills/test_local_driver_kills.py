@@ -62,7 +62,7 @@ def test_every_job_runs_exactly_once_however_often_the_platform_is_killed(tmp_pa
     for kill in range(KILLS):
         kill_somewhere(start_platform(jobs, counter), chance, reach=1 + (kill + 1) * JOBS // KILLS - 1)
     with start_platform(jobs, counter) as last:
-        last.communicate(timeout=60)
+        last.communicate(timeout=1800)
 
     place = LocalPlace(jobs)
     names = [f"job-{number}" for number in range(JOBS)]

@@ -33,7 +33,7 @@ def database(tmp_path):
 
 def test_three_controllers_of_which_12_are_killed_never_give_room_out_twice(database):
     done = subprocess.run(
-        [sys.executable, SCRIPT], check=False, env=database, capture_output=True, text=True, timeout=900
+        [sys.executable, SCRIPT], check=False, env=database, capture_output=True, text=True, timeout=3600
     )
 
     assert done.returncode == 0, done.stderr
