@@ -8,15 +8,21 @@ from pathlib import Path
 
 from tests.docs.blocks import Block
 
-_LIMIT_S = 900
+_LIMIT_S = 3600
 _END = "@@ end"
 # What differs from one time to the next, and what takes its place on both sides.
 _UNSTABLE = (
-    # How far a transfer is, which is told every five seconds: on a busy machine only.
-    (re.compile(r"^(Downloading|Hydrating|Looking at|Uploading) .*\n?", re.MULTILINE), ""),
+    # How far a transfer is, or the state of a copy, which is told every five seconds: on a busy machine only.
+    (
+        re.compile(
+            r"^(Checking|Downloading|Hydrating|Looking at|Provisioning|Queued|Ready|Uploading)\b.* files\b.*\n?",
+            re.MULTILINE,
+        ),
+        "",
+    ),
     (re.compile(r"\b[0-9a-f]{8}([0-9a-f]{56})?\b"), "<commit>"),
     (re.compile(r"\b(exp|run)_[0-9a-z]{20}"), r"<\1>"),
-    (re.compile(r"just now|\d+ s ago"), "<ago>"),
+    (re.compile(r"just now|\d+ (s|min|h) ago"), "<ago>"),
     (re.compile(r"(?<==)0\.\d+"), "<number>"),
     (re.compile(r"[ \t]+"), " "),
 )
