@@ -83,7 +83,8 @@ echo '== Throughout'
 [ "$(interactive_nodes)" = "$notebooks" ] || { echo 'FAILED: interactive work has moved' >&2; exit 1; }
 echo '  interactive work never moved'
 for job in b-4-gg c-4-gg; do
-  runai get "$job" --json | grep -q '"evictions": 1,' || { echo "FAILED: $job did not stop once" >&2; exit 1; }
+  output=$(runai get "$job" --json)
+  [[ $output == *'"evictions": 1,'* ]] || { echo "FAILED: $job did not stop once" >&2; exit 1; }
 done
 echo '  b-4-gg and c-4-gg stopped once each, and nothing stopped twice'
 found=$(state_of spare)
