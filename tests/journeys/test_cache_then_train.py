@@ -97,7 +97,11 @@ def test_a_flow_reads_the_cached_commit_and_passes_outputs_and_metrics_on(produc
     assert [(step["key"], step["state"]) for step in run["steps"]] == [("count", "succeeded"), ("report", "succeeded")]
     report = product.cli_json("experiment", "show", run["steps"][1]["experiment_id"], cwd=tmp_path)
     assert report["tags"]["doubled"] == "90"
-    product.cli("data", "clone", f"run:{run['id']}/count", "left", cwd=tmp_path)
+    output = f"run:{run['id']}/count"
+    product.wait_for(  # until it is stored, for which the run does not wait
+        lambda: product.cli("data", "files", output, cwd=tmp_path, check=False).returncode, lambda code: code == 0
+    )
+    product.cli("data", "clone", output, "left", cwd=tmp_path)
     assert contents(tmp_path / "left") == {"doubled": b"90\n"}
 
 
@@ -112,8 +116,9 @@ def test_a_job_finds_the_folder_of_code_and_the_data_that_was_cached_nowhere(pro
     options = ("--template", "this-machine.small", "--data", f"{reference}@main", "--code", str(code))
     job = product.cli_json("job", "submit", "sh count.sh", *options, "--project", project, cwd=tmp_path)
     log = product.cli("job", "logs", job["name"], "--follow", cwd=tmp_path).stdout
+    first = product.api("GET", f"/compute/jobs/{job['name']}")["events"][0]
 
-    assert (job["state"], job["reason"]) == ("pending", "Its data is being brought to this-machine.")
+    assert (first["state"], first["message"]) == ("pending", "Its data is being brought to this-machine.")
     assert [line.strip() for line in log.splitlines()] == ["count.sh", "30"]
 
 

@@ -60,7 +60,9 @@ def test_a_flow_runs_in_containers_that_read_cached_commits_and_outlive_the_plat
 
         assert run["state"] == "succeeded"
         (train,) = [job for job in product.api("GET", "/compute/jobs?project=demo")["items"] if "train" in job["name"]]
-        assert product.api("GET", f"/compute/jobs/{train['name']}/log")["text"] == "read-only\ntrained\n"
+        path = f"/compute/jobs/{train['name']}/log"
+        log = product.wait_for(lambda: product.api("GET", path), lambda log: log["is_complete"])
+        assert log["text"] == "read-only\ntrained\n"
         assert said == "long\n"
         assert stopped["reason_code"] == "cancelled"
     finally:

@@ -103,7 +103,11 @@ def test_a_flow_hands_outputs_from_host_to_host_and_any_web_process_tells_all_of
     (code / "flow.yaml").write_text(FLOW.format(reference=f"{project}/digits"))
 
     run = installation.cli_json("flow", "run", "flow.yaml", "--project", project, "--wait", cwd=code)
-    logs = [installation.api("GET", f"/runs/{run['id']}/steps/report/log")["data"] for _ in range(2)]
+    path = f"/runs/{run['id']}/steps/report/log"
+    logs = [
+        installation.wait_for(lambda: installation.api("GET", path), lambda log: log["is_complete"])["data"]
+        for _ in range(2)
+    ]
     report = installation.api("GET", f"/experiments/{run['steps'][2]['experiment_id']}")
 
     assert [(step["key"], step["state"]) for step in run["steps"]] == [
