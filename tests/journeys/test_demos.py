@@ -9,14 +9,17 @@ from tests.journeys.product import BIN, ROOT
 OFF_S = 12
 """How far what is told may be off: ends are noticed and forecasts made once in some seconds, a busy machine needs more."""
 
+LIMIT_S = 600
+"""How long each state of a walk may take; a wrong one never comes about."""
+
 WALK = ROOT / "examples" / "tr4858" / "walk.sh"
 
 
 def walk(product) -> subprocess.CompletedProcess[str]:
     signed_in = {"NEARLINE_URL": product.url, "NEARLINE_TOKEN": product.token, "HOME": str(product.home)}
-    environment = {**product.environment, **signed_in, "LIMIT_S": "60"}
+    environment = {**product.environment, **signed_in, "LIMIT_S": str(LIMIT_S)}
     return subprocess.run(
-        [WALK], cwd=product.home, env=environment, capture_output=True, text=True, timeout=600, check=False
+        [WALK], cwd=product.home, env=environment, capture_output=True, text=True, timeout=3600, check=False
     )
 
 
@@ -33,11 +36,11 @@ def test_every_state_of_the_paper_comes_about_with_a_second_pool_attached(own_pr
 def demo(product, *arguments: str) -> subprocess.CompletedProcess[str]:
     signed_in = {"NEARLINE_URL": product.url, "NEARLINE_TOKEN": product.token, "HOME": str(product.home)}
     return subprocess.run(
-        [BIN / "nearline", "demo", *arguments],
+        [BIN / "nearline", "demo", *arguments, "--limit", str(LIMIT_S)],
         env={**product.environment, **signed_in},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3600,
         check=False,
     )
 
@@ -51,6 +54,10 @@ def test_the_walk_is_told_to_a_newcomer_again_and_again(own_product):
     again = demo(own_product, "tr4858")
     assert (again.returncode, again.stderr.splitlines()[-1]) == (5, "hint: `nearline demo tr4858 --clean` ends that.")
     assert demo(own_product, "tr4858", "--clean").stderr == "✔ 16 jobs deleted.\n"
+    own_product.wait_for(  # a job that was deleted holds its GPUs until it has stopped
+        lambda: own_product.api("GET", "/scheduler/queues?pool=tr4858")["items"],
+        lambda queues: not any(queue["gpu_held_milli"] or queue["waiting_workloads"] for queue in queues),
+    )
     scenes = json.loads(demo(own_product, "tr4858", "--json").stdout)["scenes"]
     assert [scene["held"] for scene in scenes] == [[4, 4, 4, 4], [4, 2, 2, 8], [8, 4, 4, 0]]
 
