@@ -55,6 +55,7 @@ def test_a_dropped_folder_becomes_one_commit_that_can_be_compared(open_page, adm
     expect(dialog.get_by_role("status")).to_contain_text(re.compile(r"\+6 \S0 ~0"))
     (folder / "cats" / "0.txt").write_text("another cat\n")
     dialog.get_by_role("link", name="Show the files").click()
+    page.locator("upload-panel:defined").wait_for(state="attached")
     drop(page, folder)
     page.get_by_label("without that folder itself").check()
     page.get_by_role("button", name="Upload as one commit").click()

@@ -296,6 +296,7 @@ def test_a_form_that_was_refused_leads_back_to_what_was_typed(open_page, admin_s
     dialog.get_by_label("new pool called").press("Enter")
 
     expect(page.locator("main")).to_contain_text("'gpu' is no label of a node; write one like gpu=a100.")
+    page.wait_for_load_state()  # before that no script runs, and its button does nothing
     page.get_by_role("button", name="Go back").click()
 
     expect(dialog).to_be_visible()

@@ -61,6 +61,7 @@ def test_a_filter_is_completed_judged_and_kept_as_a_view(open_page, admin_state,
     page.keyboard.press("Enter")
     expect(page.locator("#experiments tbody tr")).to_have_count(1)
 
+    page.wait_for_load_state()  # before that no script runs, and its button does nothing
     page.get_by_role("button", name="Save view").click()
     page.get_by_label("Name").fill("low losses")
     page.keyboard.press("Enter")

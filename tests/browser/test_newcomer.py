@@ -48,6 +48,11 @@ class Newcomer:
         if self._folder:
             self.page.screenshot(path=Path(self._folder) / f"{self._number:02}-{name}.png")
 
+    def follow(self, link: Locator) -> None:
+        """Click a link to another page, and wait until its scripts run: before that its buttons do nothing."""
+        link.click()
+        self.page.wait_for_load_state()
+
     def fill(self, label: str, text: str, *, within: Locator | None = None) -> None:
         """Click into a field and type; leave it for what takes its text over only then."""
         field = (within or self.page).get_by_label(label, exact=True)
@@ -83,7 +88,7 @@ def sign_in(newcomer: Newcomer, link: str) -> None:
 
 def make_dataset(newcomer: Newcomer, name: str) -> None:
     page = newcomer.page
-    page.get_by_role("link", name="Datasets").first.click()
+    newcomer.follow(page.get_by_role("link", name="Datasets").first)
     page.get_by_role("button", name="New dataset").click()
     dialog = page.get_by_role("dialog", name="New dataset")
     dialog.get_by_label("Project").select_option("demo")
@@ -95,6 +100,7 @@ def make_dataset(newcomer: Newcomer, name: str) -> None:
 
 def upload(newcomer: Newcomer, folder: Path) -> None:
     page = newcomer.page
+    page.locator("upload-panel:defined").wait_for(state="attached")
     page.get_by_role("button", name="Upload").first.click()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Choose a folder").click()
@@ -107,7 +113,7 @@ def upload(newcomer: Newcomer, folder: Path) -> None:
     newcomer.picture("uploaded")
     dialog.get_by_role("link", name="Show the files").click()
     page.get_by_role("link", name="digits", exact=True).click()
-    page.get_by_role("link", name="pictures", exact=True).click()
+    newcomer.follow(page.get_by_role("link", name="pictures", exact=True))
     newcomer.picture("files")
 
 
@@ -184,7 +190,9 @@ def run_and_watch(newcomer: Newcomer) -> None:
 def compare(newcomer: Newcomer) -> None:
     page = newcomer.page
     page.get_by_role("link", name="all of this run").click()
-    for box in page.locator(".pick").all():
+    boxes = page.locator(".pick")
+    expect(boxes).to_have_count(5)
+    for box in boxes.all():
         box.check()
     page.locator("[data-compares]").click()
     expect(page.get_by_role("heading", name=re.compile("^Compare 5 experiments"))).to_be_visible()
@@ -196,7 +204,7 @@ def clear_cache(newcomer: Newcomer, dataset: str) -> None:
     page = newcomer.page
     page.get_by_role("link", name="Datasets").first.click()
     page.get_by_role("link", name=re.compile(dataset)).first.click()
-    page.get_by_role("link", name=re.compile("^Commits")).click()
+    newcomer.follow(page.get_by_role("link", name=re.compile("^Commits")))
     page.get_by_role("link", name="Clear cache").click()
     page.get_by_role("dialog").get_by_role("button", name="Clear").click()
     expect(page.locator(".toast-note").or_(page.get_by_role("status")).first).to_contain_text("leaves local")

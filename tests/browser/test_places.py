@@ -100,6 +100,7 @@ def test_a_quota_is_tried_then_set(open_page, admin_state, product):
     page.get_by_role("dialog").get_by_role("button", name="Try it").click()
     expect(page.get_by_role("status")).to_contain_text("Nothing is changed.")
     expect(row.get_by_role("cell").nth(1)).to_have_text("0 → 3")
+    page.wait_for_load_state()  # before that no script runs, and its button does nothing
     page.get_by_role("button", name="Change the quota of atelier").click()
     expect(page.get_by_role("dialog").get_by_label("GPUs")).to_have_value("3")
     page.keyboard.press("Escape")
@@ -129,6 +130,7 @@ def test_nodes_with_a_label_get_a_pool_of_their_own_by_keyboard_and_leave_it_aga
     expect(page.get_by_text(f"1 node of {name} with rack=r1 counts in the pool {name}-r1 now.")).to_be_visible()
     expect(page.get_by_role("link", name=f"{name}-r1 4 GPUs")).to_have_attribute("aria-current", "page")
 
+    page.wait_for_load_state()  # before that no script runs, and its button does nothing
     pools.focus()
     page.keyboard.press("Enter")
     dialog.get_by_role("radio", name=f"{name} with rack=r1: 1 node").focus()

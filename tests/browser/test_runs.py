@@ -187,6 +187,7 @@ def test_outputs_are_shown_and_a_run_is_started_again_with_changes(open_page, ad
 
     page.get_by_role("link", name="note.txt", exact=True).click()
     expect(page.locator(".preview pre")).to_have_text("done\n")
+    page.wait_for_load_state()  # before that no script runs, and its link opens no dialog
     page.get_by_role("link", name="Run again").click()
     field = page.get_by_role("dialog").get_by_label("greeting")
     expect(field).to_have_value("hello")
