@@ -281,10 +281,15 @@ def test_the_buttons_of_the_canvas_cover_no_step_on_a_phone(open_page, admin_sta
     expect(page.get_by_role("group", name=re.compile("^step s5"))).to_be_visible()
     page.get_by_role("button", name="Show everything").click()
 
-    top = page.get_by_role("toolbar", name="Canvas").bounding_box()["y"]
-    for step in page.locator(".react-flow__node").all():
-        box = step.bounding_box()
-        assert box["y"] + box["height"] <= top
+    page.wait_for_function(ABOVE_THE_BUTTONS)
+
+
+# Whether all seven steps end above the buttons of the canvas.
+ABOVE_THE_BUTTONS = """() => {
+  const { top } = document.querySelector("[role=toolbar][aria-label=Canvas]").getBoundingClientRect();
+  const steps = [...document.querySelectorAll(".react-flow__node")].map((step) => step.getBoundingClientRect());
+  return steps.length === 7 && steps.every(({ bottom }) => bottom <= top);
+}"""
 
 
 def test_the_ends_of_a_new_arrow_stay_in_sight_when_the_graph_is_laid_out_anew(open_page, admin_state, product, sample):
@@ -374,7 +379,7 @@ def failed_editor(open_page, admin_state, flow):
     expect(page.locator(".cm-content")).to_contain_text("command: ls")
     page.evaluate("void (Number.isFinite = () => { throw new Error('a fault in the editor') })")
     page.locator(".cm-content").press("Control+End")
-    page.keyboard.type("title: typed last")
+    page.keyboard.insert_text("title: typed last")  # at once: the editor fails a moment after the first letter
     expect(page.locator("main").get_by_role("alert")).to_contain_text("Error: a fault in the editor")
     assert watched.complaints == ["error: a fault in the editor"]
     watched.complaints.clear()
