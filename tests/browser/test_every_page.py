@@ -403,7 +403,7 @@ def test_the_numbers_of_a_chart_are_a_click_away(open_page, admin_state):
 def test_while_the_server_breaks_or_is_away_the_page_stays_says_so_and_comes_back(open_page, admin_state, product):
     name = "comes-back"
     product.api("POST", "/compute/jobs", {
-        "project": "demo", "template": "lab.gpu-1", "name": name, "command": "true", "simulated_duration_s": 30,
+        "project": "demo", "template": "lab.gpu-1", "name": name, "command": "true", "simulated_duration_s": 3600,
     })  # fmt: skip
     watched = open_page(admin_state)
     page = watched.page

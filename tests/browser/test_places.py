@@ -19,7 +19,7 @@ def test_a_job_is_submitted_by_keyboard_followed_live_and_cancelled(open_page, a
     page.goto("/jobs/new/?project=demo&template=this-machine.small")
 
     page.get_by_label("Command", exact=True).focus()
-    page.keyboard.type("echo hello from the form; sleep 60")
+    page.keyboard.type("echo hello from the form; sleep 600")
     page.get_by_label("Name", exact=True).focus()
     page.keyboard.type(name)
     page.keyboard.press("Enter")
@@ -34,7 +34,7 @@ def test_a_job_is_submitted_by_keyboard_followed_live_and_cancelled(open_page, a
 
 def test_a_log_that_cannot_be_read_on_says_why_and_until_when_it_is_there(open_page, admin_state, product, sample):
     name = f"away-{uuid.uuid4().hex[:6]}"
-    command = {"project": "demo", "template": "this-machine.small", "name": name, "command": "echo one; sleep 60"}
+    command = {"project": "demo", "template": "this-machine.small", "name": name, "command": "echo one; sleep 600"}
     product.api("POST", "/compute/jobs", command)
     watched = open_page(admin_state)
     page = watched.page

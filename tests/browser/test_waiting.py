@@ -34,7 +34,7 @@ def waiting(product, sample) -> dict[str, str]:
     for name, gpus, cores in (("one", 1, 2), ("four", 4, 15)):
         shape = {"cpu_millicores": 1000 * cores, "memory_bytes": 8 * GIB, "gpu_milli": 1000 * gpus}
         product.api("POST", "/compute/templates", {"resource": "tight", "name": name, **shape})
-    job = {"project": "demo", "command": "true", "simulated_duration_s": 600}
+    job = {"project": "demo", "command": "true", "simulated_duration_s": 36_000}
     for number in range(12):
         product.api("POST", "/compute/jobs", {**job, "template": "tight.one", "name": f"held-{number}"})
     product.wait_for(
