@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.journeys.product import BIN, ROOT, Product
 
-WAIT_MS = 120_000
-# A machine that builds other things meanwhile needs more than the usual five seconds.
+WAIT_MS = 600_000
+# A machine that builds other things meanwhile needs more than the usual five seconds, and for a run more than two minutes.
 expect.set_options(timeout=WAIT_MS)
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -181,6 +181,7 @@ def open_page(product, browser) -> Iterator[Callable[..., Watched]]:
 
 def _sign_in(product: Product, browser: Browser, link: str) -> dict:
     context = browser.new_context(base_url=product.url)
+    context.set_default_timeout(WAIT_MS)
     page = context.new_page()
     page.goto(link)
     page.get_by_role("button", name="Sign in").click()

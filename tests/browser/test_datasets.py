@@ -156,7 +156,7 @@ def test_a_commit_is_cached_and_cleared_by_the_keyboard_alone(open_page, admin_s
     expect(dialog).to_contain_text("Moves from the store")
     tab_to(page, dialog.get_by_role("button", name="Cache"))
     page.keyboard.press("Enter")
-    expect(row.locator(".pill.cached")).to_contain_text("local", timeout=120_000)
+    expect(row.locator(".pill.cached")).to_contain_text("local")
     tab_to(page, row.get_by_role("link", name="Clear cache"))
     page.keyboard.press("Enter")
     tab_to(page, page.get_by_role("dialog", name="Clear this copy").get_by_role("button", name="Clear"))

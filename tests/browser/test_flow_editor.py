@@ -74,8 +74,8 @@ def test_a_flow_of_three_steps_is_built_and_run_by_keyboard_alone(open_page, adm
             break
     press("Enter")
 
-    page.wait_for_url("**/runs/run_*/**", timeout=120_000)
-    expect(page.locator(".head .pill")).to_contain_text("Succeeded", timeout=120_000)
+    page.wait_for_url("**/runs/run_*/**")
+    expect(page.locator(".head .pill")).to_contain_text("Succeeded")
 
 
 def go_to_palette(page, press) -> None:

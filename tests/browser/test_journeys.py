@@ -106,7 +106,7 @@ def test_two_clicks_cache_a_commit_and_the_page_shows_it_ready(open_page, admin_
     expect(dialog).to_contain_text("Moves from the store")
     dialog.get_by_role("button", name="Cache").click()
 
-    expect(row.locator(".pill.cached")).to_contain_text("local", timeout=120_000)
+    expect(row.locator(".pill.cached")).to_contain_text("local")
     row.get_by_role("link", name="Clear cache").click()
     watched.page.get_by_role("dialog").get_by_role("button", name="Clear").click()
     expect(watched.page.get_by_role("status").or_(watched.page.locator(".toast-note"))).to_contain_text("leaves local")
@@ -129,7 +129,7 @@ def test_a_flow_is_written_checked_run_by_its_form_and_seen_to_succeed(open_page
     page.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
 
     page.wait_for_url("**/runs/run_*/")
-    expect(page.locator(".head .pill")).to_contain_text("Succeeded", timeout=120_000)
+    expect(page.locator(".head .pill")).to_contain_text("Succeeded")
     page.goto(page.url.split("?")[0] + "?step=look")
     expect(page.locator("log-view pre")).to_contain_text("good morning")
     expect(page.locator("log-view .ansi-32")).to_have_text("good morning")

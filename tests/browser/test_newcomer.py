@@ -109,7 +109,7 @@ def upload(newcomer: Newcomer, folder: Path) -> None:
     expect(dialog).to_contain_text("1,800 files")
     newcomer.picture("chosen-folder")
     dialog.get_by_role("button", name="Upload as one commit").click()
-    expect(dialog.get_by_role("status").filter(has_text=re.compile(r"\+1,800"))).to_be_visible(timeout=120_000)
+    expect(dialog.get_by_role("status").filter(has_text=re.compile(r"\+1,800"))).to_be_visible()
     newcomer.picture("uploaded")
     dialog.get_by_role("link", name="Show the files").click()
     page.get_by_role("link", name="digits", exact=True).click()
@@ -125,7 +125,7 @@ def cache(newcomer: Newcomer) -> None:
     newcomer.picture("cache-dialog")
     dialog.get_by_role("button", name="Cache").click()
     page.get_by_role("link", name=re.compile("^Commits")).click()
-    expect(page.locator(".pill.cached").first).to_contain_text("local", timeout=120_000)
+    expect(page.locator(".pill.cached").first).to_contain_text("local")
     newcomer.picture("cached")
 
 
@@ -180,9 +180,9 @@ def step(page: Page, name: str) -> Locator:
 def run_and_watch(newcomer: Newcomer) -> None:
     page = newcomer.page
     page.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_url("**/runs/run_*/**", timeout=120_000)
+    page.wait_for_url("**/runs/run_*/**")
     newcomer.picture("running")
-    expect(page.locator(".head .pill")).to_contain_text(re.compile("Succeeded|Failed"), timeout=120_000)
+    expect(page.locator(".head .pill")).to_contain_text(re.compile("Succeeded|Failed"))
     expect(page.locator(".head .pill")).to_contain_text("Succeeded")
     newcomer.picture("succeeded")
 
@@ -208,5 +208,5 @@ def clear_cache(newcomer: Newcomer, dataset: str) -> None:
     page.get_by_role("link", name="Clear cache").click()
     page.get_by_role("dialog").get_by_role("button", name="Clear").click()
     expect(page.locator(".toast-note").or_(page.get_by_role("status")).first).to_contain_text("leaves local")
-    expect(page.locator("main .pill.cached")).to_have_count(0, timeout=120_000)
+    expect(page.locator("main .pill.cached")).to_have_count(0)
     newcomer.picture("cleared")
