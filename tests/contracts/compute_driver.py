@@ -274,9 +274,9 @@ STORED = Tree("ds_1", "r1")
 APPEND = "cat $NEARLINE_CHECKPOINT_DIR/steps; echo {} >> $NEARLINE_CHECKPOINT_DIR/steps"
 
 
-# A cluster starts the command first, and tells its terminal the size a moment later; half a minute is given for that.
+# A cluster starts the command first, and tells its terminal the size a moment later; three minutes are given for that.
 # Until then one stty says "0 0", another one fails.
-HAS_SIZE = """for _ in $(seq 300); do case "$(stty size 2>&1)" in [1-9]*) break;; esac; sleep 0.1; done; """
+HAS_SIZE = """for _ in $(seq 1800); do case "$(stty size 2>&1)" in [1-9]*) break;; esac; sleep 0.1; done; """
 
 
 class TerminalContract:

@@ -361,7 +361,7 @@ def test_a_job_may_clean_up_when_it_is_stopped(place):
     place.driver.start(make_launch("tidy", "trap 'echo tidied; exit 0' TERM; echo ready; while :; do sleep 0.01; done"))
     wait_until(lambda: b"ready" in place.driver.read_log("tidy", 0, 100).data)
 
-    place.driver.stop("tidy", 10)
+    place.driver.stop("tidy", 60)
 
     report = place.wait_for_end("tidy")
     assert (report.cause, report.state) == (EndCause.STOPPED, ReportState.FAILED)

@@ -104,9 +104,9 @@ def test_a_job_is_ended_at_its_deadline(place):
 def test_a_stopped_job_is_asked_to_end_and_killed_after_its_grace(place):
     place.start("polite", "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.1; done")
     place.start("deaf", "trap '' TERM; echo up; while :; do sleep 0.1; done")
-    for name in ("polite", "deaf"):
+    for name, grace_s in (("polite", 60), ("deaf", 0.5)):
         place.wait_for_log(name, "up\n")
-        place.driver.stop(name, 0.5)
+        place.driver.stop(name, grace_s)
 
     ends = {name: place.wait_for_end(name) for name in ("polite", "deaf")}
 

@@ -130,7 +130,7 @@ def test_a_job_that_is_stopped_gets_its_grace_with_all_its_processes(place):
     place.start("graceful", "trap 'echo saved; exit 0' TERM; echo ready; sleep 600 & wait")
     place.wait_until(lambda: place.read_log("graceful") == "ready\n")
 
-    place.driver.stop("graceful", 30)
+    place.driver.stop("graceful", 60)
     report = place.wait_for_end("graceful")
 
     assert (report.cause, place.read_log("graceful")) == (EndCause.STOPPED, "ready\nsaved\n")
