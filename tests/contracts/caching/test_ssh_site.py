@@ -1,5 +1,6 @@
 """Cached commits in a folder of a host that is reached by a real sshd: the contract, and what is special to hosts."""
 
+import itertools
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import sys
 import threading
 import time as real_time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -88,7 +90,8 @@ def place(tmp_path, live_server, settings):
     remote_hosts.install(before)
     place.settle()
     for pid in place.list_pids(b"serve"):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # nobody has asked it for a minute
+            os.kill(pid, signal.SIGKILL)
     place.connection.close()
     sshd.kill()
 
@@ -130,13 +133,15 @@ def make_row(site, commit, **columns) -> CachedCommit:
     return row
 
 
-def work(row, times: int = 8) -> CachedCommit:
-    """Look after a copy as the periodic task does, until it is ready or has failed."""
-    for _ in range(times):
+def work(row, times: int | None = None) -> CachedCommit:
+    """Look after a copy as the periodic task does, so many times or until it is ready or has failed."""
+    deadline = real_time.monotonic() + _SETTLE_S
+    for number in itertools.count(1):
         cache_hydration.hydrate_cached_commit(cached_commit_id=row.pk)
         row.refresh_from_db()
-        if row.state in {CacheState.READY, CacheState.FAILED}:
+        if row.state in {CacheState.READY, CacheState.FAILED} or number == times:
             break
+        assert real_time.monotonic() < deadline
     return row
 
 

@@ -1,5 +1,6 @@
 """A proxy that lies, before a real S3 server: what is committed is stored, and nothing wrong is ever given to anybody."""
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,17 +22,19 @@ class Liar:
     left: int = 0
     lie: str = ""
     told: Counter = field(default_factory=Counter)
+    guard: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, lie: str, method: str, places: tuple[str, ...], times: int) -> None:
         self.lie, self.method, self.places, self.left = lie, method, places, times
 
     def __call__(self, request: Request, forward: Forward) -> Answer:
         is_ours = request.method in self.method and any(place in request.path for place in self.places)
-        if not is_ours or self.left == 0:
-            return forward(request)
-        self.left -= 1
-        self.told[self.lie] += 1
-        return getattr(self, f"_{self.lie}")(request, forward)
+        with self.guard:
+            is_told = is_ours and self.left > 0
+            if is_told:
+                self.left -= 1
+                self.told[self.lie] += 1
+        return getattr(self, f"_{self.lie}")(request, forward) if is_told else forward(request)
 
     def _stores_nothing(self, request, forward):
         return Answer(200, headers={"ETag": '"00000000000000000000000000000000"'})

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,8 @@ class Sshd:
     def cut_connections(self) -> None:
         """Kill what serves the connections; new ones are taken."""
         for pid in self._list_serving(self._process.pid):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself, as one does whose child was killed
+                os.kill(pid, signal.SIGKILL)
 
     def _list_serving(self, parent: int) -> list[int]:
         """Return the processes of sshd below another, the deepest first."""
