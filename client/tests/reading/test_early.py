@@ -23,6 +23,7 @@ class Wanted:
     """What the platform was told; it may be away."""
 
     packs: list = field(default_factory=list)
+    is_told: threading.Event = field(default_factory=threading.Event)
     is_away: bool = False
     before: Callable = lambda: None
 
@@ -31,6 +32,7 @@ class Wanted:
         if self.is_away:
             raise Unavailable("away")
         self.packs.append(packs)
+        self.is_told.set()
 
 
 class EarlyFiles(CommitFiles):
@@ -81,6 +83,7 @@ def test_what_is_not_there_comes_from_the_store_and_is_wanted_first(open_early, 
 
     assert {path.encode(): content for path, content in early.stream()} == FILES
     assert server.bytes_sent == 50 * 3_000
+    assert wanted.is_told.wait(120)  # beside the reads
     assert len(wanted.packs) == 1
 
 
