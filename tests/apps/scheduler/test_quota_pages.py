@@ -320,7 +320,7 @@ def test_the_one_filled_button_is_the_next_thing_to_do(browser, two_projects):
 def test_a_browser_that_refuses_a_name_says_which_names_there_are(browser, two_projects, field):
     page = flat(browser.get("/quotas/").content.decode())
 
-    tag = re.search(f"<input {field}[^>]*>", page)
+    tag = re.search(f"<input [^>]*{field}[^>]*>", page)
     assert tag is not None
     assert f'pattern="{NAME_PATTERN}" title="{InvalidName.hint}"' in tag[0]
 
