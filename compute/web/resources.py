@@ -47,8 +47,8 @@ class ResourceView:
     nodes: list[NodeView]
     templates: list[Template]
     failures: list[FailureView]
-    sites_form: forms.Form
-    template_form: forms.Form
+    sites_form: forms.Form | None
+    template_form: forms.Form | None
     has_credentials: bool
     host: str
 
@@ -209,14 +209,15 @@ def compute_page(request: PageRequest) -> HttpResponse:
     with_secrets = {kind.name for kind in selectors.list_kinds() if kind.form.secrets()}
     resources = list(selectors.list_resources(actor=request.actor))
     problems = failures.of_resources(resources)
+    has_dialogs = request.actor.is_site_admin and not request.htmx
     views = [
         ResourceView(
             resource,
             [node for node in seen if node.resource == resource.name],
             [shape for shape in shapes if shape.resource_id == resource.pk],
             problems[resource.pk],
-            shown(request, _sites_form(resource, sites)),
-            shown(request, TemplateForm(resource)),
+            shown(request, _sites_form(resource, sites)) if has_dialogs else None,
+            shown(request, TemplateForm(resource)) if has_dialogs else None,
             resource.kind in with_secrets,
             hosts.name_of(resource.host),
         )
