@@ -160,7 +160,8 @@ def _demand(pool_id: str | None = None) -> list[Workload]:
 
 def _run(policy: Policy, lease: _Lease) -> CycleReport:
     failures = isolation.find([undecided.DECIDE, undecided.DECIDE_POOL])
-    with _sessions.read(policy, failures) as inputs:
+    failed: list[undecided.FailedPool] = []
+    with _sessions.read(policy, failures, failed) as inputs:
         waiting = sum(len(each.session.waiting) for each in inputs.values())
         # A pool in which deciding fails has no session afterwards: nobody knows in which state it is.
         changed = {pool_id: inputs.pop(pool_id) for pool_id, each in [*inputs.items()] if each.has_changes}
@@ -171,17 +172,20 @@ def _run(policy: Policy, lease: _Lease) -> CycleReport:
         decided: list[_Decided] = []
         for pool_id, each in changed.items():
             view, session = each.view, each.session
-            with undecided.isolated(pool_id, view, session.policy, _decide):
+            with undecided.isolated(failed, pool_id, view, session.policy, _decide):
                 moves, why, by_victim = _decide(session)
                 if session.policy.sharing.consolidate_every_s and session.has_consolidated:
                     Pool.objects.filter(pk=pool_id).update(consolidated_at=clock.now())
                 undecided.forget(failures, pool_id, view)
                 decided.append(_Decided(view, session.policy, moves, why, CycleReceipts(pool_id, by_victim)))
                 inputs[pool_id] = replace(each, answers=why)
-        if not decided:
-            return CycleReport(waiting=waiting)
         is_complete = _sessions.is_complete and len(decided) == len(changed)
-        return _write([*decided, *unchanged], lease, is_complete=is_complete)
+        report = CycleReport(waiting=waiting)
+        if decided:
+            report = _write([*decided, *unchanged], lease, is_complete=is_complete)
+    # Last, as it takes a cycle for each doubling of the workloads that wait there.
+    undecided.blame(failed)
+    return report
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,13 @@ class SessionCache:
         """Whether that cycle has the input of all pools."""
 
     @contextmanager
-    def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[dict[str, CycleInput]]:
+    def read(
+        self, policy: Policy, failures: Sequence[Failure] = (), failed: list[undecided.FailedPool] | None = None
+    ) -> Iterator[dict[str, CycleInput]]:
         """Return the input of a cycle that runs now, by pool; a second caller waits for the first.
 
         The caller puts in the answers of the pools in which it decides. Workloads on which the engine failed lately are
-        left out, and so are pools.
+        left out, and so are pools. Pools on which it fails now are appended to `failed`.
         """
         with self._lock:
             cached, self._cached = self._cached, None
@@ -67,10 +69,11 @@ class SessionCache:
             self.lease_token = cached.reader.lease_token
             policy = apply_prices(policy, cached.reader.packing)
             inputs: dict[str, CycleInput] = {}
+            failed = [] if failed is None else failed
             delayed_ids = undecided.find_delayed(failures)
             for pool_id in [pool_id for pool_id in views if pool_id not in delayed_ids]:
                 view, rules = undecided.leave_out(views[pool_id], failures), views[pool_id].apply_rules(policy, now)
-                with undecided.isolated(pool_id, view, rules, lambda session: session):
+                with undecided.isolated(failed, pool_id, view, rules, lambda session: session):
                     inputs[pool_id] = _read(cached.inputs.get(pool_id), view, rules)
             self.is_complete = len(inputs) == len(views)
             yield inputs

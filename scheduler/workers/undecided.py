@@ -6,6 +6,7 @@ So is a pool in which it fails whichever of them wait.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from django.db import InterfaceError, OperationalError
 from django.db.models import QuerySet
@@ -40,22 +41,40 @@ def leave_out(view: ClusterView, failures: Sequence[Failure]) -> ClusterView:
     return view.without(delayed) if delayed else view
 
 
+@dataclass(frozen=True)
+class FailedPool:
+    """A pool of which nothing was decided in a cycle, and why."""
+
+    pool_id: str
+    view: ClusterView
+    policy: Policy
+    decide: Decide
+    error: Exception
+
+
 @contextmanager
-def isolated(pool_id: str, view: ClusterView, policy: Policy, decide: Decide) -> Iterator[None]:
-    """Record an error on the waiting workload that causes it, else on its pool, and go on."""
+def isolated(
+    failed: list[FailedPool], pool_id: str, view: ClusterView, policy: Policy, decide: Decide
+) -> Iterator[None]:
+    """Append an error of the engine in one pool to those that have failed, and go on."""
     try:
         yield
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:  # noqa: BLE001 (it is logged where it is recorded)
-        failed = error
-        workload_id = find_cause(view, policy, decide)
+        failed.append(FailedPool(pool_id, view, policy, decide, error))
 
-        def fail(_id: str) -> None:
-            raise failed
 
+def blame(failed: Sequence[FailedPool]) -> None:
+    """Record each error on the waiting workload that causes it, else on its pool."""
+    for pool in failed:
+
+        def fail(_id: str, error: Exception = pool.error) -> None:
+            raise error
+
+        workload_id = find_cause(pool.view, pool.policy, pool.decide)
         if workload_id is None:
-            isolation.for_each(DECIDE_POOL, [pool_id], fail, on_failure=_tell_pool)
+            isolation.for_each(DECIDE_POOL, [pool.pool_id], fail, on_failure=_tell_pool)
         else:
             isolation.for_each(DECIDE, [workload_id], fail, on_failure=_tell)
 

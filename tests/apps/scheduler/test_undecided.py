@@ -125,6 +125,22 @@ def test_a_pool_in_which_the_engine_fails_whoever_waits_holds_up_no_other(projec
     assert isolation.find([undecided.DECIDE, undecided.DECIDE_POOL]) == []
 
 
+def test_other_pools_get_their_places_before_a_cause_is_looked_for(project, monkeypatch):
+    """It takes some cycles more, while the lease of this one goes on."""
+    monkeypatch.setattr(cycle, "_sessions", SessionCache())
+    report_nodes(report("n1", 1))
+    report_nodes(report("c1", 1), resource="res_cloud")
+    (bad,) = enqueue(project, "bad", gpus=1, resource="res_cloud")
+    enqueue(project, "here", gpus=1)
+    failing_on(monkeypatch, bad)
+    seen = []
+    monkeypatch.setattr(undecided, "find_cause", lambda *_: seen.append(states()))
+
+    cycle.run_once()
+
+    assert seen == [{"bad": "pending", "here": "placed"}]
+
+
 def test_who_waits_in_a_pool_in_which_the_engine_fails_keeps_a_reason(project, monkeypatch):
     """What is told of one pool is not taken away because another one alone was decided."""
     monkeypatch.setattr(cycle, "_sessions", SessionCache())
