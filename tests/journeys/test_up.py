@@ -82,24 +82,39 @@ def test_a_database_that_is_none_is_named_with_its_place(tmp_path):
     assert_one_sentence(done, "The database cannot be used: file is not a database. Check DATABASE_URL;")
 
 
-def test_an_old_python_is_refused_by_make_before_anything_is_made(tmp_path):
-    old = tmp_path / "python3"
-    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.8.1 && exit 0\nexit 1\n')
-    old.chmod(0o755)
+def make_environment(tmp_path, python: str) -> subprocess.CompletedProcess[str]:
+    """Let make set up a virtual environment by a `python3` that is this shell script."""
+    program = tmp_path / "python3"
+    program.write_text(f"#!/bin/sh\n{python}\n")
+    program.chmod(0o755)
     command = [
         "make",
         "-f",
         str(ROOT / "Makefile"),
-        f"PYTHON={old}",
+        f"PYTHON={program}",
         f"VENV={tmp_path}/venv",
-        f"{tmp_path}/venv/bin/python",
+        f"{tmp_path}/venv/bin/pip",
     ]
+    return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+def test_an_old_python_is_refused_by_make_before_anything_is_made(tmp_path):
+    done = make_environment(tmp_path, '[ "$1" = --version ] && echo Python 3.8.1 && exit 0\nexit 1')
 
     assert done.returncode != 0
     assert "Nearline needs Python 3.11 or newer" in done.stdout
     assert not (tmp_path / "venv").exists()
+
+
+def test_an_environment_that_failed_for_lack_of_a_package_is_made_once_it_is_there(tmp_path):
+    bare = '[ "$2" = venv ] || exit 0\nmkdir -p "$3/bin"; touch "$3/bin/python"'
+
+    failed = make_environment(tmp_path, f"{bare}; exit 1")
+    done = make_environment(tmp_path, f'{bare} "$3/bin/pip"')
+
+    assert "On Debian: apt install python3-venv" in failed.stdout
+    assert (failed.returncode, done.returncode) == (2, 0)
+    assert (tmp_path / "venv" / "bin" / "pip").exists()
 
 
 def make_packages(tmp_path, pip: str) -> subprocess.CompletedProcess[str]:
