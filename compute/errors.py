@@ -136,7 +136,7 @@ class OutputGone(NotFound):
 
 
 class JobNotSuspended(Conflict):
-    """Only a suspended job can be resumed."""
+    """Only a job that somebody suspended can be resumed."""
 
     code = "compute.job_not_suspended"
     hint = "`nearline job show NAME` says how it stands."

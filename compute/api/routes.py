@@ -322,7 +322,10 @@ def suspend_job(request: ApiRequest, name: str) -> dict[str, Any]:
 
 @router.post("/compute/jobs/{name}/resume", response=schemas.JobOut, operation_id="compute_resume_job")
 def resume_job(request: ApiRequest, name: str) -> dict[str, Any]:
-    """Queue a suspended job again; it starts anew, at the end of the line."""
+    """Queue a suspended job again; it starts anew, at the end of the line.
+
+    One that has not stopped yet is queued again once it has, in its old place.
+    """
     job = job_selectors.get_job(actor=request.actor, name=name)
     return _job_out(request, suspensions.resume_job(actor=request.actor, job=job))
 

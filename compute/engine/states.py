@@ -6,7 +6,7 @@ from core.states import transitions
 
 
 class JobState(StrEnum):
-    """Where a job is in its life. LEAVING: it is evicted, and requeued once it has stopped.
+    """Where a job is in its life. LEAVING: it is evicted, or resumed while it stops, and requeued once it has stopped.
 
     SUSPENDING: a person has it stopped. SUSPENDED: it holds nothing and is in no queue until it is resumed.
     """
@@ -82,7 +82,7 @@ JOB_STATES = transitions(
         ],
         JobState.RUNNING: [JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
         JobState.LEAVING: [JobState.PENDING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
-        JobState.SUSPENDING: [JobState.SUSPENDED, JobState.STOPPING, *_ENDS],
+        JobState.SUSPENDING: [JobState.SUSPENDED, JobState.LEAVING, JobState.STOPPING, *_ENDS],
         JobState.SUSPENDED: [JobState.PENDING, JobState.FAILED, JobState.CANCELLED],
         # A job that ended by itself before the stop reached it keeps its own end.
         JobState.STOPPING: _ENDS,

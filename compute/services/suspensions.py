@@ -42,19 +42,26 @@ def suspend_job(*, actor: Actor, job: Job) -> Job:
 def resume_job(*, actor: Actor, job: Job) -> Job:
     """Queue a suspended job again, or its parts, behind those that wait already. It starts anew.
 
-    Raises JobBelongsToRun, JobIsPart, and JobNotSuspended for one that is not, or has not stopped yet.
+    One that has not stopped yet is queued once it has, in its old place. Raises JobBelongsToRun, JobIsPart, and
+    JobNotSuspended for one that nobody suspended.
     """
     submissions.require_own(actor=actor, job=job, permission=permissions.SUBMIT_JOBS)
     reason = f"{actor.name} resumed the job."
     locked = journal.lock_jobs(journal.lock_with_parts(job))
-    for each in locked:
-        if each.state != JobState.SUSPENDED:
-            raise JobNotSuspended(f"{job.label} is not suspended: it is {each.state}.")
-    steps = [journal.Step(each.pk, each.token, JobState.PENDING, reason, {"reason": ""}) for each in locked]
-    journal.record_steps(steps, now=clock.now())
+    (state,) = {each.state for each in locked if each.pk == job.pk}
+    if state not in {JobState.SUSPENDING, JobState.SUSPENDED}:
+        raise JobNotSuspended(f"{job.label} is not suspended: it is {state}.")
+    suspended = [each for each in locked if each.state == JobState.SUSPENDED]
+    stopping = [each for each in locked if each.state == JobState.SUSPENDING]
+    why = f"{reason} It is queued again once it has stopped."
+    steps = [
+        *(journal.Step(each.pk, each.token, JobState.PENDING, reason, {"reason": ""}) for each in suspended),
+        *(journal.Step(each.pk, each.token, JobState.LEAVING, why, {"reason": why}) for each in stopping),
+    ]
+    journal.record_steps(steps, now=clock.now(), locked=locked)
     # What it reads is held, so it is still ready; a gate that was never opened is opened as for any other job.
     for each in (
-        Job.objects.filter(pk__in=[each.pk for each in locked], gate="").select_related("template").order_by("pk")
+        Job.objects.filter(pk__in=[each.pk for each in suspended], gate="").select_related("template").order_by("pk")
     ):
         queueing.queue_again(each)
         Job.objects.filter(pk=each.pk).update(workload=each.workload_id)

@@ -204,8 +204,10 @@ def suspend(request: PageRequest, name: str) -> HttpResponse:
 def resume(request: PageRequest, name: str) -> HttpResponse:
     """Resume a suspended job and show it."""
     job = selectors.get_job(actor=request.actor, name=name)
-    suspensions.resume_job(actor=request.actor, job=job)
-    messages.success(request, f"{job.label} is queued again.")
+    job = suspensions.resume_job(actor=request.actor, job=job)
+    messages.success(
+        request, f"{job.label} is queued again{'' if job.state == JobState.PENDING else ' once it has stopped'}."
+    )
     return redirect("compute:job", name=name)
 
 

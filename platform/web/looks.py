@@ -20,7 +20,7 @@ _LOOKS = {
     "provisioning": Look("Provisioning", "running", _RUNNING),
     "hydrating": Look("Caching", "running", _RUNNING),
     "evicting": Look("Clearing", "running", "trash"),
-    "leaving": Look("Evicting", "pending", "player-pause"),
+    "leaving": Look("Requeuing", "pending", "player-pause"),
     "suspending": Look("Suspending", "pending", "player-pause"),
     "suspended": Look("Suspended", "ended", "player-pause"),
     "stopping": Look("Stopping", "pending", "player-stop"),

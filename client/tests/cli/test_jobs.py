@@ -247,6 +247,13 @@ def test_a_job_is_submitted_with_an_idle_limit(cli, server):
     assert server.asked[-1][3]["idle_limit_s"] == 7200
 
 
+@pytest.mark.parametrize(("state", "told"), [("pending", "pending"), ("leaving", "queued again once it has stopped")])
+def test_what_becomes_of_a_resumed_job_is_told(cli, server, state, told):
+    server.on("POST", "/compute/jobs/train/resume", job(state=state))
+
+    assert f"train is {told}." in cli("job", "resume", "train").stderr
+
+
 def test_how_long_a_job_waited_ran_and_was_suspended_is_told_apart(cli, server):
     times = {"waited_s": 180.0, "ran_s": 2340.0, "suspended_s": 36000.0, "total_s": 38520.0}
     server.on("GET", "/compute/jobs/train", job(times=times))

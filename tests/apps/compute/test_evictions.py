@@ -35,7 +35,7 @@ def now(job: Job) -> Job:
 
 def evict(job: Job) -> None:
     """Tell a job's workload to leave, as a cycle of the scheduler does."""
-    Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason=WHY)
+    Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason=WHY, evictions=1)
     Placement.objects.filter(workload=job.workload_id).update(evicting_since=clock.now())
 
 

@@ -7,9 +7,10 @@ from django.test import Client
 
 from accounts.errors import PermissionDenied
 from accounts.models import User
+from compute.engine.states import JobState
 from compute.errors import JobBelongsToRun, JobNotSuspended
 from compute.models import Job
-from compute.services import jobs, suspensions
+from compute.services import jobs, journal, suspensions
 from compute.workers import data_waits, observe, stops
 from core import clock
 from scheduler.models import Placement, Workload
@@ -102,6 +103,69 @@ def test_a_resumed_job_is_queued_anew_and_runs_again(job, member, driver):
         *("pending", "starting", "running", "suspending", "suspended"),
         *("pending", "starting", "running", "succeeded"),
     ]
+
+
+def test_one_that_is_resumed_while_it_stops_is_queued_again_in_its_old_place_once_it_has_stopped(job, member, driver):
+    workload_id = job.workload_id
+    suspensions.suspend_job(actor=member, job=job)
+
+    resumed = suspensions.resume_job(actor=member, job=now(job))
+    assert (resumed.state, resumed.reason) == (
+        "leaving",
+        "member resumed the job. It is queued again once it has stopped.",
+    )
+    assert Placement.objects.filter(workload=workload_id).exists()
+    look(job)
+
+    job = now(job)
+    assert (job.state, job.reason, job.run_name, job.workload_id) == ("pending", "", "train~2", workload_id)
+    assert (job.workload.state, Placement.objects.exists(), driver.list_jobs()) == ("pending", False, [])
+    make.start([job])
+    assert now(job).state == "running"
+
+
+def test_of_suspending_and_resuming_while_it_stops_the_last_holds(job, member):
+    suspensions.suspend_job(actor=member, job=job)
+    suspensions.resume_job(actor=member, job=now(job))
+    suspensions.suspend_job(actor=member, job=now(job))
+    assert (now(job).state, now(job).reason) == ("suspending", "member suspended the job.")
+    look(job)
+
+    assert (now(job).state, now(job).workload.state) == ("suspended", "released")
+
+
+def test_an_end_that_was_read_before_the_last_word_is_not_written_and_the_next_poll_sees_it_again(job, member):
+    def write_late(state: JobState) -> list[str]:
+        return journal.record_steps([journal.Step(job.pk, job.token, state, "It has stopped.")], now=clock.now())
+
+    suspensions.suspend_job(actor=member, job=job)
+    assert write_late(JobState.PENDING) == []
+    suspensions.resume_job(actor=member, job=now(job))
+    assert write_late(JobState.SUSPENDED) == []
+    look(job)
+
+    assert now(job).state == "pending"
+
+
+def test_one_that_succeeds_while_it_stops_has_succeeded_although_it_was_resumed(job, member, driver):
+    suspensions.suspend_job(actor=member, job=job)
+    suspensions.resume_job(actor=member, job=now(job))
+    driver.finish("train")
+    observe.observe_resource(resource_id=job.resource_id)
+
+    assert now(job).state == "succeeded"
+
+
+def test_one_that_was_never_begun_is_queued_again_after_its_lease(member, project, template):
+    with clock.frozen_at(datetime(2026, 11, 21, 12, tzinfo=UTC)) as move:
+        [job] = make.submit(project, template, "train")
+        Job.objects.filter(pk=job.pk).update(state="starting", lease_expires_at=clock.now() + timedelta(seconds=30))
+        suspensions.suspend_job(actor=member, job=now(job))
+        suspensions.resume_job(actor=member, job=now(job))
+        move(clock.now() + timedelta(seconds=31))
+        look(job)
+
+        assert now(job).state == "pending"
 
 
 def test_a_job_that_waits_leaves_the_queue_and_can_be_suspended_more_than_once(project, template, member):
@@ -218,6 +282,20 @@ def test_the_page_of_a_job_suspends_and_resumes_it(job, member, client):
     client.post("/jobs/train/resume/")
 
     assert now(job).state == "pending"
+
+
+def test_the_page_of_a_job_that_stops_resumes_it_and_offers_to_suspend_it_again(job, member, client):
+    client.force_login(User.objects.get(pk=member.user_id))
+    suspensions.suspend_job(actor=member, job=job)
+
+    assert "/jobs/train/resume/" in client.get("/jobs/train/").content.decode()
+    page = client.post("/jobs/train/resume/", follow=True).content.decode()
+
+    assert "train is queued again once it has stopped." in page
+    assert ("Requeuing" in page, "/jobs/train/suspend/" in page) == (True, True)
+    look(job)
+    page = client.get("/jobs/train/").content.decode()
+    assert ("Why it waits" in page, "preempted" in page) == (True, False)
 
 
 def test_what_a_resumed_job_ran_before_counts_as_run(member, project, template, driver):

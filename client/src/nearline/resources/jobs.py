@@ -149,7 +149,10 @@ class Jobs:
         return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/suspend", {}))
 
     def resume(self, name: str) -> Job:
-        """Queue a suspended job again; it starts anew. Raises NotFound, and Conflict for one that is not suspended."""
+        """Queue a suspended job again, or once it has stopped; it starts anew.
+
+        Raises NotFound, and Conflict for one that nobody suspended.
+        """
         return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/resume", {}))
 
     def list_usage(self, name: str) -> Iterator[JobUsage]:

@@ -806,7 +806,8 @@ def keep(context: typer.Context, names: Names) -> None:
 
 
 def _tell(session: Session, job: "Job") -> None:
-    session.out.done(f"{job.name} is {job.state}.")
+    how = "queued again once it has stopped" if job.state == "leaving" else job.state
+    session.out.done(f"{job.name} is {how}.")
 
 
 @app.command("rerun")
