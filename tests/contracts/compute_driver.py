@@ -35,7 +35,7 @@ from compute.engine.ports import (
 from compute.engine.visible_gpus import SeenGpu
 from compute.errors import ConnectionBroken, JobNotRunning, PortNotOpen, ResourceUnreachable, StartRefused
 
-DEADLINE_S = 180
+DEADLINE_S = 600
 SOURCES = {
     SourceKind.HOST_FOLDER: HostFolder("/"),
     SourceKind.VOLUME: Volume("claim"),

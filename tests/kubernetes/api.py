@@ -10,6 +10,10 @@ from typing import Self
 import httpx
 
 Manifest = dict
+LIMIT_S = 600
+"""So long is waited: a few seconds, unless other tests keep the machine busy."""
+ANSWER_S = 60
+"""So long may the API server take for an answer where a test is not about that; the product's own limit is shorter."""
 
 
 class Api:
@@ -70,7 +74,7 @@ class Api:
                 event = json.loads(line)
                 yield event["type"], event["object"]
 
-    def wait(self, path: str, holds: Callable[[Manifest], bool], *, timeout_s: float = 240) -> Manifest:
+    def wait(self, path: str, holds: Callable[[Manifest], bool], *, timeout_s: float = LIMIT_S) -> Manifest:
         """Return the object at a path as soon as `holds` says yes to it; it need not exist yet."""
         collection, name = path.rsplit("/", 1)
         newest: Manifest = {}
@@ -79,7 +83,15 @@ class Api:
                 return newest
         raise AssertionError(f"{path} did not become what was waited for in {timeout_s} s: {newest.get('status')}")
 
-    def wait_until_gone(self, path: str, *, timeout_s: float = 240) -> None:
+    def wait_until_there(self, path: str, *, timeout_s: float = LIMIT_S) -> None:
+        """Wait until something is at a path, of a kind that the server may not know yet."""
+        deadline = time.monotonic() + timeout_s
+        while not self.exists(path):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{path} is not there after {timeout_s} s.")
+            time.sleep(0.05)
+
+    def wait_until_gone(self, path: str, *, timeout_s: float = LIMIT_S) -> None:
         """Wait until no object is at a path."""
         collection, name = path.rsplit("/", 1)
         deadline = time.monotonic() + timeout_s

@@ -23,7 +23,7 @@ BUILD = Path(__file__).resolve().parents[2] / "deploy/images/build.py"
 def write_product_image(folder: Path) -> Path:
     """Build IMAGE into a folder and return its archive; minutes at first, then seconds."""
     archive = folder / "nearline.tar"
-    subprocess.run([sys.executable, BUILD, f"--name={IMAGE}", archive], check=True, timeout=900)
+    subprocess.run([sys.executable, BUILD, f"--name={IMAGE}", archive], check=True, timeout=1800)
     return archive
 
 

@@ -12,6 +12,7 @@ from core.kubernetes import access, trident
 from core.kubernetes.errors import KubeconfigRefused
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
+from tests.kubernetes.api import ANSWER_S
 from tests.kubernetes.rbac import manifests_for
 
 CASES = [
@@ -53,7 +54,7 @@ class Account:
     @property
     def gateway(self) -> Gateway:
         text = self._control_plane.kubeconfig_of("nearline", namespace=self.namespace)
-        return Gateway(read_kubeconfig(text))
+        return Gateway(read_kubeconfig(text), answer_s=ANSWER_S)
 
     def problems(self, **changes) -> list[str]:
         return find_problems(self.gateway, replace(self.settings, **changes), with_volumes=True)
@@ -138,14 +139,14 @@ def test_a_certificate_of_somebody_else_is_not_trusted(control_plane, account):
     config = read_kubeconfig(control_plane.kubeconfig.read_text())
 
     with pytest.raises(KubeconfigRefused, match="a certificate that the kubeconfig does not trust"):
-        find_problems(Gateway(replace(config, ca="")), account.settings)
+        find_problems(Gateway(replace(config, ca=""), answer_s=ANSWER_S), account.settings)
 
 
 def test_a_token_that_is_not_known_is_told(control_plane, account):
     config = read_kubeconfig(control_plane.kubeconfig.read_text())
 
     with pytest.raises(KubeconfigRefused, match="answered 401: Unauthorized"):
-        find_problems(Gateway(replace(config, token="wrong")), account.settings)
+        find_problems(Gateway(replace(config, token="wrong"), answer_s=ANSWER_S), account.settings)
 
 
 def test_an_account_without_a_verb_that_jobs_can_be_without_is_attached(account):

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.kubernetes import manifests
+from tests.kubernetes.api import LIMIT_S
 from tests.kubernetes.conftest import running_cluster
 from tests.kubernetes.images import USER_IMAGE
 from tests.kubernetes.provisioner import STORAGE_CLASS
@@ -79,7 +80,7 @@ def test_a_pod_reaches_a_program_of_this_machine_at_the_address_of_its_node(clus
         port = str(server.getsockname()[1])
         asking = manifests.container("sh", "-c", f"echo hello | nc {cluster.node.address} {port}")
         cluster.api.create(pods, manifests.pod(asking))
-        server.settimeout(60)
+        server.settimeout(LIMIT_S)
         connection, _ = server.accept()
         with connection:
             assert connection.makefile().readline() == "hello\n"

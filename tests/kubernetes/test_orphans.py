@@ -10,6 +10,7 @@ from compute.models import Job
 from compute.workers import cleaning, launches, observe
 from scheduler.models import Workload
 from tests.factories import compute as make
+from tests.kubernetes.api import LIMIT_S
 from tests.kubernetes.attached import attached, run_to_its_end
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,7 +80,7 @@ def test_a_pod_that_still_runs_is_stopped_before_it_is_deleted(control_plane, ho
         cleaning.delete_orphans()
         assert runs_of(resource) == {"endless"}
 
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT_S
         while runs_of(resource):
             assert time.monotonic() < deadline
             observe.observe_resource(resource_id=resource.pk)

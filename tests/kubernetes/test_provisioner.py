@@ -5,6 +5,7 @@ import secrets
 import pytest
 
 from tests.kubernetes import manifests
+from tests.kubernetes.api import LIMIT_S
 from tests.kubernetes.provisioner import BACKEND, NAMESPACE, STORAGE_CLASS, Provisioner
 
 GIB = 2**30
@@ -35,7 +36,7 @@ def events_of(control_plane, claim: dict) -> list[dict]:
 def wait_for_event(control_plane, claim: dict, reason: str = "ProvisioningFailed") -> dict:
     """Wait for an event about a claim."""
     path = f"/api/v1/namespaces/{claim['metadata']['namespace']}/events"
-    for _, event in control_plane.api.watch(path, timeout_s=60):
+    for _, event in control_plane.api.watch(path, timeout_s=LIMIT_S):
         if event["reason"] == reason and event["involvedObject"]["uid"] == claim["metadata"]["uid"]:
             return event
     raise AssertionError(f"no event {reason} came")

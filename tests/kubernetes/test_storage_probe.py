@@ -11,6 +11,7 @@ from core.kubernetes.kubeconfig import read_kubeconfig
 from datasets.adapters.sites.volume.probe import StorageProbe
 from datasets.errors import StorageUnfit
 from tests.kubernetes.agent_image import AGENT_IMAGE
+from tests.kubernetes.api import ANSWER_S, LIMIT_S
 from tests.kubernetes.provisioner import STORAGE_CLASS
 from tests.kubernetes.rbac import manifests_for
 
@@ -23,7 +24,8 @@ def connection(cluster, agents, trident) -> ClusterConnection:
     namespace = cluster.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
     objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
     cluster.kubectl("apply", "-f", "-", manifest=objects)
-    gateway = Gateway(read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace)))
+    config = read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace))
+    gateway = Gateway(config, answer_s=ANSWER_S)
     return ClusterConnection(gateway, namespace, "http://nearline.test", AGENT_IMAGE, pull_policy="Never")
 
 
@@ -51,7 +53,7 @@ def wait_until_nothing_is_left(cluster, connection):
 
 
 def test_a_class_that_works_is_bound_written_cloned_read_and_deleted(cluster, connection):
-    steps = StorageProbe(connection, class_of(connection)).run()
+    steps = StorageProbe(connection, class_of(connection), limit_s=LIMIT_S).run()
 
     assert [step.name for step in steps] == ["bound", "written", "cloned", "read", "deleted"]
     assert left(cluster, connection) == []
@@ -72,7 +74,7 @@ class CloneRefused(StorageProbe):
 
 def test_a_class_whose_claims_cannot_be_cloned_is_fit_and_says_why(cluster, connection, trident):
     try:
-        steps = CloneRefused(connection, class_of(connection)).refuse_with(trident).run()
+        steps = CloneRefused(connection, class_of(connection), limit_s=LIMIT_S).refuse_with(trident).run()
         wait_until_nothing_is_left(cluster, connection)
     finally:
         trident.break_backend("")
@@ -85,12 +87,9 @@ def test_a_class_whose_claims_cannot_be_cloned_is_fit_and_says_why(cluster, conn
 def test_a_class_that_is_known_to_clone_nothing_is_not_asked_for_it(connection):
     storage_class = class_of(connection) | {"provisioner": "rancher.io/local-path"}
 
-    assert [step.name for step in StorageProbe(connection, storage_class).run()] == [
-        "bound",
-        "written",
-        "read",
-        "deleted",
-    ]
+    steps = StorageProbe(connection, storage_class, limit_s=LIMIT_S).run()
+
+    assert [step.name for step in steps] == ["bound", "written", "read", "deleted"]
 
 
 def test_a_backend_that_makes_no_volumes_is_told_in_its_own_words(cluster, connection, trident):
@@ -99,7 +98,7 @@ def test_a_backend_that_makes_no_volumes_is_told_in_its_own_words(cluster, conne
         with pytest.raises(
             StorageUnfit, match=r"trident-nas made no volume for a claim of 1 GiB: .*aggregate is offline"
         ):
-            StorageProbe(connection, class_of(connection)).run()
+            StorageProbe(connection, class_of(connection), limit_s=LIMIT_S).run()
         # While the backend makes none: else a volume may come for the claim after that is gone.
         wait_until_nothing_is_left(cluster, connection)
         assert left(cluster, connection) == []
@@ -108,7 +107,7 @@ def test_a_backend_that_makes_no_volumes_is_told_in_its_own_words(cluster, conne
 
 
 def test_an_image_that_cannot_come_ends_the_probe_at_once(cluster, connection):
-    probe = StorageProbe(replace(connection, agent_image="registry.test/none:1"), class_of(connection), limit_s=600)
+    probe = StorageProbe(replace(connection, agent_image="registry.test/none:1"), class_of(connection), limit_s=LIMIT_S)
 
     with pytest.raises(StorageUnfit, match=r"was not written to. Its pod waits for the image of Nearline"):
         probe.run()

@@ -33,6 +33,7 @@ from datasets.workers import cache_hydration, evictions, scrubs, site_checks
 from datasets.workers import in_place as in_place_work
 from tests.contracts.cache_site import FIRST, NEW_SIZE, SECOND, SIZE, CacheSiteContract, Lease, bring, delete, new_row
 from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.kubernetes.api import ANSWER_S, LIMIT_S
 from tests.kubernetes.images import USER_IMAGE
 from tests.kubernetes.network import forwarded
 from tests.kubernetes.provisioner import SNAPSHOT_CLASS, STORAGE_CLASS
@@ -42,7 +43,6 @@ SYSTEM = Actor.system("test")
 GIB = 2**30
 POOL_SIZE = 2 * GIB
 """All pools of a run have to fit on the stand-in for Trident together."""
-_SETTLE_S = 120
 TRIDENT = "/apis/trident.netapp.io/v1/namespaces/trident"
 
 
@@ -75,7 +75,7 @@ class Place:
 
     def settle(self) -> None:
         """Return when every claim is bound and every Job has ended."""
-        deadline = real_time.monotonic() + _SETTLE_S
+        deadline = real_time.monotonic() + LIMIT_S
         while (
             any(not is_over(job) for job in self.find("jobs"))
             or any(claim["status"]["phase"] == "Pending" for claim in self.find("persistentvolumeclaims"))
@@ -405,7 +405,7 @@ def test_without_the_right_to_take_snapshots_commits_are_fetched_whole_and_the_s
 
 def wait_until(is_so) -> None:
     """Wait for what the cluster does a little later."""
-    deadline = real_time.monotonic() + 120
+    deadline = real_time.monotonic() + LIMIT_S
     while not is_so():
         assert real_time.monotonic() < deadline
         real_time.sleep(0.05)
@@ -467,7 +467,7 @@ def test_a_full_backend_fails_the_copy_with_its_words_and_leaves_nothing_behind(
     trident.break_backend("No space left on aggregate aggr1")
     row = make_row(site, commit)
     try:
-        deadline = real_time.monotonic() + 60
+        deadline = real_time.monotonic() + LIMIT_S
         while row.state != CacheState.FAILED:
             assert real_time.monotonic() < deadline, row.waits_for
             work(row, times=1)
@@ -498,7 +498,7 @@ def test_an_image_that_cannot_be_pulled_is_what_the_copy_waits_for(site, place, 
     place.connection = replace(place.connection, agent_image="registry.test/nowhere:1")
     row = make_row(site, commit)
 
-    deadline = real_time.monotonic() + 60
+    deadline = real_time.monotonic() + LIMIT_S
     while "cannot be pulled" not in row.waits_for:
         assert real_time.monotonic() < deadline, row.waits_for
         work(row, times=1)
@@ -553,7 +553,7 @@ def test_claims_of_no_row_are_found_and_removed_and_those_of_others_are_left(sit
 def test_a_filling_pod_that_is_killed_is_followed_by_one_that_goes_on(site, place, trident, commit):
     place.waits = False
     row = make_row(site, commit)
-    deadline = real_time.monotonic() + 120
+    deadline = real_time.monotonic() + LIMIT_S
     killed = False
     while row.state != CacheState.READY:
         assert real_time.monotonic() < deadline, place.describe()
@@ -575,7 +575,7 @@ def test_several_pods_fill_a_large_commit_one_of_which_is_killed(place, settings
         files[f"{number}/one"] = os.urandom(2**20)
         commit = commit_files(member, dataset, files)
     row = make_row(make_site("near", fill_pods=3, bytes_per_pod=2**20), commit)
-    deadline = real_time.monotonic() + 240
+    deadline = real_time.monotonic() + LIMIT_S
     killed, jobs = "", set()
     while row.state != CacheState.READY:
         assert real_time.monotonic() < deadline, place.describe()
