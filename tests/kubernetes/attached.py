@@ -17,7 +17,7 @@ from tests.factories import compute as make
 from tests.kubernetes.api import LIMIT_S
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kwok import add_node, gpu_node
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.rbac import grant, manifests_for
 
 CONFIG = {"agent_image": "agent", "default_image": "user", "platform_url": "http://nearline.test"}
 
@@ -30,8 +30,7 @@ def attached(
     node = f"node-{secrets.token_hex(3)}"
     add_node(control_plane, gpu_node(node))
     namespace = namespace or control_plane.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
-    objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
-    control_plane.kubectl("apply", "-f", "-", manifest=objects)
+    grant(control_plane, manifests_for(namespace))
     resource = resources.attach_resource(
         actor=actor,
         name=name,

@@ -9,7 +9,7 @@ from tests.journeys.product import Product
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.images import USER_IMAGE
 from tests.kubernetes.network import forwarded
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.rbac import grant, manifests_for
 
 
 @contextlib.contextmanager
@@ -36,8 +36,7 @@ def attached_product(cluster: Cluster, folder: Path, agent_image: str, *options:
 def attach(product: Product, cluster: Cluster, folder: Path, name: str, agent_image: str, *options: str) -> str:
     """Attach a new namespace of a cluster under a name, with a template `small`; return the namespace."""
     namespace = cluster.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
-    objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
-    cluster.kubectl("apply", "-f", "-", manifest=objects)
+    grant(cluster, manifests_for(namespace))
     kubeconfig = folder / f"{name}.kubeconfig"
     kubeconfig.write_text(cluster.kubeconfig_of("nearline", namespace=namespace))
     where = ["--kubeconfig", str(kubeconfig), "--namespace", namespace]

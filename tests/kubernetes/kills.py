@@ -35,7 +35,7 @@ from tests.kubernetes.conftest import running_cluster, running_control_plane
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kwok import add_node, gpu_node, start_kwok
 from tests.kubernetes.provisioner import STORAGE_CLASS, Provisioner
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.rbac import grant, manifests_for
 
 PLACES = ("lab-a", "lab-b")
 SECONDS = "4s"
@@ -68,8 +68,7 @@ def two_clusters(folder: Path) -> Iterator[tuple[Product, list[Pods]]]:
         found = []
         for name, plane in zip(PLACES, planes, strict=True):
             namespace = plane.create_namespace("jobs", enforce="restricted")
-            objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
-            plane.kubectl("apply", "-f", "-", manifest=objects)
+            grant(plane, manifests_for(namespace))
             for number in (1, 2):
                 add_node(plane, gpu_node(f"{name}-{number}"))
             kubeconfig = folder / f"{name}.kubeconfig"

@@ -19,7 +19,7 @@ from tests.kubernetes.agent_image import AGENT_IMAGE
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.images import USER_IMAGE
 from tests.kubernetes.provisioner import STORAGE_CLASS, Provisioner
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.rbac import grant, manifests_for
 from tests.kubernetes.stand_in_platform import StandInPlatform
 
 QUICK = "mkdir /output/deep; echo 42 > /output/deep/answer.txt; touch /output/empty; echo one; echo two"
@@ -32,8 +32,7 @@ class KubernetesPlace(Place):
         self.cluster, self.namespace, self.platform = cluster, namespace, platform
         self._tmp_path = tmp_path
         # As the account of deploy/rbac, so that what it may do is all that is needed.
-        objects = manifests_for(namespace)
-        cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+        grant(cluster, manifests_for(namespace))
         self._config = read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace))
         self.settings = PodSettings(
             namespace=namespace,

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from tests.kubernetes.control_plane import ControlPlane
+
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/rbac"
 RBAC = FOLDER / "nearline.yaml"
 
@@ -23,6 +25,26 @@ def manifests_for(namespace: str) -> list[dict]:
             subject["namespace"] = namespace
         objects.append(item)
     return objects
+
+
+def grant(control_plane: ControlPlane, objects: list[dict]) -> None:
+    """Apply the objects of an account, and wait until the API server goes by its roles, of which it learns later."""
+    control_plane.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+    (account,) = (item["metadata"] for item in objects if item["kind"] == "ServiceAccount")
+    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+
+    def is_known(role: dict) -> bool:
+        rule, namespace = role["rules"][0], role["metadata"].get("namespace", "")
+        deed = {"group": rule["apiGroups"][0], "resource": rule["resources"][0], "verb": rule["verbs"][0]}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": {**deed, "namespace": namespace}},
+        }
+        answer = control_plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return answer["status"]["allowed"]
+
+    control_plane.programs.wait_until(lambda: all(is_known(item) for item in objects if "rules" in item))
 
 
 def gpu_metrics_for(namespace: str, exporter_namespace: str) -> list[dict]:

@@ -13,7 +13,7 @@ from core.kubernetes.errors import KubeconfigRefused
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
 from tests.kubernetes.api import ANSWER_S
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.rbac import grant, manifests_for
 
 CASES = [
     (item["kind"], resource, verb)
@@ -49,7 +49,7 @@ class Account:
         )
 
     def apply(self, objects: list[dict]) -> None:
-        self._control_plane.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+        grant(self._control_plane, objects)
 
     @property
     def gateway(self) -> Gateway:

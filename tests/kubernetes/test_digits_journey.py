@@ -12,7 +12,7 @@ from tests.kubernetes.agent_image import LEARNING_IMAGE, write_learning_image
 from tests.kubernetes.attached_product import attached_product
 from tests.kubernetes.kwok import add_node, gpu_node
 from tests.kubernetes.provisioner import STORAGE_CLASS
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.rbac import grant, manifests_for
 
 EXAMPLE = ROOT / "examples/digits"
 HERE = "compute: [this-machine.small]"
@@ -49,8 +49,7 @@ def clusters(cluster, agents, trident, control_plane, tmp_path):
 def attach_full_cluster(product, control_plane, folder):
     """Attach a cluster as `full-k8s`, whose one GPU a pod of somebody else holds."""
     namespace = control_plane.create_namespace("full", enforce="restricted")
-    objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
-    control_plane.kubectl("apply", "-f", "-", manifest=objects)
+    grant(control_plane, manifests_for(namespace))
     add_node(control_plane, gpu_node("full", gpus=1))
     gpu = {"limits": {"nvidia.com/gpu": "1"}}
     environment = [{"name": "SIMULATED_END", "value": "never"}]

@@ -13,7 +13,7 @@ from datasets.errors import StorageUnfit
 from tests.kubernetes.agent_image import AGENT_IMAGE
 from tests.kubernetes.api import ANSWER_S, LIMIT_S
 from tests.kubernetes.provisioner import STORAGE_CLASS
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.rbac import grant, manifests_for
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 
@@ -22,8 +22,7 @@ CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 def connection(cluster, agents, trident) -> ClusterConnection:
     """A namespace of the cluster, with the account of deploy/rbac."""
     namespace = cluster.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
-    objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
-    cluster.kubectl("apply", "-f", "-", manifest=objects)
+    grant(cluster, manifests_for(namespace))
     config = read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace))
     gateway = Gateway(config, answer_s=ANSWER_S)
     return ClusterConnection(gateway, namespace, "http://nearline.test", AGENT_IMAGE, pull_policy="Never")

@@ -37,7 +37,7 @@ from tests.kubernetes.api import ANSWER_S, LIMIT_S
 from tests.kubernetes.images import USER_IMAGE
 from tests.kubernetes.network import forwarded
 from tests.kubernetes.provisioner import SNAPSHOT_CLASS, STORAGE_CLASS
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.rbac import grant, manifests_for
 
 SYSTEM = Actor.system("test")
 GIB = 2**30
@@ -65,7 +65,7 @@ class Place:
         for item in objects:
             if "rules" in item:
                 item["rules"] = [rule for rule in item["rules"] if without not in rule["resources"]]
-        self.cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+        grant(self.cluster, objects)
 
     def open(self, resource: str) -> ClusterConnection:
         assert resource == "lab"
