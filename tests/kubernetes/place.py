@@ -2,10 +2,12 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+from urllib3 import BaseHTTPResponse
 
 from compute.adapters.kubernetes.driver import KubernetesDriver
 from compute.adapters.kubernetes.manifests import PodSettings, build_checkpoint_claim, checkpoint_claim, object_name
@@ -16,6 +18,7 @@ from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
 from tests.contracts.compute_driver import DEADLINE_S, Place, make_launch, read_output, write_smi
 from tests.kubernetes.agent_image import AGENT_IMAGE
+from tests.kubernetes.api import ANSWER_S
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.images import USER_IMAGE
 from tests.kubernetes.provisioner import STORAGE_CLASS, Provisioner
@@ -23,6 +26,16 @@ from tests.kubernetes.rbac import grant, manifests_for
 from tests.kubernetes.stand_in_platform import StandInPlatform
 
 QUICK = "mkdir /output/deep; echo 42 > /output/deep/answer.txt; touch /output/empty; echo one; echo two"
+
+
+class CountingGateway(Gateway):
+    """Counts what is asked, but for watches: they begin in a thread of their own, and again after a minute or two."""
+
+    questions = 0
+
+    def _send(self, method: str, path: str, query: Mapping[str, str], *arguments, **options) -> BaseHTTPResponse:
+        self.questions += "watch" not in query
+        return super()._send(method, path, query, *arguments, **options)
 
 
 class KubernetesPlace(Place):
@@ -84,7 +97,7 @@ class KubernetesPlace(Place):
 
     def restart(self) -> None:
         """Begin again with nothing of what the last one kept on this host."""
-        self.gateway = Gateway(self._config)
+        self.gateway = CountingGateway(self._config, answer_s=ANSWER_S)
         self.driver = KubernetesDriver(
             self.gateway,
             self.settings,

@@ -163,7 +163,7 @@ def test_a_deleted_job_leaves_nothing_on_the_cluster(place):
 
 def test_a_job_takes_five_calls_from_its_start_to_its_deletion(place):
     place.driver.list_jobs()
-    before = place.gateway.calls
+    before = place.gateway.questions
 
     place.start(replace(place.make("quick", "echo $KEY"), secrets={"KEY": "hunter22"}))
     place.wait_for_end("quick")
@@ -173,7 +173,7 @@ def test_a_job_takes_five_calls_from_its_start_to_its_deletion(place):
     place.driver.delete("quick")
 
     # Secret, pod; forget; log; Secret.
-    assert place.gateway.calls - before == 5
+    assert place.gateway.questions - before == 5
 
 
 def test_a_command_runs_beside_that_of_the_job_and_its_output_and_exit_code_come_back(place):
