@@ -92,6 +92,14 @@ class KubernetesPlace(Place):
             self.driver.wait_for_news(0.1)
         return report
 
+    def read_whole_log(self, name: str) -> str:
+        """Return the log of an ended job once all of it is here: whoever followed a job to its end reads it first."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (chunk := self.driver.read_log(name, 0, 1_000_000)).is_complete:
+            assert time.monotonic() < deadline, chunk
+            self.driver.wait_for_news(0.1)
+        return chunk.data.decode()
+
     def wait_until_gone(self, name: str) -> None:
         self.cluster.api.wait_until_gone(self.path(name))
 

@@ -49,7 +49,7 @@ def test_replicas_find_each_other_by_host_name_and_the_first_one_leads(place):
 
     assert (report.state, report.exit_code, len(report.replicas)) == (ReportState.SUCCEEDED, 0, 3)
     assert read_output(place.driver.open_output("ring")) == {"ranks": b"rank 0\nrank 1\nrank 2\n"}
-    lines = place.driver.read_log("ring", 0, 100_000).data.decode().splitlines()
+    lines = place.read_whole_log("ring").splitlines()
     met = "of 3 met rank 0 rank 1 rank 2 at replica-0"
     assert sorted(lines) == [f"0 {met}", f"[1] 1 {met}", f"[2] 2 {met}"]
 
@@ -101,8 +101,7 @@ def test_a_launcher_begins_once_the_workers_listen_and_its_end_is_that_of_all(pl
     assert [each.state for each in report.replicas] == [ReportState.FAILED] * 3
     assert {pod["status"]["phase"] for pod in pods(place)} <= {"Failed", "Succeeded"}
     assert read_output(place.driver.open_output("ring")) == {"ranks": b"rank 0\nrank 1\n"}
-    log = place.driver.read_log("ring", 0, 100_000).data.decode()
-    assert "rank [] of 2, first at worker-0" in log.splitlines()
+    assert "rank [] of 2, first at worker-0" in place.read_whole_log("ring").splitlines()
 
 
 def node_memory(cluster):
@@ -211,4 +210,4 @@ def test_an_elastic_gang_shrinks_for_others_and_grows_again_and_its_replicas_kno
         assert (done["evictions"], done["reason"]) == (0, "")
         changes = [event["message"] for event in done["events"] if "of 2 replicas" in event["message"]]
         assert changes == ["Shrinks from 2 to 1 of 2 replicas.", "Grows from 1 to 2 of 2 replicas."]
-        assert "of 1:2: 2 1 2" in read_log()
+        product.wait_for(read_log, lambda lines: "of 1:2: 2 1 2" in lines)

@@ -125,7 +125,7 @@ def test_a_job_that_runs_longer_than_its_timeout_is_ended(place):
     report = place.wait_for_end("slow")
 
     assert (report.state, report.cause) == (ReportState.FAILED, EndCause.TIMEOUT)
-    assert place.read_log("slow") == "begun\n"
+    assert place.read_whole_log("slow") == "begun\n"
 
 
 def test_a_job_whose_image_is_not_there_says_so(place):

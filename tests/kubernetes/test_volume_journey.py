@@ -78,9 +78,9 @@ def test_a_commit_is_cached_on_a_claim_read_by_pods_and_evicted(attached, triden
     assert (first["state"], first["error"]) == ("ready", None)
     assert run["state"] == "succeeded"
     job = product.api("GET", "/compute/jobs")["items"][0]
-    text = product.api("GET", f"/compute/jobs/{job['name']}/log")["text"]
-    assert text.splitlines()[0] == "first"
-    assert text.splitlines()[-1] == "read-only"
+    log = product.wait_for(lambda: product.api("GET", f"/compute/jobs/{job['name']}/log"), lambda log: log["is_stored"])
+    assert log["text"].splitlines()[0] == "first"
+    assert log["text"].splitlines()[-1] == "read-only"
 
     attached.commit("second")
     second = attached.wait_until(attached.request_cache(), "ready", "failed")
