@@ -15,16 +15,23 @@ from tests.kubernetes.attached_product import attached_product
 from tests.kubernetes.network import cluster_names
 from tests.kubernetes.place import open_place
 
-# Each replica tells its rank to who asks. Replica 0 asks all by the names of the hostfile, and so do the others.
+# Each replica tells its rank to who asks, and asks all by the names of the hostfile. Then it tells that it has.
 MEET = """
 mkdir /tmp/www; echo "rank $RANK" > /tmp/www/rank; httpd -p 8000 -h /tmp/www
 for host in $(cut -d ' ' -f 1 $NEARLINE_HOSTFILE); do
   until wget -q -O - http://$host:8000/rank 2> /dev/null; do sleep 0.2; done
 done > /tmp/ranks
 echo $NODE_RANK of $WORLD_SIZE met $(cat /tmp/ranks) at ${MASTER_ADDR%%.*}
+echo yes > /tmp/www/met
 """
 WAIT = "trap 'exit 143' TERM; sleep 600 & wait"
-LEAD = f'if [ "$RANK" != 0 ]; then {WAIT}; fi; cp /tmp/ranks $NEARLINE_OUTPUT/; sleep 3'
+MET = """
+for host in $(cut -d ' ' -f 1 $NEARLINE_HOSTFILE); do
+  until wget -q -O /dev/null http://$host:8000/met 2> /dev/null; do sleep 0.2; done
+done
+"""
+# Replica 0 ends, and with it all, once each has met the others.
+LEAD = f'if [ "$RANK" != 0 ]; then {WAIT}; fi; {MET}cp /tmp/ranks $NEARLINE_OUTPUT/'
 
 
 @pytest.fixture
@@ -125,7 +132,7 @@ def test_a_gang_that_loses_a_replica_begins_once_more_and_one_that_does_not_fit_
     cluster, agents, tmp_path
 ):
     (tmp_path / "flow").mkdir()
-    command = f"{MEET}sleep 3".strip().replace("\n", "\n      ")
+    command = f"{MEET}{MET}sleep 3".strip().replace("\n", "\n      ")
     (tmp_path / "flow/flow.yaml").write_text(FLOW % (WAIT, f"      {command}"))
     with cluster_names(cluster), attached_product(cluster, tmp_path, agents) as (product, namespace):
 
@@ -201,10 +208,11 @@ def test_an_elastic_gang_shrinks_for_others_and_grows_again_and_its_replicas_kno
         wait_for("grows", "running", 2)
         product.wait_for(read_log, lambda lines: set(lines) == {"of 1:2: 2", "[1] of 1:2: 2"})
 
-        submit("firm", "sleep 3", priority=100)
+        submit("firm", WAIT, priority=100)
         wait_for("grows", "running", 1)
-        wait_for("firm", "succeeded", 0)
         product.wait_for(read_log, lambda lines: "of 1:2: 2 1" in lines)
+        product.api("POST", "/compute/jobs/firm/cancel")
+        wait_for("firm", "cancelled", 0)
         done = wait_for("grows", "succeeded", 2)
 
         assert (done["evictions"], done["reason"]) == (0, "")
