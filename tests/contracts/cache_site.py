@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from django.db.models import F
@@ -18,6 +19,7 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites import registry
 from datasets.engine.cache_ports import CloneBase, CopyProgress, CopyRequest, Donor, Fetched
 from datasets.engine.cache_states import CacheState
+from datasets.errors import RemovalHeldUp
 from datasets.models import CachedCommit, CacheSite, Commit
 from datasets.selectors import cache_plans
 from datasets.selectors.trees import TreeReader
@@ -28,6 +30,8 @@ START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FIRST = {"a/one": b"1" * 9000, "a/two": b"2" * 9000}
 SECOND = {"a/one": b"1" * 9000, "new": b"3" * 5000}
 SIZE, NEW_SIZE = 18_000, 14_000
+REMOVAL_LIMIT_S = 600
+"""One call waits for a site for some seconds only."""
 
 
 class Lease:
@@ -188,6 +192,17 @@ def request_of(row: CachedCommit) -> CopyRequest:
     )
 
 
+def remove(row: CachedCommit, settled: list[int]) -> str:
+    """Go on with a removal as one worker does, and return what holds it up; empty: the copy is gone."""
+    driver = registry.open_site(row.site)
+    settle = None if settled else settled.append
+    try:
+        assert driver.delete(row.pk, location=row.location, token="t2", settle=settle, keep_going=lambda: True)
+    except RemovalHeldUp as error:
+        return error.message
+    return ""
+
+
 def as_fetched(done) -> Fetched:
     return Fetched(done.files, done.size_bytes, done.bytes_moved)
 
@@ -210,17 +225,12 @@ def bring(row: CachedCommit, lease: Lease, time) -> CopyProgress:
 
 
 def delete(row: CachedCommit) -> list[int]:
-    """Delete a copy as the worker does, charge what stays to another, and return what was settled."""
+    """Delete a copy as workers do, charge what stays to another, and return what was settled."""
     settled: list[int] = []
     row.refresh_from_db()
-    driver = registry.open_site(row.site)
-    assert driver.delete(
-        row.pk,
-        location=row.location,
-        token="t2",
-        settle=settled.append,
-        keep_going=lambda: True,
-    )
+    deadline = monotonic() + REMOVAL_LIMIT_S
+    while held_by := remove(row, settled):
+        assert monotonic() < deadline, held_by
     others = CachedCommit.objects.filter(site=row.site, state=CacheState.READY).exclude(pk=row.pk)
     others.update(reserved_bytes=F("reserved_bytes") + row.reserved_bytes - sum(settled))
     CachedCommit.objects.filter(pk=row.pk).update(state=CacheState.GONE, reserved_bytes=0)
