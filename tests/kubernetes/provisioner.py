@@ -128,12 +128,13 @@ class Provisioner:
 
     def _install(self) -> None:
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        for kind, plural in _CRDS.items():
-            self._api.create(definitions, _definition("trident.netapp.io", kind, plural))
-            self._api.wait(f"{definitions}/{plural}.trident.netapp.io", _is_established)
-        for kind, (plural, scope) in _SNAPSHOT_CRDS.items():
-            self._api.create(definitions, _definition("snapshot.storage.k8s.io", kind, plural, scope))
-            self._api.wait(f"{definitions}/{plural}.snapshot.storage.k8s.io", _is_established)
+        kinds = [("trident.netapp.io", kind, plural, "Namespaced") for kind, plural in _CRDS.items()]
+        kinds += [("snapshot.storage.k8s.io", kind, *others) for kind, others in _SNAPSHOT_CRDS.items()]
+        for group, kind, plural, scope in kinds:
+            self._api.create(definitions, _definition(group, kind, plural, scope))
+        for group, _, plural, _ in kinds:
+            self._api.wait(f"{definitions}/{plural}.{group}", _is_established)
+            self._api.wait_until_there(f"/apis/{group}/v1/{plural}")  # said a moment before it is served
         snapshots = {"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass"}
         named = {"metadata": {"name": SNAPSHOT_CLASS}, "driver": DRIVER, "deletionPolicy": "Delete"}
         self._api.create(f"{_SNAPSHOTS}/volumesnapshotclasses", {**snapshots, **named})
@@ -191,6 +192,9 @@ class Provisioner:
         retry = self._retries.get(metadata["uid"])
         if retry and retry.version == metadata["resourceVersion"] and time.monotonic() < retry.due_at:
             return
+        path = f"/api/v1/namespaces/{metadata['namespace']}/persistentvolumeclaims/{metadata['name']}"
+        if not self._api.exists(path) or self._api.get(path)["metadata"]["uid"] != metadata["uid"]:
+            return  # it went while it was queued here
         claim_name = f"{metadata['namespace']}/{metadata['name']}"
         self._record(
             claim, "Normal", "Provisioning", f'External provisioner is provisioning volume for claim "{claim_name}"'
