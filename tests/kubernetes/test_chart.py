@@ -159,6 +159,9 @@ class Installed:
 
     def forward(self) -> None:
         """Reach the Service under `url`, as the notes after `helm install` say."""
+        # helm waits for new pods only, and kubectl would lead to the oldest one that is not being deleted.
+        web = f"--namespace={self.namespace}", "deployment/nearline-web"
+        self.cluster.kubectl("rollout", "status", *web, "--timeout=280s")
         programs, port = self.cluster.programs, reserve_port()
         programs.kill("port-forward")
         command = [program("kubectl"), "--kubeconfig", self.cluster.kubeconfig, "--namespace", self.namespace]

@@ -82,7 +82,9 @@ def test_two_jobs_share_a_gpu_a_third_one_waits_for_its_part_and_the_last_one_gi
     }
 
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}
-    cluster.api.create(f"/api/v1/namespaces/{namespace}/resourcequotas", quota)
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    cluster.api.create(quotas, quota)
+    cluster.api.wait(f"{quotas}/none", lambda found: found.get("status", {}).get("hard"))  # it bounds nothing before
     product.api("POST", "/compute/jobs/whole/cancel")
     submit("four", "true")
     refused = wait_for("four", "failed")
