@@ -43,13 +43,14 @@ def is_lost(reason):
 
 def test_a_job_behind_a_broken_network_is_neither_given_up_nor_started_again(place):
     launch = place.start_endless("train")
-    before = place.wait_for("train", ReportState.RUNNING)
+    before = place.wait_for_reason("train", lambda reason: not reason)
 
     place.cluster.node.kill_kubelet()
     wait_until_lost(place)
     lost = place.wait_for_reason("train", is_lost)
     place.driver.start(launch)
 
+    assert before.state is ReportState.RUNNING
     assert (lost.state, lost.started_at) == (ReportState.RUNNING, before.started_at)
     assert len(place.cluster.api.list(f"/api/v1/namespaces/{place.namespace}/pods")) == 1
 

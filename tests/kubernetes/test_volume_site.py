@@ -4,6 +4,8 @@ import hashlib
 import os
 import secrets
 import time as real_time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -610,6 +612,16 @@ def test_several_pods_fill_a_large_commit_one_of_which_is_killed(place, settings
     assert (place.find("jobs"), place.list_tokens()) == ([], [])
 
 
+@contextmanager
+def cordoned(cluster) -> Iterator[None]:
+    """Let no pod come to the node meanwhile."""
+    cluster.kubectl("cordon", cluster.node.name)
+    try:
+        yield
+    finally:
+        cluster.kubectl("uncordon", cluster.node.name)
+
+
 def test_the_pods_of_what_may_be_read_next_stop_for_what_is_needed_now_and_others_go_on(
     place, settings, trident, dataset, member
 ):
@@ -619,11 +631,11 @@ def test_the_pods_of_what_may_be_read_next_stop_for_what_is_needed_now_and_other
     site = make_site("near", fill_pods=2, bytes_per_pod=2**22)
     ahead = make_row(site, commit_files(member, dataset, files), is_for_holders=True)
     CacheHold.objects.create(cached_commit=ahead, holder="next", why="a step", is_ahead=True)
-    wait_until(lambda: work(ahead, times=1) and place.find("pods"))
-    needed = make_row(site, commit_files(member, make_dataset(member, dataset.project, "urgent"), FIRST))
-
-    wait_until(lambda: work(needed, times=1) and work(ahead, times=1).state == CacheState.QUEUED)
-    assert claim_name(ahead.pk) not in {job["metadata"]["name"] for job in place.find("jobs")}
+    with cordoned(place.cluster):  # or its pods could end before they are stopped
+        wait_until(lambda: work(ahead, times=1) and place.find("pods"))
+        needed = make_row(site, commit_files(member, make_dataset(member, dataset.project, "urgent"), FIRST))
+        wait_until(lambda: work(needed, times=1) and work(ahead, times=1).state == CacheState.QUEUED)
+        assert claim_name(ahead.pk) not in {job["metadata"]["name"] for job in place.find("jobs")}
     wait_until(lambda: work(ahead, times=1) and work(needed, times=1).state == CacheState.READY)
     assert (ahead.state, ahead.waits_for) == (CacheState.QUEUED, "the copies that are needed on near now")
     assert len(place.find("persistentvolumeclaims")) == 2
