@@ -4,6 +4,7 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -84,12 +85,14 @@ class Api:
         raise AssertionError(f"{path} did not become what was waited for in {timeout_s} s: {newest.get('status')}")
 
     def wait_until_there(self, path: str, *, timeout_s: float = LIMIT_S) -> None:
-        """Wait until something is at a path, of a kind that the server may not know yet."""
+        """Wait until something is at a path, of a kind that the server may not know yet, or not serve yet."""
         deadline = time.monotonic() + timeout_s
-        while not self.exists(path):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{path} is not there after {timeout_s} s.")
+        while time.monotonic() < deadline:
+            with suppress(httpx.HTTPStatusError):
+                if self.exists(path):
+                    return
             time.sleep(0.05)
+        raise AssertionError(f"{path} is not there after {timeout_s} s.")
 
     def wait_until_gone(self, path: str, *, timeout_s: float = LIMIT_S) -> None:
         """Wait until no object is at a path."""
