@@ -6,6 +6,7 @@ All comes from one run of the engine forward over what is known of run times, an
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -33,6 +34,7 @@ from scheduler.selectors.forecasts import (
     PASSES,
     Corrections,
     HeldBy,
+    NoForecast,
     Outlook,
     Outlooks,
     Probe,
@@ -175,8 +177,22 @@ class Forecaster:
         probes = [self._probe(job, job, self._places.arrival(job, job["resource_id"])) for job in jobs]
         return [replace(probe, id=str(probe.instead_of), instead_of=None) for probe in probes if probe.in_s < math.inf]
 
+    @property
+    def pool_ids(self) -> list[str]:
+        """The pools of this moment."""
+        return self._outlooks.pool_ids
+
+    def require_pool(self, pool_id: str) -> None:
+        """Raise the first error of the engine in a pool, if it has failed there so far."""
+        if error := self._outlooks.errors.get(pool_id):
+            raise error
+
+    def is_unknown(self, job: JobFacts) -> bool:
+        """Return whether nothing can be told of a job where it is, as the engine fails on those that wait there."""
+        return _id_of(job) not in self._known and self._outlooks.is_unknown(_id_of(job))
+
     def forecast(self, job: JobFacts) -> JobForecast:
-        """Return the forecast of a waiting job."""
+        """Return the forecast of a waiting job, without places in which the engine fails. Raises NoForecast."""
         outlook = self._here(job)
         start = outlook.start
         likely_s, late_s = self._correct(outlook)
@@ -305,13 +321,16 @@ class Forecaster:
     def starts_at(self, job: JobFacts, template: Template, count: int) -> tuple[Sequence[float], float] | None:
         """Return in how many seconds so many equal jobs would start on a template, and how long each then runs.
 
-        None where its datasets would have to be copied for each job, for which no time is known.
+        None where its datasets would have to be copied for each job, for which no time is known, or the engine fails.
         """
         arrival = self._places.arrival(job, template.resource_id)
         if _needs_own_copy(job, template, arrival):
             return None
         probe = self._probe(job, {**job, **shape_of(template)}, arrival)
-        return self._outlooks.starts_of_probe(probe, count), probe.run_times.left_s(0.5)
+        try:
+            return self._outlooks.starts_of_probe(probe, count), probe.run_times.left_s(0.5)
+        except NoForecast:
+            return None
 
     def is_about_to_start(self, job: JobFacts) -> bool:
         """Return whether a job in the queue starts in the next cycle where it is, or once others have been stopped."""
@@ -333,15 +352,22 @@ class Forecaster:
         if _needs_own_copy(job, template, arrival):
             return math.inf
         probe = self._probe(job, {**job, **shape_of(template)}, arrival)
-        start = self._outlooks.of_probe(probe).start
-        if start.stops:
+        outlook = self._find_outlook(probe)
+        if outlook is None or outlook.start.stops:
             return math.inf
-        return self._outlooks.starts_of_probe(probe, before + 1)[-1] if before else start.likely_s
+        return self._outlooks.starts_of_probe(probe, before + 1)[-1] if before else outlook.start.likely_s
 
     def _elsewhere(self, job: JobFacts) -> Iterator[dict[str, Any]]:
         for option in self._options[_id_of(job)] if moves_by(job) else self._options_of(job):
-            outlook = option.outlook or self._outlooks.of_probe(option.probe)
-            yield self._place(job, option.there, outlook, self._correct(outlook), option.arrival)
+            if (outlook := option.outlook or self._find_outlook(option.probe)) is not None:
+                yield self._place(job, option.there, outlook, self._correct(outlook), option.arrival)
+
+    def _find_outlook(self, probe: Probe) -> Outlook | None:
+        """Return the outlook of a job at another place; None where the engine fails there."""
+        try:
+            return self._outlooks.of_probe(probe)
+        except NoForecast:
+            return None
 
     def _options_of(self, job: JobFacts) -> Iterator["_Option"]:
         for template, arrival in self._other_places(job):
@@ -357,13 +383,15 @@ class Forecaster:
         """
         options = defaultdict[str, list[_Option]](list)
         joining = defaultdict[Place, list[_Option]](list)
-        alone = dict[object, Outlook]()
+        alone = dict[object, Outlook | None]()
         for job in self._moving:
+            if self.is_unknown(job):
+                continue
             here_s, counts = self._correct(self._here(job))[0], Counter[Place]()
             for option in self._options_of(job):
                 kind, place = option.probe.kind, self._places.place_of(option.template)
                 if kind not in alone and len(alone) < _MOST_PLACED * _MOST_PLACES:
-                    alone[kind] = self._outlooks.of_probe(option.probe)
+                    alone[kind] = self._find_outlook(option.probe)
                 if (outlook := alone.get(kind)) is None:
                     continue
                 option.outlook, option.here_s, option.number = outlook, here_s, counts[place]
@@ -384,7 +412,10 @@ class Forecaster:
         """Work out what jobs may expect that are submitted to one place in this order."""
         moment = timedelta(microseconds=1)
         probes = [replace(each.probe, enqueued_at=self.now + n * moment) for n, each in enumerate(options)]
-        for option, outlook in zip(options, self._outlooks.of_probes(probes) if probes else (), strict=True):
+        outlooks: Sequence[Outlook | None] = [None] * len(probes)
+        with suppress(NoForecast):
+            outlooks = self._outlooks.of_probes(probes) if probes else ()
+        for option, outlook in zip(options, outlooks, strict=True):
             option.outlook = outlook
 
     def _gains(self, option: "_Option") -> bool:

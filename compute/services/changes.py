@@ -5,6 +5,7 @@ Nothing changes. What was worked out is told again for a while, as a page may as
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,7 +19,7 @@ from compute.selectors import outlooks, pool_places, start_forecasts
 from compute.selectors.start_forecasts import ChangedStart, Forecaster, JobFacts, shape_of
 from core import clock, priorities
 from core.units import ONE_GPU, count_of_gpus, format_cpu, format_gpus, format_memory
-from scheduler.selectors.forecasts import FEWEST_PASSES, Raise
+from scheduler.selectors.forecasts import FEWEST_PASSES, NoForecast, Raise
 
 _BUDGET_S = 5.0
 """No further change is tried after so long, and nobody waits longer for a turn."""
@@ -116,7 +117,8 @@ def _list_changes(
     for template in forecaster.list_other_places(job):
         name = template.full_name if template.is_stored else template.resource.name
         text = f"Run it on {pool_places.describe(name, template.pool)}"
-        yield _Tried("place", text, forecaster.if_changed(job, shape_of(template)))
+        with suppress(NoForecast):
+            yield _Tried("place", text, forecaster.if_changed(job, shape_of(template)))
     others = [each for each in jobs if each["project_id"] == job["project_id"] and each is not job]
     higher = [(name, number) for name, number in priorities.NAMES.items() if number > job["priority"]]
     for name, number in dict.fromkeys([higher[0], higher[-1]]) if others and higher else ():

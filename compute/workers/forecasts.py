@@ -23,6 +23,9 @@ from scheduler.services.forecasts import NewForecast
 FORECAST = "compute.forecast"
 """The kind of failures; items are jobs."""
 
+FORECAST_POOL = "compute.forecast_pool"
+"""The kind of failures; items are pools in which the engine fails."""
+
 _SHARE_OF_TIME = 0.05
 
 
@@ -83,6 +86,8 @@ def forecast_all(*, only: Collection[str] | None = None) -> None:
                 pool_id=forecast.pool_id,
             )
 
-        made = isolation.for_each(FORECAST, asked, make, key=lambda job: str(job["pk"]))
+        told = [job for job in asked if not forecaster.is_unknown(job)]
+        made = isolation.for_each(FORECAST, told, make, key=lambda job: str(job["pk"]))
         forecasts.store(made, at=forecaster.now)
         relocation.move_waiting(forecaster, asked)
+        isolation.for_each(FORECAST_POOL, forecaster.pool_ids, forecaster.require_pool)

@@ -7,11 +7,13 @@ hand-overs never wait for it.
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
@@ -125,6 +127,10 @@ class Raise:
     nodes: Sequence[str]
 
 
+class NoForecast(Exception):
+    """The engine failed on the work of a pool, so nothing can be told of it; the cause says how."""
+
+
 class Outlooks:
     """The forecasts of one moment. `run_times` says by workload id how long each goes on, as far as that is known."""
 
@@ -149,6 +155,10 @@ class Outlooks:
             self._queues[pool_id, project_id] = pk
         self._views = SnapshotReader().read()
         self._forwards: dict[str, Forward] = {}
+        self.errors: dict[str, Exception] = {}
+        """The first error of the engine in each pool in which it failed."""
+
+        self._unknown: set[str] = set()
         self._project_ids = project_ids
         self._arrivals: dict[str, dict[str, Probe]] = {}
         for probe in arrivals:
@@ -156,8 +166,16 @@ class Outlooks:
         self._grain = 0.0 if is_exact else GRAIN
         self._passes = passes
 
+    @property
+    def pool_ids(self) -> list[str]:
+        """The pools of this moment."""
+        return sorted(self._views)
+
     def of_waiting(self, job_ids: Collection[str] | None = None) -> list[Outlook]:
-        """Return the outlook of each pending workload and each arrival; of the `wanted` ones only, where given."""
+        """Return the outlook of each pending workload and each arrival; of the `wanted` ones only, where given.
+
+        Nothing is told of a pool in which the engine fails.
+        """
         code = Coalesce("answer__code", "reason_code")
         rows = pending_workloads().values_list("pk", code, "enqueued_at", "requeued_at")
         waits = {pk: (code, requeued_at or enqueued_at) for pk, code, enqueued_at, requeued_at in rows}
@@ -167,39 +185,57 @@ class Outlooks:
             present = [*(job_id for job_id in view.jobs if job_id in waits), *arrivals]
             asked = {job_id for job_id in present if job_ids is None or job_id in job_ids}
             if asked:
-                forward = self._forward(pool_id)
-                shares = self._shares_now(forward, asked - arrivals.keys())
-                for job_id, start in forward.starts(asked).items():
-                    if job_id in arrivals:
-                        outlooks.append(self._outlook_of(forward, arrivals[job_id], start))
-                    else:
-                        outlooks.append(self._outlook(forward, pool_id, job_id, start, shares[job_id], waits[job_id]))
+                try:
+                    with self._forward(pool_id) as forward:
+                        shares = self._shares_now(forward, asked - arrivals.keys())
+                        outlooks += [
+                            self._outlook_of(forward, arrivals[job_id], start)
+                            if job_id in arrivals
+                            else self._outlook(forward, pool_id, job_id, start, shares[job_id], waits[job_id])
+                            for job_id, start in forward.starts(asked).items()
+                        ]
+                except NoForecast:
+                    self._unknown.add(pool_id)
         return outlooks
 
+    def is_unknown(self, workload_id: str) -> bool:
+        """Return whether a workload waits in a pool in which the engine fails, so that nothing can be told of it."""
+        return any(
+            workload_id in self._views[pool_id].jobs or workload_id in self._arrivals.get(pool_id, {})
+            for pool_id in self._unknown
+        )
+
     def of_probe(self, probe: Probe) -> Outlook:
-        """Return the outlook of a job that is not there."""
+        """Return the outlook of a job that is not there. Raises NoForecast."""
         (outlook,) = self.of_probes([probe])
         return outlook
 
     def of_probes(self, probes: Sequence[Probe]) -> list[Outlook]:
-        """Return the outlooks of jobs that are not there, if all of them were submitted to one pool."""
+        """Return the outlooks of jobs that are not there, if all of them were submitted to one pool.
+
+        Raises NoForecast.
+        """
         pool_id = self._pool_of(probes[0])
         if pool_id not in self._views:
             share = Share(self._queue_of(probes[0]), 0, 0, 0)
             return [Outlook("", pool_id, WaitClass.NODES, NEVER, (), share, ()) for _ in probes]
-        forward = self._forward(pool_id)
         new = [(Arrival(each.in_s, self._view_of(each), self._since_s(each)), each.run_times) for each in probes]
         instead_of = {each.instead_of for each in probes if each.instead_of is not None}
-        starts = forward.starts_together(new, instead_of=instead_of)
-        return [self._outlook_of(forward, probe, start) for probe, start in zip(probes, starts, strict=True)]
+        with self._forward(pool_id) as forward:
+            starts = forward.starts_together(new, instead_of=instead_of)
+            return [self._outlook_of(forward, probe, start) for probe, start in zip(probes, starts, strict=True)]
 
     def starts_of_probe(self, probe: Probe, count: int) -> list[float]:
-        """Return in how many seconds each of so many equal jobs would start; infinite: nobody knows."""
+        """Return in how many seconds each of so many equal jobs would start; infinite: nobody knows.
+
+        Raises NoForecast.
+        """
         pool_id = self._pool_of(probe)
         if pool_id not in self._views:
             return [math.inf] * count
         jobs = [self._view_of(probe) for _ in range(count)]
-        starts = self._forward(pool_id).starts_of(jobs, probe.run_times, in_s=probe.in_s, since_s=self._since_s(probe))
+        with self._forward(pool_id) as forward:
+            starts = forward.starts_of(jobs, probe.run_times, in_s=probe.in_s, since_s=self._since_s(probe))
         return sorted(start.likely_s for start in starts)
 
     def if_allowed_more(self, workload_id: str) -> Iterator[Raise]:
@@ -210,8 +246,8 @@ class Outlooks:
         pool_id = next((pk for pk, view in self._views.items() if workload_id in view.jobs), None)
         if pool_id is None:
             return
-        forward = self._forward(pool_id)
-        job = forward.session.jobs[workload_id]
+        with self._forward(pool_id) as forward:
+            job = forward.session.jobs[workload_id]
         queue, resource = job.queue, resource_of(job)
         asked = forward.session.charge_all(job.pods)[resource]
         within_quota = queue.held if job.view.is_preemptible else queue.firm  # as `explain.py` counts what is missing
@@ -262,10 +298,21 @@ class Outlooks:
         """Return when the wait of a job begins, in seconds from now."""
         return (probe.enqueued_at - self.now).total_seconds()
 
-    def _forward(self, pool_id: str) -> Forward:
-        if pool_id not in self._forwards:
-            self._forwards[pool_id] = self._make_forward(pool_id, self._queues_in(pool_id))
-        return self._forwards[pool_id]
+    @contextmanager
+    def _forward(self, pool_id: str) -> Iterator[Forward]:
+        """Lend what runs a pool forward. Where that fails, it is made anew: nobody knows in which state it is."""
+        if pool_id in self._unknown:
+            raise NoForecast from self.errors[pool_id]
+        try:
+            if pool_id not in self._forwards:
+                self._forwards[pool_id] = self._make_forward(pool_id, self._queues_in(pool_id))
+            yield self._forwards[pool_id]
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:
+            self._forwards.pop(pool_id, None)
+            self.errors.setdefault(pool_id, error)
+            raise NoForecast from error
 
     def _queues_in(self, pool_id: str) -> Sequence[QueueView]:
         missing = [each for each in self._project_ids if (pool_id, each) not in self._queues]

@@ -12,14 +12,16 @@ from accounts.models import Project, User
 from accounts.services import projects
 from compute.models import Job, Resource, ResourceSite
 from compute.selectors import outlooks
-from compute.services import submissions
+from compute.services import submissions, trials
 from compute.services.submissions import Submission
 from compute.workers import forecasts, launches, observe, parts
 from core import clock, tasks
+from core.models import Failure
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
-from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, Queue, Workload
-from scheduler.selectors.forecasts import Corrections
+from scheduler.models import DEFAULT_POOL_ID, Forecast, Node, Pool, Queue, Workload
+from scheduler.selectors import forecasts as engine_forecasts
+from scheduler.selectors.forecasts import Corrections, NoForecast
 from scheduler.services import pool_members, queues, workloads
 from scheduler.workers import cycle
 from tests.factories import compute as make
@@ -201,6 +203,54 @@ def test_resources_of_other_pools_are_no_place_for_a_job_that_goes_to_its_pools(
     assert places() == ["scripted.whole", "cloud.0-gpu"]
     pool_members.move(Pool.objects.create(name="quick"), [other.pk])
     assert places() == ["scripted.whole"]
+
+
+@pytest.fixture
+def far(home):
+    """Return a template on a resource that has a pool of its own."""
+    cloud, _ = make.make_resource("cloud", root=home / "cloud")
+    pool_members.move(Pool.objects.create(name="far"), [cloud.pk])
+    return make.make_template(cloud, "big", cpu_millicores=8000)
+
+
+def test_a_pool_in_which_the_engine_fails_is_no_place_and_costs_no_other_its_forecasts(
+    member, whole, far, move, monkeypatch
+):
+    project, pool = Project.objects.get(), Pool.objects.get(name="far")
+    works, far_nodes = (
+        engine_forecasts.Forward,
+        set(Node.objects.filter(resource_id=far.resource_id).values_list("pk", flat=True)),
+    )
+
+    def fail_there(snapshot, *more, **rules):
+        if any(node.id in far_nodes for node in snapshot.nodes):
+            raise ZeroDivisionError
+        return works(snapshot, *more, **rules)
+
+    make.submit(project, far, "there", simulated_duration_s=HOUR_S)
+    run_cycle()
+    make.submit(project, far, "lost", simulated_duration_s=HOUR_S)
+    with monkeypatch.context() as faulty:
+        faulty.setattr(engine_forecasts, "Forward", fail_there)
+        hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+        told = outlook_of(member, "waits")
+        (failure,) = Failure.objects.all()
+        with pytest.raises(NoForecast):
+            trials.try_job(actor=member, project=project, submission=Submission("cloud.big", "true"))
+        tried = trials.try_job(actor=member, project=project, submission=Submission("scripted.whole", "true"))
+
+    assert (told.likely_at, [place.template for place in told.places]) == (
+        NOON + timedelta(hours=2),
+        ["scripted.whole"],
+    )
+    assert tried.outlook.likely_at == NOON + timedelta(hours=2, minutes=10)
+    assert outlook_of(member, "lost") is None
+    assert (failure.kind, failure.item_id) == ("compute.forecast_pool", pool.pk)
+    assert failure.error == "an internal error (ZeroDivisionError)"
+    move(NOON + timedelta(seconds=5))
+    forecasts.forecast_all()
+    assert outlook_of(member, "lost").likely_at == NOON + timedelta(hours=1)
+    assert not Failure.objects.exists()
 
 
 def hydrate() -> None:
