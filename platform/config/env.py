@@ -14,7 +14,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from cryptography.fernet import Fernet
 
@@ -24,6 +24,10 @@ from core.errors import InvalidInput
 _LONGEST_TEXT = 200
 # As Django compares them; an address of IPv6 stands in brackets.
 _HOST_NAME = re.compile(r"[^\s/:\[\]]*|\[[0-9A-Fa-f:.]+\]")
+# What both clients of Redis take, Celery's and our own, and take alike.
+_BROKER_PARAMETER = re.compile(
+    r"ssl_cert_reqs=(required|none)|ssl_check_hostname=(true|false)|ssl_(ca_certs|certfile|keyfile)=.+"
+)
 _HOST_ID = re.compile(r"[A-Za-z0-9._-]{0,64}")
 
 
@@ -67,6 +71,36 @@ def _address(example: str, *schemes: str, with_path: bool = False) -> Form:
         return text
 
     return Form(f"an address like {example}", read, may_be_shown=False)
+
+
+def _as_database(text: str) -> str:
+    _address("", "postgresql", "postgres", with_path=True).read(text)
+    if text:
+        read_connection(text)
+    return text
+
+
+def read_connection(database_url: str) -> dict[str, str]:
+    """Return the parameters of libpq that an address names, with those of its query. Raises ValueError."""
+    from psycopg import ProgrammingError, conninfo  # noqa: PLC0415 (not loaded where the database is SQLite)
+
+    try:
+        return {name: str(value) for name, value in conninfo.conninfo_to_dict(database_url).items()}
+    except ProgrammingError as error:
+        raise ValueError(database_url) from error
+
+
+def _as_broker(text: str) -> str:
+    """Return the address with what is asked of the certificate: where it says nothing, Celery would take any."""
+    url = urlsplit(str(_address("", "redis", "rediss").read(text)))
+    query = dict(parse_qsl(url.query, keep_blank_values=True))
+    if not all(_BROKER_PARAMETER.fullmatch(f"{name}={value}") for name, value in query.items()):
+        raise ValueError(text)
+    if url.scheme == "rediss":
+        return url._replace(query=urlencode({"ssl_cert_reqs": "required"} | query)).geturl()
+    if query:
+        raise ValueError(text)
+    return text
 
 
 def _as_store(text: str) -> str:
@@ -131,14 +165,25 @@ class Settings:
     database_url: str = setting(
         "DATABASE_URL",
         "",
-        "postgresql://user:password@host:port/name; empty: SQLite in the home folder.",
-        _address("postgresql://user:password@host:port/name", "postgresql", "postgres", with_path=True),
+        "postgresql://user:password@host:port/name, with parameters of libpq where needed, such as "
+        "?sslmode=verify-full&sslrootcert=/path; empty: SQLite in the home folder.",
+        Form(
+            "an address like postgresql://user:password@host:port/name with parameters of libpq",
+            _as_database,
+            may_be_shown=False,
+        ),
     )
     broker_url: str = setting(
         "BROKER_URL",
         "",
-        "redis:// address of the message broker; empty: background work in the web process.",
-        _address("redis://host:port/0", "redis", "rediss"),
+        "Address of the message broker: redis://host:port/0, or rediss://host:port/0 with TLS, whose certificate is "
+        "checked. Parameters are ssl_ca_certs, ssl_certfile and ssl_keyfile (paths), ssl_check_hostname (true, false) "
+        "and ssl_cert_reqs (required, none). Empty: background work in the web process.",
+        Form(
+            "an address like redis://host:port/0 or rediss://host:port/0?ssl_ca_certs=/path",
+            _as_broker,
+            may_be_shown=False,
+        ),
     )
     store_url: str = setting(
         "NEARLINE_STORE_URL",

@@ -2,7 +2,6 @@
 
 import gc
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from csp.constants import SELF
 
@@ -89,7 +88,8 @@ TEMPLATES = [
 ]
 
 
-def _database(settings: env.Settings) -> dict[str, object]:
+def database_of(settings: env.Settings) -> dict[str, object]:
+    """Return what Django is told of the database."""
     if not settings.database_url:
         return {
             "ENGINE": "django.db.backends.sqlite3",
@@ -106,19 +106,20 @@ def _database(settings: env.Settings) -> dict[str, object]:
                 ),
             },
         }
-    url = urlsplit(settings.database_url)
+    connection = env.read_connection(settings.database_url)
     return {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": url.path.lstrip("/"),
-        "USER": unquote(url.username or ""),
-        "PASSWORD": unquote(url.password or ""),
-        "HOST": url.hostname or "",
-        "PORT": url.port or "",
+        "NAME": connection.pop("dbname"),
+        "USER": connection.pop("user", ""),
+        "PASSWORD": connection.pop("password", ""),
+        "HOST": connection.pop("host", ""),
+        "PORT": connection.pop("port", ""),
+        "OPTIONS": connection,
         "CONN_MAX_AGE": 60,
     }
 
 
-DATABASES = {"default": _database(NEARLINE)}
+DATABASES = {"default": database_of(NEARLINE)}
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": NEARLINE.broker_url}
     if NEARLINE.broker_url
