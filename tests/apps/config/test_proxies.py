@@ -12,7 +12,7 @@ KEYS = {"NEARLINE_SECRET_KEY": "k", "NEARLINE_SECRETS_KEY": Fernet.generate_key(
 PROXY, CLIENT = "10.1.0.9", "203.0.113.5"
 
 
-def seen_behind(trusted, headers, *, peer=PROXY):
+def seen_behind(trusted, headers, *, peer=PROXY, scope_type="http", scheme="http"):
     """Return client address, scheme and host as the application sees them."""
     seen = []
 
@@ -21,7 +21,7 @@ def seen_behind(trusted, headers, *, peer=PROXY):
         seen.append((scope["client"][0], scope["scheme"], hosts))
 
     pairs = [(name.lower().encode(), value.encode()) for name, value in [("Host", "inside:8000"), *headers]]
-    scope = {"type": "http", "client": (peer, 1), "scheme": "http", "headers": pairs}
+    scope = {"type": scope_type, "client": (peer, 1), "scheme": scheme, "headers": pairs}
     networks = env.read({"NEARLINE_TRUSTED_PROXIES": trusted, **KEYS})
     asyncio.run(with_proxies(application, networks.trusted_proxies)(scope, None, None))
     return seen[0]
@@ -36,6 +36,15 @@ def test_nobody_is_believed_by_default_not_even_on_the_same_machine():
 
 def test_a_trusted_proxy_is_believed():
     assert seen_behind("10.1.0.0/16", FORWARDED) == (CLIENT, "https", ["nearline.example.org"])
+
+
+@pytest.mark.parametrize("scheme", ["https", "wss"])
+def test_a_trusted_proxy_is_believed_of_a_web_socket_too(scheme):
+    headers = [*FORWARDED[::2], ("X-Forwarded-Proto", scheme)]
+
+    seen = seen_behind("10.1.0.0/16", headers, scope_type="websocket", scheme="ws")
+
+    assert seen == (CLIENT, "wss", ["nearline.example.org"])
 
 
 def test_an_address_outside_of_the_trusted_networks_is_not_believed():
