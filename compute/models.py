@@ -45,7 +45,7 @@ class Resource(BaseModel):
     is_simulated = models.BooleanField(default=False)
     config = models.JSONField(default=dict)
     credentials = models.BinaryField(default=b"")
-    host = models.CharField(max_length=32, blank=True)
+    host = models.CharField(max_length=64, blank=True)
     state = models.CharField(
         max_length=20, choices=[(state.value, state.value) for state in ResourceState], default=ResourceState.READY
     )

@@ -48,7 +48,7 @@ class CacheSite(BaseModel):
     )
     root = models.CharField(max_length=1000)
     config = models.JSONField(default=dict)
-    host = models.CharField(max_length=32, blank=True)
+    host = models.CharField(max_length=64, blank=True)
     mark = models.CharField(max_length=64, blank=True, default="")
     absence = models.TextField(blank=True, default="")
     capacity_bytes = models.BigIntegerField()

@@ -8,7 +8,7 @@ from core.orm import BaseModel, Leased
 class Lease(Leased):
     """A lease by name, for what has no row of its own. Its token is the name of its holder."""
 
-    name = models.CharField(primary_key=True, max_length=50)
+    name = models.CharField(primary_key=True, max_length=100)
 
     def __str__(self) -> str:
         return f"{self.name} held by {self.lease_token}"

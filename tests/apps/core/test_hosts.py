@@ -6,9 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from compute.models import Resource
 from core import clock, hosts
 from core.errors import InvalidInput
 from core.hosts import Host
+from core.models import Lease
+from datasets.models.cached_commit import CacheSite
 
 
 @pytest.fixture
@@ -53,6 +56,17 @@ def test_of_two_controllers_with_one_home_folder_one_works_for_the_host(on_host)
         assert (hosts.take(holder="ant:1"), hosts.take(holder="ant:2")) == (True, False)
         hosts.release(holder="ant:1")
         assert hosts.take(holder="ant:2")
+
+
+def test_a_host_may_have_the_longest_id_that_the_setting_takes(on_host):
+    longest = "n" * 64
+    with on_host(longest):
+        hosts.take(holder="nun:1")
+        columns = [Resource._meta.get_field("host"), CacheSite._meta.get_field("host")]
+
+        assert hosts.list_hosts()[longest] == Host(longest, "nun", False)
+        assert [column.max_length for column in columns] == [len(longest)] * 2
+        assert len(hosts.lease_name()) <= Lease._meta.get_field("name").max_length
 
 
 def test_rows_of_this_host_and_of_any_are_worked_on_here(on_host):
