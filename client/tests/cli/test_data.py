@@ -627,6 +627,26 @@ def test_an_empty_folder_is_named_as_left_out(cli, linked, server):
     assert "! Left out: empty: is an empty folder, and a dataset keeps files only" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["sync"], ["status"], ["diff", "main", "."], ["import", "hf", ".", "team/digits"]])
+def test_files_whose_names_synced_folders_keep_to_themselves_are_named(cli, linked, command):
+    (linked / "mine.deleted").write_text("1")
+
+    done = cli("data", *command)
+
+    assert "! Left out: mine.deleted: has a name that synced folders keep to themselves\n" in done.stderr
+
+
+def test_a_clone_and_an_export_name_what_they_leave_out(cli, linked, tmp_path):
+    (linked / "mine.deleted").write_text("1")
+    cli("data", "put", "team/digits", "mine.deleted")
+
+    clone = cli("data", "clone", "team/digits", str(tmp_path / "clone"))
+    export = cli("data", "export", "hf", "team/digits", str(tmp_path / "export"))
+
+    for done in (clone, export):
+        assert "! Left out: mine.deleted: has a name that synced folders keep to themselves\n" in done.stderr
+
+
 def test_the_help_of_rm_says_when_it_asks(cli):
     assert "Asks first on a terminal; where nobody can answer, as in a script, it removes without" in " ".join(
         cli("data", "rm", "--help").stdout.split()

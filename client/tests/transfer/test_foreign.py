@@ -249,6 +249,18 @@ def test_pointers_of_git_lfs_become_their_objects(tmp_path):
         lfs.read_repository(tmp_path)
 
 
+@pytest.mark.parametrize("read", [lfs.read_repository, hugging_face.read_folder])
+def test_what_synced_folders_keep_to_themselves_is_left_out_and_named(tmp_path, read):
+    for name in ("a", "sub/x.deleted", ".tmp/y", ".git/HEAD", ".git/z.conflict"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"1")
+
+    adoption = read(tmp_path)
+
+    assert set(adoption.files) == {b"a"}
+    assert [path for path, _ in adoption.skipped] == [b".tmp", b"sub/x.deleted"]
+
+
 def test_a_git_repository_without_a_working_tree_is_refused(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")

@@ -336,12 +336,14 @@ class Folders:
             repository = _READERS[source](Path(path))
             check_digests(repository, threads=options.threads, on_progress=progress)
             known = self.ensure(target, repository.description)
+            start = prefix + b"/" if prefix else b""
             return put.put_files(
                 SyncRoutes(self._http, target),
                 target.ref or known.default_branch,
-                {prefix + b"/" + name if prefix else name: place for name, place in repository.files.items()},
+                {start + name: place for name, place in repository.files.items()},
                 message=message,
                 only=only,
+                skipped=[skip._replace(path=start + skip.path) for skip in repository.skipped],
                 options=options,
             )
 

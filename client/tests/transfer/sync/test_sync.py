@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from client.tests.transfer.folders import LINK, Folder
+from client.tests.transfer.folders import LINK, OPTIONS, Folder
 from nearline.content.entries import Entry
 from nearline.content.hashing import EMPTY_ID
 from nearline.content.manifest import build_tree
@@ -17,6 +17,7 @@ from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.workspace import State, Workspace
 from nearline.transfer.remote.manifests import check_root
 from nearline.transfer.remote.server import ObjectKind
+from nearline.transfer.sync import put
 
 ODD_NAMES = {
     b"with space.txt": b"1",
@@ -368,13 +369,48 @@ def test_ignored_files_stay_here_and_what_others_committed_of_them_stays_there(f
     assert b"note.tmp" not in other.files()
 
 
-@pytest.mark.parametrize("name", ["x.conflict", "x.deleted", ".tmp/x", ".cnvrg/x", "sub/.nearline/x"])
-def test_the_names_that_syncing_itself_uses_are_never_sent(folder, server, name):
+@pytest.mark.parametrize("name", ["x.conflict", "x.deleted", "sub/x.deleted/y", ".tmp/x", "sub/.tmp/x"])
+def test_names_that_syncing_itself_uses_are_never_sent_and_are_named(folder, server, name):
+    folder.write({"a": b"1", "z": b"2", name: b"3"})
+
+    outcomes = [folder.sync(), folder.sync(), folder.status()]
+
+    own = name.removesuffix("/x").removesuffix("/y")
+    assert set(server.tree()) == {b"a", b"z"}
+    for outcome in outcomes:
+        assert outcome.skipped == ((own, "has a name that synced folders keep to themselves"),)
+
+
+@pytest.mark.parametrize("name", [".cnvrg/x", "sub/.nearline/x"])
+def test_workspaces_are_never_sent(folder, server, name):
     folder.write({"a": b"1", name: b"2"})
 
-    folder.sync()
+    outcome = folder.sync()
 
     assert set(server.tree()) == {b"a"}
+    assert outcome.skipped == ()
+
+
+def test_own_names_that_the_ignore_file_lists_are_not_named(folder):
+    folder.write({".nearlineignore": b"*.deleted\n.tmp/\n", "x.deleted": b"1", ".tmp/x": b"2"})
+
+    assert folder.sync().skipped == ()
+
+
+@pytest.mark.parametrize("name", ["x.deleted", "x.deleted/y", ".tmp/x", "sub/.tmp/x"])
+def test_own_names_in_the_dataset_are_named_stay_there_and_are_not_brought(folder, make_folder, server, name):
+    folder.write({"a": b"1", "y": b"2"})
+    path = os.fsencode(name)
+    put.put_files(server, "main", {b"a": folder.root / "a", path: folder.root / "y"}, options=OPTIONS)
+    other = make_folder("other")
+
+    outcome = other.sync()
+    other.write({"b": b"3"}).sync()
+
+    assert outcome.skipped == ((name, "has a name that synced folders keep to themselves"),)
+    assert other.files() == {b"a": b"1", b"b": b"3"}
+    assert server.tree() == {b"a": b"1", b"b": b"3", path: b"2"}
+    assert other.sync().skipped == ()
 
 
 # Two people
@@ -426,6 +462,19 @@ def test_a_file_changed_on_both_sides_keeps_ours_and_writes_theirs_beside_it(pai
     assert ours.files() == {b"a": b"ours", b"a.conflict": b"theirs", b"b": b"b", b"sub/c": b"c"}
     assert server.tree() == {b"a": b"ours", b"b": b"b", b"sub/c": b"c"}
     assert outcome.conflicts == ("a",)
+
+
+def test_what_a_sync_wrote_beside_a_file_is_not_named_again(pair):
+    ours, theirs = pair
+    theirs.write({"a": b"theirs", "new/x": b"theirs"})
+    theirs.sync()
+    ours.write({"a": b"ours", "new": b"ours"}).sync()
+
+    assert {b"a.conflict", b"new.conflict/x"} < ours.files().keys()
+    assert ours.status().skipped == ours.sync().skipped == ()
+    ours.remove("a.conflict")
+    ours.sync()
+    assert [path for path, _ in ours.write({"a.conflict": b"mine"}).sync().skipped] == ["a.conflict"]
 
 
 def test_the_same_change_on_both_sides_is_no_conflict_and_no_commit(pair, server):

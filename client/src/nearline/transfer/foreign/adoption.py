@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nearline.content.paths import show_path
 from nearline.errors import Failed, InvalidRequest, hint_for
+from nearline.transfer.local.walk import Skipped
 from nearline.transfer.progress import Meter, OnProgress, ignore_progress
 
 _READ_BYTES = 1 << 20
@@ -30,11 +31,12 @@ class Digest:
 
 @dataclass(frozen=True)
 class Adoption:
-    """Files by their path in the dataset, what their places must hold, and words for the dataset."""
+    """Files by their path in the dataset, what their places must hold, words for the dataset, and what is left out."""
 
     files: Mapping[bytes, Path]
     digests: Mapping[Path, Digest] = field(default_factory=dict)
     description: str = ""
+    skipped: Sequence[Skipped] = ()
 
 
 def check_digests(adoption: Adoption, *, threads: int, on_progress: OnProgress = ignore_progress) -> None:

@@ -32,7 +32,7 @@ def read_folder(root: Path) -> Adoption:
     missing: list[bytes] = []
     skipped: list[Skipped] = []
     paths = [file.path for file in walk(os.fsencode(snapshot), IgnoreRules(), skipped)]
-    for path in (*paths, *(skip.path for skip in skipped)):
+    for path in (*paths, *(skip.path for skip in skipped if not skip.is_own)):
         if path.startswith(_OWN):
             continue
         place = snapshot / os.fsdecode(path)
@@ -48,7 +48,8 @@ def read_folder(root: Path) -> Adoption:
     require_files(missing, hint="Download the dataset again with its own tool, then import it.")
     if not files:
         raise InvalidRequest(f"'{snapshot}' holds no file.")
-    return Adoption(files, digests, _read_card(files.get(_CARD.encode())))
+    own = [skip for skip in skipped if skip.is_own and not skip.path.startswith(_OWN)]
+    return Adoption(files, digests, _read_card(files.get(_CARD.encode())), own)
 
 
 def write_card(root: Path, title: str, description: str) -> None:

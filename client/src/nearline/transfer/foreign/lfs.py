@@ -51,12 +51,13 @@ def read_repository(root: Path) -> Adoption:
             digests[stored] = Digest("sha256", oid)
         else:
             missing.append(file.path)
+    skipped = [skip for skip in skipped if not skip.path.startswith(b".git/")]
     # Putting says of these why they are left out.
-    files.update((skip.path, root / os.fsdecode(skip.path)) for skip in skipped if not skip.path.startswith(b".git/"))
+    files.update((skip.path, root / os.fsdecode(skip.path)) for skip in skipped if not skip.is_own)
     require_files(missing, hint="Run `git lfs fetch` in the repository, then import again.")
     if not files:
         raise InvalidRequest(f"'{root}' holds no file.", hint="Run `git checkout` there, then import again.")
-    return Adoption(files, digests)
+    return Adoption(files, digests, skipped=[skip for skip in skipped if skip.is_own])
 
 
 def check_entries(entries: Iterable[Entry]) -> None:

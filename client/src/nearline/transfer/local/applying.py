@@ -14,24 +14,28 @@ from nearline.content.retry import RetryPolicy
 from nearline.hydrate.engine import hydrate
 from nearline.hydrate.ports import HydrationProgress, PackSource
 from nearline.transfer.local import reading
-from nearline.transfer.local.ignore import IgnoreRules
+from nearline.transfer.local.ignore import IgnoreRules, has_own_name
 from nearline.transfer.local.scan import is_same
 from nearline.transfer.local.sharing import Donor
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.target import TargetFolder
-from nearline.transfer.local.walk import LocalFile, cannot, longest_path
+from nearline.transfer.local.walk import OWN_NAME, LocalFile, Skipped, cannot, longest_path
 from nearline.transfer.progress import Meter, OnProgress
 
 _CONFLICT = b".conflict"
 
 
 class Applied(NamedTuple):
-    """What was done. `conflicts` are the paths whose local file was kept beside, or instead of, the server's."""
+    """What was done. `conflicts` are the paths whose local file was kept beside, or instead of, the server's.
+
+    `skipped` was not brought here.
+    """
 
     files: int
     size_bytes: int
     conflicts: list[bytes]
     removed: int = 0
+    skipped: tuple[Skipped, ...] = ()
 
 
 class FolderUpdate:
@@ -70,6 +74,8 @@ class FolderUpdate:
         all other files are there.
         """
         longest = longest_path(self._root)
+        own = (path for path, _, after in changes if after is not None and has_own_name(path))
+        skipped = tuple(Skipped(path, OWN_NAME) for path in own)
         changes = [change for change in changes if not self._rules.covers(change.path)]
         too_long = [path for path, _, after in changes if after is not None and len(path) > longest]
         changes = [change for change in changes if len(change.path) <= longest]
@@ -93,7 +99,7 @@ class FolderUpdate:
         if too_long:
             raise cannot("write", too_long[0], OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)))
         paths = sorted({*(conflict.path for conflict in conflicts), *self._late})
-        return Applied(files.count, files.size_bytes, paths, removed)
+        return Applied(files.count, files.size_bytes, paths, removed, skipped)
 
     def _remove(self, change: Change) -> bool:
         if not self._is_as_expected(change.path, change.before):
@@ -162,6 +168,7 @@ class _MergedFiles:
         self._donor = donor
         self._lock = threading.Lock()
         self._written: list[tuple[LocalFile, bytes]] = []
+        self._beside: list[bytes] = []
 
     def prepare(self, _entries: Sequence[Entry]) -> None:
         """Make nothing yet: folders are made for the files that are not left out."""
@@ -214,8 +221,10 @@ class _MergedFiles:
         """Note in the cache what was written since."""
         with self._lock:
             written, self._written = self._written, []
+            beside, self._beside = self._beside, []
         if self._cache is not None:
             self._cache.remember(written)
+            self._cache.note_conflicts(beside)
 
     def _note(self, entry: Entry, file: LocalFile) -> None:
         with self._lock:
@@ -223,3 +232,7 @@ class _MergedFiles:
             self.size_bytes += entry.size if entry.blobs else 0
             if file.path == entry.path:
                 self._written.append((file, entry.content_id))
+            else:
+                # The folder, where there is one: it is what a walk finds.
+                name, ending, _ = file.path.partition(_CONFLICT + b"/")
+                self._beside.append(name + ending.rstrip(b"/"))

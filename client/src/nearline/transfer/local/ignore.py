@@ -4,15 +4,21 @@ What is ignored is neither sent nor fetched nor removed: a commit that holds suc
 """
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from nearline.content import ignore
 from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, split_lines
 from nearline.errors import InvalidRequest
 
-WORKSPACES = (b".nearline", b".cnvrg")
-_OWN_FOLDERS = {*WORKSPACES, b".tmp"}
+_WORKSPACES = (b".nearline", b".cnvrg")
 _OWN_ENDINGS = (b".conflict", b".deleted")
+_OWN = re.compile(rb"\.(conflict|deleted)(/|\Z)|(\A|/)\.(nearline|cnvrg|tmp)/")
+
+
+def has_own_name(path: bytes) -> bool:
+    """Return whether a path, or a folder above it, has a name that workspaces keep to themselves; folders end in /."""
+    return _OWN.search(path) is not None
 
 
 class IgnoreRules(ignore.IgnoreRules):
@@ -29,35 +35,28 @@ class IgnoreRules(ignore.IgnoreRules):
 
     def covers(self, path: bytes) -> bool:
         """Return whether the file at this path is ignored, by its own name or by that of a folder above it."""
-        return path.startswith(self._unseen) or super().covers(path)
+        return path.startswith(self._unseen) or has_own_name(path) or super().covers(path)
 
     def is_ignored(self, path: bytes, *, is_folder: bool) -> bool:
         """Return whether this path itself is ignored; an ignored folder above it is the caller's business."""
-        if path.endswith(_OWN_ENDINGS) or (is_folder and path.rpartition(b"/")[2] in _OWN_FOLDERS):
-            return True
-        return super().is_ignored(path, is_folder=is_folder)
+        return has_own_name(path + b"/" if is_folder else path) or super().is_ignored(path, is_folder=is_folder)
 
-    def leave_out(self, paths: Iterable[bytes], *, is_folder: bool) -> Iterable[bytes]:
+    def leave_out(self, paths: Sequence[bytes], *, is_folder: bool) -> list[bytes]:
         """Return those of these paths that are not ignored themselves."""
         if not is_folder and not self.has_rules:
             # As most folders are: a million files cost no call each.
             return [path for path in paths if not path.endswith(_OWN_ENDINGS)]
         return [path for path in paths if not self.is_ignored(path, is_folder=is_folder)]
 
-
-class NoRules(IgnoreRules):
-    """No rules but names that all synced folders keep to themselves. Those other than workspaces are in `left_out`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left_out: list[bytes] = []
-
-    def leave_out(self, paths: Iterable[bytes], *, is_folder: bool) -> Iterable[bytes]:
-        """Return those of these paths that are not ignored themselves."""
-        paths = list(paths)
-        others = set(super().leave_out(paths, is_folder=is_folder))
-        self.left_out += [path for path in paths if path not in others and not path.endswith(WORKSPACES)]
-        return others
+    def list_own(self, paths: Iterable[bytes], *, is_folder: bool) -> list[bytes]:
+        """Return those of these paths that nothing but their name keeps here; workspaces are nobody's files."""
+        return [
+            path
+            for path in paths
+            if has_own_name(path + b"/" if is_folder else path)
+            and not path.endswith(_WORKSPACES)
+            and not super(IgnoreRules, self).is_ignored(path, is_folder=is_folder)
+        ]
 
 
 def read_rules(root: bytes, unseen_folders: Iterable[bytes] = ()) -> IgnoreRules:

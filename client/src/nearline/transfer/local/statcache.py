@@ -1,18 +1,22 @@
-"""Notes in SQLite that save reading: content ids of local files by stat, digests of ranges, the packs that were sent.
+"""Notes in SQLite: content ids of local files by stat, digests of ranges, packs that were sent, files of conflicts.
 
-Losing it costs reading again, never correctness: a database that is damaged, or of another shape, is thrown away.
+Losing it costs reading and telling again, never correctness: a database that is damaged, or of another shape, is
+thrown away, and so are rows whose values have another type.
 """
 
 import contextlib
 import os
 import sqlite3
+import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from nearline.content.entries import BlobRef
+from nearline.content.errors import BadPack
 from nearline.content.packs import Pack, read_index, write_index
 from nearline.errors import FULL_DISK_HINT, SHORTER_PATH_HINT, Failed
 from nearline.transfer.local.walk import LocalFile
@@ -34,7 +38,16 @@ _TABLES = (
     """ranges (
     range_id TEXT PRIMARY KEY, digest BLOB
 ) WITHOUT ROWID""",
+    """conflicts (
+    path BLOB PRIMARY KEY
+) WITHOUT ROWID""",
 )
+
+
+# Rows of another type are not listed. Paths need no check: no text or number is behind one that is a BLOB.
+_IS_FILE = "typeof(content_id) = 'blob'"
+_IS_PACK = "typeof(pack) = 'blob' AND length(pack) = 32 AND typeof(content) = 'blob'"
+_IS_RANGE = "typeof(range_id) = 'text' AND typeof(digest) = 'blob'"
 
 
 class CachedFile(NamedTuple):
@@ -82,19 +95,20 @@ class StatCache:
 
     def list_files(self, after: bytes = b"") -> Iterator[CachedFile]:
         """Yield what is known of the files behind `after`, sorted by path."""
-        cursor = self._database.execute("SELECT * FROM files WHERE path > ? ORDER BY path", (after,))
+        behind = f"SELECT * FROM files WHERE path > ? AND {_IS_FILE} ORDER BY path"  # noqa: S608 (it is a constant)
+        cursor = self._database.execute(behind, (after,))
         while rows := cursor.fetchmany(1000):
             yield from map(CachedFile._make, rows)
 
     def list_rows(self, after: bytes, last: bytes) -> list[CachedRow]:
         """Return what is known of the files behind `after`, up to `last`, sorted by path."""
-        between = "SELECT * FROM files WHERE path > ? AND path <= ? ORDER BY path"
+        between = f"SELECT * FROM files WHERE path > ? AND path <= ? AND {_IS_FILE} ORDER BY path"  # noqa: S608
         return self._database.execute(between, (after, last)).fetchall()
 
     def find(self, path: bytes) -> CachedFile | None:
         """Return what is known about one path."""
         with self._lock:
-            row = self._database.execute("SELECT * FROM files WHERE path = ?", (path,)).fetchone()
+            row = self._database.execute(f"SELECT * FROM files WHERE path = ? AND {_IS_FILE}", (path,)).fetchone()  # noqa: S608
         return CachedFile._make(row) if row else None
 
     def remember(self, hashed: Iterable[tuple[LocalFile, bytes]], *, at_ns: int | None = None) -> list[bytes]:
@@ -125,13 +139,29 @@ class StatCache:
     def list_digests(self) -> dict[str, bytes]:
         """Return what is known of ranges: by id, the digest of the local files that are what the range lists."""
         with self._lock:
-            return dict(self._database.execute("SELECT range_id, digest FROM ranges"))
+            return dict(self._database.execute(f"SELECT range_id, digest FROM ranges WHERE {_IS_RANGE}"))  # noqa: S608
 
     def keep_digests(self, digests: Mapping[str, bytes]) -> None:
         """Know of these ranges and of no others."""
         with self._lock, self._database:
             self._database.execute("DELETE FROM ranges")
             self._database.executemany("INSERT INTO ranges VALUES (?, ?)", digests.items())
+
+    def list_conflicts(self) -> set[bytes]:
+        """Return the paths at which others' versions were written beside files of this folder."""
+        with self._lock:
+            rows = self._database.execute("SELECT path FROM conflicts WHERE typeof(path) = 'blob'")
+            return {path for (path,) in rows}
+
+    def note_conflicts(self, paths: Iterable[bytes]) -> None:
+        """Note where others' versions were written."""
+        with self._lock, self._database:
+            self._database.executemany("INSERT OR IGNORE INTO conflicts VALUES (?)", ((path,) for path in paths))
+
+    def forget_conflicts(self, paths: Iterable[bytes]) -> None:
+        """Drop the notes about others' versions that are gone."""
+        with self._lock, self._database:
+            self._database.executemany("DELETE FROM conflicts WHERE path = ?", ((path,) for path in paths))
 
     def note_stored(self, packs: Iterable[Pack]) -> None:
         """Note what packs hold that are stored but not yet part of a commit."""
@@ -143,10 +173,12 @@ class StatCache:
     def list_stored(self) -> Iterator[BlobRef]:
         """Yield the blobs of the packs that were stored since the last commit, in order."""
         with self._lock:
-            rows = self._database.execute("SELECT pack, content FROM packs ORDER BY rowid").fetchall()
+            query = f"SELECT pack, content FROM packs WHERE {_IS_PACK} ORDER BY rowid"  # noqa: S608
+            rows = self._database.execute(query).fetchall()
         for pack, content in rows:
-            for blob in read_index(content):
-                yield BlobRef(blob.content_id, pack, blob.offset, blob.size)
+            with contextlib.suppress(BadPack, struct.error):  # what is no index
+                for blob in read_index(content):
+                    yield BlobRef(blob.content_id, pack, blob.offset, blob.size)
 
     def forget_stored(self, packs: Iterable[bytes] | None = None) -> None:
         """Drop the notes about these packs; about all, once they are part of a commit."""
@@ -159,23 +191,21 @@ class StatCache:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[StatCache]:
-    """Open the cache of a folder for one transfer. Raises Failed when it cannot be written, as on a full disk."""
+    """Open the cache of a folder for one transfer. Raises Failed when it cannot be used, as on a full disk."""
     try:
         with contextlib.closing(StatCache(path)) as cache:
             yield cache
-    except sqlite3.OperationalError as error:
-        raise Failed(
-            f"Cannot write '{path}': {error}.", code="client.local_file", hint=_hint_for(error, path)
-        ) from error
+    except sqlite3.DatabaseError as error:
+        raise Failed(f"Cannot use '{path}': {error}.", code="client.local_file", hint=_hint_for(error, path)) from error
 
 
-def _hint_for(error: sqlite3.OperationalError, path: Path) -> str:
-    match error.sqlite_errorcode & 0xFF:  # the rest is detail
+def _hint_for(error: sqlite3.DatabaseError, path: Path) -> str:
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the rest is detail
         case sqlite3.SQLITE_FULL:
             return FULL_DISK_HINT
         case sqlite3.SQLITE_CANTOPEN if len(os.fsencode(path.absolute())) > _MOST_PATH_BYTES:
             return SHORTER_PATH_HINT
-        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY:
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return _REMOVE_HINT
     return ""
 
@@ -185,6 +215,7 @@ def _open(path: Path) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     database = sqlite3.connect(path, check_same_thread=False, timeout=30)
+    database.text_factory = partial(str, encoding="utf-8", errors="replace")
     try:
         database.execute("PRAGMA journal_mode = WAL")
         # A lost write costs hashing again; waiting for the disk after every batch would cost more.

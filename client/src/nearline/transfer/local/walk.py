@@ -21,6 +21,7 @@ from nearline.transfer.local.workspace import LINK_FILE
 
 EMPTY_FOLDER = "is an empty folder, and a dataset keeps files only"
 LINKED_FOLDER = "is linked to a dataset of its own"
+OWN_NAME = "has a name that synced folders keep to themselves"
 TOO_LONG = "has a longer name, from the root of the machine, than the system takes"
 
 _LEFT_MEANWHILE = frozenset({errno.ENOENT, errno.ENOTDIR})
@@ -65,6 +66,11 @@ class Skipped(NamedTuple):
     def is_unseen(self) -> bool:
         """Return whether, as a folder, it may hold files all the same."""
         return self.why in {LINKED_FOLDER, TOO_LONG}
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether nothing but its name is against it."""
+        return self.why == OWN_NAME
 
 
 def normal_mode(mode: int) -> int:
@@ -112,6 +118,7 @@ class Walk:
         self._enters_linked = enters_linked
         self._base = root + b"/"
         self._rules = rules
+        self._own: set[bytes] = set()
         self._stack = [self._list_folder(b"")]
 
     def between(self, after: bytes, last: bytes | None, skipped: list[Skipped]) -> Iterator[LocalFile]:
@@ -127,7 +134,7 @@ class Walk:
                 order, path = names[place]
                 try:
                     if not folder.is_sound:
-                        check_path(path)
+                        self._check_name(path)
                     if order is not path:
                         self._check_folder(path)
                         folder.place = place + 1
@@ -161,10 +168,16 @@ class Walk:
 
     def _is_left_out(self, path: bytes) -> bool:
         try:
+            self._check_name(path)
             self._check_folder(path)
         except BadPath:
             return True
         return False
+
+    def _check_name(self, path: bytes) -> None:
+        check_path(path)
+        if path in self._own:
+            raise BadPath(path, OWN_NAME)
 
     def _check_folder(self, path: bytes) -> None:
         """Raise BadPath where a folder is left out as a whole."""
@@ -197,14 +210,22 @@ class Walk:
             pass
         except OSError as error:
             raise cannot("read the folder", prefix or b".", error) from error
-        names = [(path, path) for path in self._rules.leave_out(files, is_folder=False)]
-        names += [(path + b"/", path) for path in self._rules.leave_out(folders, is_folder=True)]
+        names: list[tuple[bytes, bytes]] = []
+        own: list[bytes] = []
+        for paths, is_folder in ((files, False), (folders, True)):
+            others = self._rules.leave_out(paths, is_folder=is_folder)
+            if len(others) < len(paths):
+                own_paths = self._rules.list_own(paths, is_folder=is_folder)
+                own += own_paths
+                others += own_paths
+            names += [(path + b"/", path) for path in others] if is_folder else [(path, path) for path in others]
         names.sort()
+        self._own.update(own)
         try:
             check_paths([path for _, path in names])
         except BadPath:
             return _Listed(names, is_sound=False)
-        return _Listed(names, is_sound=True)
+        return _Listed(names, is_sound=not own)
 
 
 def _describe_link(base: bytes, path: bytes, status: os.stat_result) -> LocalFile:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -82,7 +82,10 @@ class LinkedFolder:
         scan = scan_folder(self.root, self.rules, cache, tree, load, meter=meter, sharing=sharing)
         meter.finish()
         self.unseen_folders.update(skip.path for skip in scan.skipped if skip.is_unseen)
-        return scan
+        # People were told of these when they were written.
+        conflicts = self.cache.list_conflicts()
+        self.cache.forget_conflicts(conflicts.difference(skip.path for skip in scan.skipped))
+        return replace(scan, skipped=[skip for skip in scan.skipped if skip.path not in conflicts])
 
     def index_copies(self) -> Callable[[bytes, Entry | None], list[Path]]:
         """Return a function that says where in this folder a content may be: at the entry's path, or under any name."""

@@ -15,7 +15,7 @@ from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
 from nearline.transfer.local import reading
-from nearline.transfer.local.ignore import NoRules
+from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.scan import Scan, Suspect
 from nearline.transfer.local.walk import EMPTY_FOLDER, TOO_LONG, LocalFile, Skipped, cannot, describe, walk
@@ -37,8 +37,6 @@ from nearline.transfer.sync.upload import (
     names_of,
 )
 
-OWN_NAME = "has a name that synced folders keep to themselves"
-
 _RACES = 20
 _RESENDS = 3
 # What a file takes in a manifest, nearly all of it hashes; and what is fetched of manifests for the smallest file.
@@ -58,11 +56,11 @@ def list_files(sources: Iterable[Path], folder: bytes, skipped: list[Skipped]) -
         if source.is_dir() and not source.is_symlink():
             root = os.fsencode(source.absolute())
             name = os.fsencode(source.resolve().name)
-            rules, not_carried = NoRules(), list[Skipped]()
-            inside = [file.path for file in walk(root, rules, not_carried)]
-            skipped += [Skipped(prefix + name + b"/" + path, OWN_NAME) for path in sorted(rules.left_out)]
+            not_carried: list[Skipped] = []
+            inside = [file.path for file in walk(root, IgnoreRules(), not_carried)]
+            skipped += [skip._replace(path=prefix + name + b"/" + skip.path) for skip in not_carried if skip.is_own]
             # What cannot be carried is listed too, so that putting it says why it was left out.
-            for path in (*inside, *(skip.path for skip in not_carried)):
+            for path in (*inside, *(skip.path for skip in not_carried if not skip.is_own)):
                 files_by_path[prefix + name + b"/" + path] = Path(os.fsdecode(root + b"/" + path))
         else:
             files_by_path[prefix + os.fsencode(source.name)] = source.absolute()

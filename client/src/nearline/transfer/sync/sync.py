@@ -97,7 +97,7 @@ def _bring(folder: LinkedFolder, head: Head, *, is_restoring: bool) -> Outcome:
         bytes_downloaded=applied.size_bytes,
         files_removed=applied.removed,
         conflicts=show_paths(applied.conflicts),
-        skipped=show_skipped(scan.skipped),
+        skipped=show_skipped((*scan.skipped, *applied.skipped)),
     )
 
 
@@ -213,6 +213,7 @@ class _Sync:
             before.size_bytes + applied.size_bytes,
             sorted({*before.conflicts, *applied.conflicts}),
             before.removed + applied.removed,
+            before.skipped + applied.skipped,
         )
 
     def _outcome(self, scan: Scan, commit: Commit | None) -> Outcome:
@@ -226,7 +227,7 @@ class _Sync:
             bytes_downloaded=self._applied.size_bytes,
             files_removed=self._applied.removed,
             conflicts=show_paths(self._applied.conflicts),
-            skipped=show_skipped(scan.skipped),
+            skipped=show_skipped((*scan.skipped, *self._applied.skipped)),
         )
 
 

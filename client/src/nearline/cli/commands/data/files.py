@@ -260,6 +260,7 @@ def clone_files(
             parallel=parallel,
             progress=progress,
         )
+    tell_skipped(session, outcome.skipped)
     if session.out.is_json or session.out.is_quiet:
         session.out.record(outcome, [("Folder", str(into))])
         return
@@ -328,7 +329,7 @@ def _cache_after(session: Session, target: Reference, outcome: "Outcome", site: 
 
 def tell_put(session: Session, target: Reference, outcome: "Outcome") -> None:
     """Say what became of a commit of files from here."""
-    tell_skipped(session, outcome)
+    tell_skipped(session, outcome.skipped)
     tell_healing(session, outcome)
     if outcome.is_up_to_date and not session.out.is_json:
         session.out.done("Dataset is up to date")

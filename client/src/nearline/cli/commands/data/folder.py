@@ -19,6 +19,8 @@ from nearline.errors import Conflict, Failed, NotFound
 from nearline.resources.references import Reference
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nearline.resources.folders import Folder, Outcome
 
 Force = Annotated[bool, typer.Option("--force", "-f", help="Make the dataset what this folder is, whatever is there.")]
@@ -179,6 +181,7 @@ def status(context: typer.Context) -> None:
     session = session_of(context)
     folder = get_linked_folder()
     changes = session.client().folders.status(folder)
+    tell_skipped(session, changes.skipped)
     if session.out.is_json:
         session.out.json(changes)
         return
@@ -251,12 +254,12 @@ def _tell_link(session: Session, folder: "Folder", *, url: str | None = None) ->
     )
 
 
-def tell_skipped(session: Session, outcome: "Outcome") -> None:
+def tell_skipped(session: Session, skipped: "Sequence[tuple[str, str]]") -> None:
     """Say what cannot be carried."""
-    for path, why in outcome.skipped[:_LISTED]:
+    for path, why in skipped[:_LISTED]:
         session.out.warn(f"Left out: {printable(path)}: {why}")
-    if len(outcome.skipped) > _LISTED:
-        session.out.warn(f"and {len(outcome.skipped) - _LISTED} more were left out")
+    if len(skipped) > _LISTED:
+        session.out.warn(f"and {len(skipped) - _LISTED} more were left out")
 
 
 def tell_healing(session: Session, outcome: "Outcome") -> None:
@@ -276,7 +279,7 @@ def _tell_outcome(session: Session, outcome: "Outcome", *, finished: str) -> Non
         out.warn(f"Changed on both sides, yours is kept: {printable(path)}; the server's is {printable(path)}.conflict")
     if len(outcome.conflicts) > _LISTED:
         out.warn(f"and {len(outcome.conflicts) - _LISTED} more such files")
-    tell_skipped(session, outcome)
+    tell_skipped(session, outcome.skipped)
     tell_healing(session, outcome)
     if out.is_json or out.is_quiet:
         out.record(outcome, [("Commit", outcome.commit_id or "")])

@@ -8,7 +8,7 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.commands.data.files import tell_put
-from nearline.cli.commands.data.folder import AllowCollisions, Parallel
+from nearline.cli.commands.data.folder import AllowCollisions, Parallel, tell_skipped
 from nearline.cli.commands.data.in_place import import_in_place
 from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.options import Message
@@ -107,6 +107,7 @@ def export_data(
         outcome = session.client().folders.export(
             target, target_format, destination, parallel=parallel, progress=progress
         )
+    tell_skipped(session, outcome.skipped)
     if session.out.is_json or session.out.is_quiet:
         session.out.record(outcome, [("Folder", str(destination))])
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.commands.data.folder import tell_skipped
 from nearline.cli.commands.data.target import (
     HERE,
     DatasetOption,
@@ -144,6 +145,7 @@ def _diff_folder(session: Session, base: str | None, other: str | None) -> None:
         ref = named.ref
     with progress_of(session.out) as progress:
         comparison = session.client().folders.compare(folder, ref or folder.branch, progress=progress)
+    tell_skipped(session, comparison.skipped)
     if session.out.is_json:
         session.out.json(comparison)
         return
