@@ -273,7 +273,7 @@ _LeftOf = Callable[[str, bool], float]
 
 @dataclass(slots=True)
 class _Run:
-    """A run of a job in a pass. One that goes on already began before 0, as far as that is known.
+    """A run of a job in a pass. One that goes on already got its place before 0, as far as that is known.
 
     `is_overdue_then`: the cycle of that moment stops it, it does not end before.
     """
@@ -424,14 +424,14 @@ class _Pass:
 
     def _begin_run(self, job: Job, *, starts_anew: bool) -> None:
         job_id = job.view.id
-        ran_s = 0.0 if starts_anew else self.run_times.get(job_id, UNKNOWN).ran_s
+        held_s = 0.0 if starts_anew else self._held_s(job.view)
         left_s = self.left_s(job_id, starts_anew)
         limit_s = job.queue.rules_for(job.view).run_at_most_s
-        allowed_s = math.inf if limit_s is None else max(0.0, limit_s - ran_s)
+        allowed_s = math.inf if limit_s is None else max(0.0, limit_s - held_s)
         pods = job.active_pods()
         nodes = tuple(dict.fromkeys(pod.node.view.id for pod in pods if pod.node is not None))
         run = _Run(
-            began_s=self.now_s - ran_s,
+            began_s=self.now_s - held_s,
             ends_s=self.now_s + min(left_s, allowed_s),
             node_ids=nodes,
             gpu_milli=self.session.charge_all(pods)[0],
@@ -442,6 +442,12 @@ class _Pass:
             heapq.heappush(self._ends, (run.ends_s, job_id))
         for min_runtime_s in min_runtimes_s(self.session, job.queue):
             heapq.heappush(self._alarms, run.began_s + min_runtime_s)
+
+    def _held_s(self, view: JobView) -> float:
+        """Return since how long a job has its place, as the rules of its queues count, else how long it has run."""
+        if view.runs_since is None:
+            return self.run_times.get(view.id, UNKNOWN).ran_s
+        return max(0.0, self.at_s - view.runs_since)
 
     def _as_started(self, view: JobView, pods: tuple[PodView, ...]) -> JobView:
         running_for_s = 0.0 if self.is_age_told else None

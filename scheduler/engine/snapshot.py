@@ -285,7 +285,8 @@ class JobView:
     where the requests say everything.
 
     `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
-    share; None is unknown. `running_for_s` is how long it has run since it last started, and `idle_for_s` for how long
+    share; None is unknown. `running_for_s` is how long it has run since it got its place, or the last of these lengths
+    that any rule looks at, and `runs_since` when it got it, on the clock of `saved_at`. `idle_for_s` is for how long
     none of its GPUs has been used; None: it does not run, or that is unknown. `evictions` counts how often it lost its
     place before, `waited_s` is the shortest wait for which nodes are reserved for it, or not, as they are now
     (`Policy.wait_span`); None is unknown, and then none are. `waits_since` is when it began to wait, on the clock of
@@ -302,6 +303,7 @@ class JobView:
     is_preemptible: bool = True
     rank: tuple[object, ...] = ()
     running_for_s: float | None = None
+    runs_since: float | None = None
     idle_for_s: float | None = None
     may_evict: bool = True
     stale_for_s: float | None = None

@@ -340,10 +340,10 @@ class SnapshotReader:
         first = rows[0]
         since = first.placed_at or first.held_since
         saved_at = max(since.timestamp(), float(first.saved_at_s))
-        age_s, due_at = None, None
+        job, due_at = replace(view_pending(first), saved_at=saved_at), None
         if first.evicting_since is None and (ages := self._ages.get(first.queue_id)):
             age_s, due_at = _age(ages, since, now)
-        job = replace(view_pending(first), saved_at=saved_at, running_for_s=age_s)
+            job = replace(job, running_for_s=age_s, runs_since=since.timestamp())
         pods = {pod_name(pod.id): pod for pod in job.pods}
         apart: list[JobView] = []
         for row in rows:

@@ -22,6 +22,7 @@ from datasets.services import cache_sites
 from scheduler.models import DEFAULT_POOL_ID, Forecast, Node, Pool, Queue, Workload
 from scheduler.selectors import forecasts as engine_forecasts
 from scheduler.selectors.forecasts import Corrections, NoForecast
+from scheduler.selectors.workloads import list_overdue
 from scheduler.services import pool_members, queues, workloads
 from scheduler.workers import cycle
 from tests.factories import compute as make
@@ -417,6 +418,32 @@ def test_a_job_is_forecast_once_a_cycle_has_left_it_without_a_place(project, who
     forecasts.forecast_all()
 
     assert [row.name for row in Forecast.objects.all()] == ["waits"]
+
+
+def test_a_time_limit_of_the_project_is_forecast_as_the_cycle_counts_it_from_the_placing(member, project, whole, move):
+    pool_members.ensure_queue(project_id=project.pk)
+    Queue.objects.update(training_run_at_most_s=HOUR_S)
+    make.submit(project, whole, "holder", simulated_duration_s=9 * HOUR_S)
+    cycle.run_once()
+    move(NOON + timedelta(minutes=10))
+    run_cycle()  # only now it begins
+    make.submit(project, whole, "waits", simulated_duration_s=600)
+    run_cycle()
+    move(NOON + timedelta(minutes=20))
+    forecasts.forecast_all()
+    told = outlook_of(member, "waits").likely_at
+
+    move(told - timedelta(seconds=1))
+    cycle.run_once()
+    before = list_overdue()
+    move(told)
+    cycle.run_once()
+
+    assert (told, Job.objects.get(name="holder").started_at) == (
+        NOON + timedelta(hours=1),
+        NOON + timedelta(minutes=10),
+    )
+    assert (before, list(list_overdue().values())) == ({}, ["time_limit"])
 
 
 def test_only_some_of_the_jobs_that_wait_can_be_forecast(project, whole, move):

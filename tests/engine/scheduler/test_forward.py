@@ -378,6 +378,17 @@ def test_who_has_reached_a_time_limit_does_not_wait_again():
     assert [told[name].likely_s for name in "bc"] == [0, 60]
 
 
+def test_a_time_limit_counts_from_the_placing_as_in_a_cycle_though_the_job_began_later():
+    # It got its place 1000 s ago, and has run for 400 s; `running_for_s` is told in steps.
+    jobs = [replace(held("a", "team", "n1", {0: 1, 1: 1}), running_for_s=0.0, runs_since=9000.0)]
+    jobs += [wait("b", "team", 2, minute=1)]
+
+    run_times = {"a": RunTimes(each_once(9 * HOUR), ran_s=400.0), "b": RunTimes(each_once(60.0))}
+    told = Forward(Snapshot([node("n1", 2)], [limited(HOUR)], jobs), NEARLINE, run_times, at_s=10_000.0).starts()
+
+    assert told["b"].likely_s == HOUR - 1000
+
+
 def test_the_cycle_that_stops_who_reaches_a_time_limit_prefers_what_is_free_at_once():
     jobs = [held("limited", "team", "n1", {0: 1}), held("ends", "team", "n2", {0: 1}), wait("b", "team", 1)]
     lengths = {"limited": 9 * HOUR, "ends": HOUR, "b": 60.0}
