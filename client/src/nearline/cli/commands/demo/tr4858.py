@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.commands.demo.looking import is_free, wait_for
 from nearline.cli.output import align
 from nearline.cli.session import session_of
 from nearline.errors import Conflict, Failed
@@ -103,7 +104,11 @@ def walk(
     out, client = session.out, session.client()
     if clean:
         own = {project.name for project in client.projects.list()} & set(_TEAMS.values())
-        out.done(f"{formats.count(_delete_jobs(client, sorted(own)), 'job')} deleted.")
+        count = _delete_jobs(client, sorted(own))
+        if NAME in {pool.name for pool in client.pools.list()}:
+            # A job that was deleted holds its GPUs until it has stopped.
+            wait_for(lambda: is_free(client, NAME) or None, limit_s)
+        out.done(f"{formats.count(count, 'job')} deleted.")
         return
     _prepare(client)
     out.line(f"Four teams and 16 simulated GPUs, in the pool {NAME}. Quotas: a 4, b 2, c 2, d 8.")
@@ -114,7 +119,7 @@ def walk(
         for step in scene.steps:
             counts[step.team] += 1
             out.line(f"  {_do(client, step, f'{NAME}-{step.team}-{counts[step.team]}')}")
-            _wait_for(client, step, limit_s)
+            _await_state(client, step, limit_s)
         held, waiting = _state(client)
         out.line("\n" + "\n".join(f"  {line}" for line in align(_table(held, waiting))))
         out.line(f"\n{scene.words}")
@@ -164,7 +169,7 @@ def _do(client: "Client", step: Step, name: str) -> str:
     return f"nearline job submit train --name {name} --gpus {step.gpus:g} --pool {NAME} --project {project}{kind}"
 
 
-def _wait_for(client: "Client", step: Step, limit_s: float) -> None:
+def _await_state(client: "Client", step: Step, limit_s: float) -> None:
     """Return when the state of a step has come about. Raises Failed."""
     deadline = time.monotonic() + limit_s
     while (state := _state(client)) != (list(step.held), list(step.waiting)):

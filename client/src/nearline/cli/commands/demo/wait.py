@@ -3,14 +3,15 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nearline.cli import formats
+from nearline.cli.commands.demo.looking import is_free, wait_for
 from nearline.cli.outlook import show_outlook
 from nearline.cli.output import align
 from nearline.cli.session import session_of
@@ -20,8 +21,6 @@ from nearline.resources.queues import change_of
 if TYPE_CHECKING:
     from nearline.client import Client
     from nearline.models import Job
-
-T = TypeVar("T")
 
 NAME = "wait"
 _NEAR, _FAR = f"{NAME}-near", f"{NAME}-far"
@@ -34,7 +33,6 @@ _RATES = {_NEAR: 40_000, _FAR: 10_000}
 _SITE_BYTES = 10**9
 _THERE_BYTES, _MISSING_BYTES = 800_000, 400_000
 _HELD_S, _RUN_S = 45.0, 10.0
-_LOOK_EVERY_S = 0.5
 
 
 def walk(
@@ -57,14 +55,14 @@ def walk(
     _commit(client, "tuesday", _MISSING_BYTES)
     out.line(f"{formats.size(_MISSING_BYTES)} are added. {_OWNER}, whose quota it is, uses both GPUs of {_NEAR}.\n")
     holder = _submit(client, _OWNER, _HELD_S)
-    _wait_for(lambda: client.jobs.get(holder).state == "running" or None, limit_s)
+    wait_for(lambda: client.jobs.get(holder).state == "running" or None, limit_s)
     waiting = _submit(client, _TEAM, _RUN_S, data=[_DATASET])
-    outlook = _wait_for(lambda: _outlook_of(client.jobs.get(waiting)), limit_s)
+    outlook = wait_for(lambda: _outlook_of(client.jobs.get(waiting)), limit_s)
     out.line(f"nearline job why {waiting}\n")
     show_outlook(out, outlook)
     out.line("\nThat is what was told. What happens is compared when the job is done ...\n")
-    ended = _wait_for(lambda: _done(client, waiting), limit_s)
-    compared = _compare(outlook, client.jobs.get(holder), ended)
+    ended = wait_for(lambda: _done(client, waiting), limit_s)
+    compared = compare(outlook, client.jobs.get(holder), ended)
     rows = [(what, f"{then:%H:%M:%S}", f"{actual:%H:%M:%S}") for what, then, actual in compared]
     out.line("\n".join(align([("", "TOLD", "HAPPENED"), *rows])))
     if out.is_json:
@@ -96,7 +94,7 @@ def _prepare(client: "Client") -> None:
     elif missing := _RATES.keys() - pools[NAME].resources:
         client.pools.move(NAME, sorted(missing))
     client.queues.set_many([change_of(_OWNER, gpu_quota_milli=2000), change_of(_TEAM, gpu_quota_milli=0)], pool=NAME)
-    if any(queue.gpu_held_milli or queue.waiting_workloads for queue in client.queues.list(pool=NAME)):
+    if not is_free(client, NAME):
         raise Conflict(f"The pool {NAME} is in use, by an earlier walk perhaps.", hint="Try again in a minute.")
 
 
@@ -121,16 +119,6 @@ def _submit(client: "Client", project: str, duration_s: float, data: Sequence[st
     return job.name
 
 
-def _wait_for(look: Callable[[], T | None], limit_s: float) -> T:
-    """Return what `look` finds, once it finds something. Raises Failed."""
-    deadline = time.monotonic() + limit_s
-    while (answer := look()) is None:
-        if time.monotonic() >= deadline:
-            raise Failed("The walk does not go on.", hint="A slow machine may need a longer --limit.")
-        time.sleep(_LOOK_EVERY_S)
-    return answer
-
-
 def _outlook_of(job: "Job") -> Mapping[str, Any] | None:
     """Return what is told of a job once it says who holds the GPUs and compares the other cluster."""
     outlook = job.raw.get("outlook")
@@ -149,8 +137,11 @@ def _done(client: "Client", name: str) -> "Job | None":
     return job if job.state == "succeeded" else None
 
 
-def _compare(outlook: Mapping[str, Any], holder: "Job", done: "Job") -> list[tuple[str, datetime, datetime]]:
-    """Return what was told, the moment that was told for it, and the moment when it happened."""
+def compare(outlook: Mapping[str, Any], holder: "Job", done: "Job") -> list[tuple[str, datetime, datetime]]:
+    """Return what was told, the moment that was told for it, and the moment when it happened.
+
+    Nothing is told of data that was there by then.
+    """
     place = _place_of(outlook)
     arrived = next(event["at"] for event in done.raw["events"] if event["message"].startswith("Its data is ready."))
     pairs = [
@@ -159,7 +150,7 @@ def _compare(outlook: Mapping[str, Any], holder: "Job", done: "Job") -> list[tup
         ("It starts", outlook["likely_at"], done.raw["started_at"]),
         ("It is done", place["finishes_at"], done.raw["finished_at"]),
     ]
-    return [(what, _moment(then), _moment(actual)) for what, then, actual in pairs]
+    return [(what, _moment(then), _moment(actual)) for what, then, actual in pairs if then is not None]
 
 
 def _moment(text: str) -> datetime:
