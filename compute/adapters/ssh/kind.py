@@ -232,6 +232,7 @@ KIND = ResourceKind(
     site_of=site_of,
     mountable=MOUNTABLE,
     ignores_images=True,
+    is_remote=True,
     keeps_checkpoints=True,
     volumes_of=list_volumes,
     volumes_help="the folders for jobs in the settings of the host",

@@ -227,6 +227,10 @@ def test_a_volume_that_cannot_be_mounted_is_the_fault_of_who_named_it(project, t
     assert job.reason == "There is no folder /no/where on this machine, and none can be made."
 
 
+def test_clusters_daemons_and_hosts_by_ssh_are_behind_a_network():
+    assert {name for name, kind in drivers.KINDS.items() if kind.is_remote} == {"docker", "kubernetes", "ssh"}
+
+
 def test_jobs_of_a_place_behind_a_network_are_started_side_by_side(project, template, driver, monkeypatch):
     monkeypatch.setitem(drivers.KINDS, "simulated", replace(drivers.KINDS["simulated"], is_remote=True))
     together, start = threading.Barrier(3, timeout=60), driver.start
