@@ -37,6 +37,15 @@ _TOUCH_STEP = timedelta(minutes=1)
 _JOINABLE = CURRENT - {CacheState.FAILED}
 
 
+def require_cache(*, actor: Actor, commit_ids: Collection[str]) -> None:
+    """Raise PermissionDenied (or ProjectNotFound) unless the actor may cache these commits.
+
+    For who has them cached later, by the platform itself, on the actor's behalf.
+    """
+    for project_id in sorted(set(Commit.objects.filter(pk__in=commit_ids).values_list("dataset__project", flat=True))):
+        require(actor, permissions.CACHE, project_id)
+
+
 def request_cache(
     *,
     actor: Actor,

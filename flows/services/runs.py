@@ -16,7 +16,8 @@ from compute.errors import NoResourceFits
 from compute.selectors import confinement, templates
 from compute.selectors import jobs as job_selectors
 from core import clock, isolation, orm, tasks
-from datasets.services import selections
+from datasets.selectors import datasets as dataset_selectors
+from datasets.services import caches, selections
 from flows import permissions
 from flows.engine import grids
 from flows.engine.expressions import Value
@@ -62,7 +63,7 @@ def start_run(
 
     `data` names other commits for some of the references, so that an earlier run can be had again. Raises
     InvalidParameters naming all that is wrong, ResourceUnconfined, NoResourceFits for volumes that are not offered any
-    more, what `keep_places` raises, and what `datasets` raises for references that lead nowhere.
+    more, PermissionDenied for datasets that the actor may not cache, what `keep_places` raises, and what `datasets` raises for references that lead nowhere.
     """
     project = version.flow.project
     require(actor, permissions.RUN_FLOW, project.pk)
@@ -269,4 +270,18 @@ def _resolve_datasets(actor: Actor, spec: FlowSpec, chosen: Mapping[str, str]) -
             "dataset_id": str(resolved.dataset.pk),
             "commit": resolved.commit.pk,
         }
+    _require_data(actor, spec, {step.name for step in spec.steps}, commits)
     return commits
+
+
+def _require_data(
+    actor: Actor, spec: FlowSpec, keys: Collection[str], commits: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Require that the actor may read what steps with these keys read, and cache what they read cached.
+
+    The platform brings it by itself. Raises DatasetNotFound and PermissionDenied.
+    """
+    items = [item for step in spec.steps if step.name in keys for item in step.data]
+    read = [(commits[item.dataset]["commit"], item.cached) for item in items]
+    dataset_selectors.references_of(actor=actor, commit_ids=[commit for commit, _ in read])
+    caches.require_cache(actor=actor, commit_ids=[commit for commit, is_cached in read if is_cached])
