@@ -63,7 +63,8 @@ def start_run(
 
     `data` names other commits for some of the references, so that an earlier run can be had again. Raises
     InvalidParameters naming all that is wrong, ResourceUnconfined, NoResourceFits for volumes that are not offered any
-    more, PermissionDenied for datasets that the actor may not cache, what `keep_places` raises, and what `datasets` raises for references that lead nowhere.
+    more, PermissionDenied for datasets that the actor may not cache, what `keep_places` raises, and what `datasets`
+    raises for references that lead nowhere.
     """
     project = version.flow.project
     require(actor, permissions.RUN_FLOW, project.pk)
@@ -149,10 +150,12 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     """Try the steps of an ended run again that did not succeed; or `step`, and all after it, whatever became of them.
 
     `index` names one try of a grid. What is not tried again keeps its result, and its outputs are used.
-    Raises RunNotFinished, NothingToRetry, StepNotFound, OutputsGone, ResourceUnconfined and NoResourceFits.
+    Raises RunNotFinished, NothingToRetry, StepNotFound, OutputsGone, ResourceUnconfined and NoResourceFits, and
+    DatasetNotFound and PermissionDenied for what the actor may not read and cache any more.
     """
     require(actor, permissions.RUN_FLOW, run.project_id)
-    _require_secrets(actor, run.project_id, specs.spec_of(run.version_id))
+    spec = specs.spec_of(run.version_id)
+    _require_secrets(actor, run.project_id, spec)
     now = clock.now()
     try:
         run.refresh_from_db()
@@ -165,7 +168,9 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         raise StepNotFound(f"Run #{run.number} has no step '{step}'" + ("." if index is None else f" [{index}]."))
     if not step and not steps.exclude(state="succeeded").exists():
         raise NothingToRetry(f"Every step of run #{run.number} succeeded.")
-    places = _find_places(actor, run.project, run.version_id, _find_again(run, step), run.places)
+    again = _find_again(run, step)
+    _require_data(actor, spec, again, run.datasets)
+    places = _find_places(actor, run.project, run.version_id, again, run.places)
     # Nothing advances a run that has ended, so it is opened by compare-and-set from here.
     ended = Run.objects.filter(pk=run.pk, state__in=sorted(RUN_ENDS), deleted_at=None)
     if not ended.update(
