@@ -571,7 +571,7 @@ class StorageLimitReached(PlatformError):
     code = "datasets.storage_limit_reached"
     kind = ErrorKind.QUOTA
     hint = (
-        "What does not fit was not sent. What was sent before it is kept for a day for the next try, and counts until "
+        "What does not fit is not taken. What was sent before is kept for a day for the next try, and counts until "
         "then. Delete datasets for good that nobody needs, or ask a site admin for a higher limit; "
         "`nearline project storage` shows what takes the space."
     )

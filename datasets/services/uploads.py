@@ -126,13 +126,17 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) 
     """Look for the packs in the store and record those that are there as complete.
 
     Of a pack that was damaged every byte is read. Raises PackMissing naming those that are not there; the others are
-    confirmed all the same.
+    confirmed all the same. Raises StorageLimitReached where the space of one that took long has gone to others: it is
+    found in the store, and not sent again, when it is offered once there is space.
     """
     prolong(actor=actor, upload=upload)
     dataset = upload.dataset
     damage.check_packs(dataset, dataset.packs.filter(sha256__in=names, state=PackState.DAMAGED))
     sizes = dict(dataset.packs.filter(sha256__in=names).values_list("sha256", "size_bytes"))
-    there = _find_there(open_dataset_store(dataset), packs.claim(dataset, sizes))
+    with transaction.atomic():
+        storage_space.require_space(dataset, sizes)
+        claimed = packs.claim(dataset, sizes)
+    there = _find_there(open_dataset_store(dataset), claimed)
     if missing := sorted(set(names) - there):
         raise PackMissing(f"{count_of(len(missing), 'pack')} did not arrive in the store.", packs=missing)
     return [Answer(ObjectKind.PACK, sha256, None) for sha256 in names]

@@ -100,6 +100,36 @@ def test_packs_that_never_came_are_not_counted_for_ever(dataset, member, site_ad
     assert len(offer(member, start(member, dataset), 299)) == 1
 
 
+def test_a_pack_that_took_longer_than_its_offer_counts_is_taken_only_where_there_is_still_space(
+    dataset, member, site_admin, project
+):
+    trees = [PackedTree({"a": content * 300}) for content in (b"1", b"2")]
+    slow, quick = ((name, data) for tree in trees for name, data in tree.packs.items())
+    limit(site_admin, project, len(slow[1]) + len(quick[1]) - 1)
+    upload, store = start(member, dataset), open_dataset_store(dataset)
+
+    def offer_pack(name: str, data: bytes) -> str:
+        offers = [Offer(ObjectKind.PACK, name, Announcement(len(data), name))]
+        (answer,) = uploads.offer_packs(actor=member, upload=upload, offers=offers)
+        return answer.state
+
+    begun_at = clock.now()
+    with clock.frozen_at(begun_at) as move:
+        assert offer_pack(*slow) == "wanted"
+        move(begun_at + SIGNED_LIFETIME + timedelta(seconds=1))
+        assert offer_pack(*quick) == "wanted"
+        for name, data in (slow, quick):
+            store.put(pack_key(name), data)
+        uploads.confirm_packs(actor=member, upload=upload, names=[quick[0]])
+        with pytest.raises(StorageLimitReached, match=r"may store .* This needs .* more\."):
+            uploads.confirm_packs(actor=member, upload=upload, names=[slow[0]])
+        assert storage.used_bytes(project.pk) == len(quick[1])
+
+        limit(site_admin, project, len(slow[1]) + len(quick[1]))
+        assert offer_pack(*slow) == "complete"
+    assert storage.used_bytes(project.pk) == len(slow[1]) + len(quick[1])
+
+
 def test_what_no_commit_uses_is_told_apart_with_the_moment_by_which_it_leaves(
     stored, dataset, member, site_admin, project
 ):
