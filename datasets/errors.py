@@ -565,6 +565,17 @@ class UploadTooLarge(PlatformError):
     hint = "Bring it in several commits, or use `nearline data sync`, which has no such limit."
 
 
+class MergeTooLarge(PlatformError):
+    """The two sides of a merge changed more files than are compared at once."""
+
+    code = "datasets.merge_too_large"
+    kind = ErrorKind.QUOTA
+    hint = (
+        "Merge an earlier commit of the branch first. Else bring both to your machine with `nearline data clone`, put "
+        "together there what the merge shall hold, and commit it with `nearline data sync`."
+    )
+
+
 class StorageLimitReached(PlatformError):
     """The project stores as much as it may. `details` has used, limit, what was needed, and what takes most."""
 

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """The values used last, up to a total weight. One value heavier than that is kept alone."""
+    """The values used last, up to a total weight. One value heavier than that is not kept."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -28,11 +28,11 @@ class Kept(Generic[T]):
     def put(self, key: tuple[str, ...], value: T, *, weight: int = 1) -> None:
         """Keep a value, and drop those that were not asked for longest where there is no space."""
         with self._lock:
-            if key in self._values:
+            if key in self._values or weight > self._capacity:
                 return
             self._values[key] = (value, weight)
             self._weight += weight
-            while self._weight > self._capacity and len(self._values) > 1:
+            while self._weight > self._capacity:
                 _, (_, dropped) = self._values.popitem(last=False)
                 self._weight -= dropped
 

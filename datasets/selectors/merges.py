@@ -1,13 +1,16 @@
 """What a merge of two branches would do: what it brings, and which files both changed. Kept: commits never change."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from accounts.actor import Actor
 from accounts.permissions import require
 from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions
 from datasets.engine.merges import find_merge_base
+from datasets.errors import MergeTooLarge
 from datasets.models import Commit, CommitSource, Dataset
 from datasets.selectors import differences
 from datasets.selectors.differences import Counts
@@ -17,6 +20,9 @@ from datasets.selectors.trees import TreeReader
 from nearline.content.diff import Change, Conflict, MergeResult, diff_roots, merge_changes
 
 _KEPT_CHANGES = 100_000
+_MOST_CHANGES = 1_000_000
+"""Of both sides together. A change takes about 600 bytes while the sides are compared."""
+_AT_ONCE = threading.BoundedSemaphore(2)
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class MergePlan:
 
 
 def plan_merge(actor: Actor, theirs: Commit, ours: Commit) -> MergePlan:
-    """Compare two commits of one dataset with the commit that both go on from."""
+    """Compare two commits of one dataset with the commit that both go on from. Raises MergeTooLarge."""
     require(actor, permissions.VIEW, ours.dataset.project_id)
     base = _find_base(ours.dataset, ours, theirs)
     plan = MergePlan(ours, theirs, base, (), MergeResult([], []))
@@ -58,14 +64,22 @@ def plan_merge(actor: Actor, theirs: Commit, ours: Commit) -> MergePlan:
     key = (base.root if base else "", ours.root, theirs.root)
     memo = _plans.get(key)
     if memo is None:
-        reader = TreeReader(ours.dataset)
-        start = reader.read_root(base.root) if base else ()
-        ours_changed, theirs_changed = (
-            list(diff_roots(start, reader.read_root(commit.root), reader.load_range)) for commit in (ours, theirs)
-        )
-        memo = ours_changed, merge_changes(ours_changed, theirs_changed)
-        _plans.put(key, memo, weight=len(ours_changed) + len(theirs_changed))
+        with _AT_ONCE:
+            memo = _plans.get(key) or _compare(TreeReader(ours.dataset), key)
     return MergePlan(ours, theirs, base, *memo)
+
+
+def _compare(reader: TreeReader, key: tuple[str, str, str]) -> tuple[list[Change], MergeResult]:
+    """Return what changed from the first root of the key to the second, and what the third brings to that."""
+    start, *sides = (reader.read_root(root) if root else () for root in key)
+    ours, theirs = list[Change](), list[Change]()
+    for changes, side in zip((ours, theirs), sides, strict=True):
+        changes.extend(islice(diff_roots(start, side, reader.load_range), _MOST_CHANGES + 1 - len(ours)))
+        if len(ours) + len(theirs) > _MOST_CHANGES:
+            raise MergeTooLarge(f"Both sides together changed more than {_MOST_CHANGES:,} files.")
+    memo = ours, merge_changes(ours, theirs)
+    _plans.put(key, memo, weight=len(ours) + len(theirs))
+    return memo
 
 
 def count_changes(actor: Actor, plan: MergePlan) -> Counts:

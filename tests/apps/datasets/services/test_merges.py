@@ -7,9 +7,10 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.engine.commit_ids import CommitRecord
 from datasets.engine.layout import commit_key
 from datasets.engine.merges import Resolution
-from datasets.errors import MergeConflicts, NothingToMerge, StaleParent
+from datasets.errors import MergeConflicts, MergeTooLarge, NothingToMerge, StaleParent
 from datasets.models import Branch, Commit, Pack
 from datasets.selectors import merges as plans
+from datasets.selectors.kept import Kept
 from datasets.selectors.trees import TreeReader
 from datasets.services import branches, merges
 from nearline.content.hashing import file_id
@@ -73,6 +74,21 @@ def test_what_was_merged_once_is_in_common(member, dataset, side):
 
     assert (plan.base, plan.conflicts) == (side, [])
     assert [change.path for change in plan.merged.changes] == [b"new.txt"]
+
+
+def test_more_changes_than_are_compared_at_once_are_refused(member, dataset, side, monkeypatch):
+    ours = head(dataset)
+    monkeypatch.setattr(plans, "_plans", Kept(100))
+
+    monkeypatch.setattr(plans, "_MOST_CHANGES", 6)  # of the three of ours and the four of theirs
+    with pytest.raises(MergeTooLarge, match="Both sides together changed more than 6 files"):
+        plans.plan_merge(member, side, ours)
+    with pytest.raises(MergeTooLarge):
+        merges.merge(actor=member, dataset=dataset, source="side", into="main", otherwise=Resolution.OURS)
+    assert head(dataset) == ours
+
+    monkeypatch.setattr(plans, "_MOST_CHANGES", 7)
+    assert len(plans.plan_merge(member, side, ours).our_changes) == 3
 
 
 def test_a_branch_that_did_nothing_since_becomes_the_other(member, dataset, side):
