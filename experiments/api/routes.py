@@ -1,6 +1,5 @@
 """Routes of experiments."""
 
-import mimetypes
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -171,11 +170,12 @@ def download_artifact(request: ApiRequest, experiment_id: str, path: str) -> Htt
     """Return the bytes of one file that an experiment left."""
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
     artifact, pieces = artifacts.open_artifact(actor=request.actor, experiment=row, path=path)
-    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    shown = "inline" if streaming.picture_type(path) else "attachment"
-    response = streaming.stream(request, pieces, content_type=kind)
+    picture = streaming.picture_type(path)
+    response = streaming.stream(request, pieces, content_type=picture or "application/octet-stream")
     response["Content-Length"] = str(artifact.size_bytes)
+    shown = "inline" if picture else "attachment"
     response["Content-Disposition"] = f"{shown}; filename*=UTF-8''{quote(path.rsplit('/', 1)[-1])}"
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
     response["X-Content-Type-Options"] = "nosniff"
     response["ETag"] = f'"{artifact.content_hash}"'
     return response

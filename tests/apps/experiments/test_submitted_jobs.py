@@ -151,6 +151,27 @@ def test_files_are_listed_and_sent_whatever_their_names(world: World, job, membe
     assert "z\\xff" in page  # nobody can ask for it by an address
 
 
+def test_a_file_that_a_job_left_is_no_script_of_ours_by_page_or_api(world: World, job, member):
+    world.turn()
+    world.turn()
+    for name in ("a.js", "a.css", "a.html", "a.png"):
+        world.driver_of("train").leave("train", name, b"x")
+    world.driver_of("train").finish("train")
+    world.turn()
+    jobs.follow_jobs()
+    artifacts.store_artifacts()
+
+    address, browser = f"/experiments/{Experiment.objects.get().pk}/artifacts", browser_of(member)
+    pages = [browser.get(f"{address}/{name}") for name in ("a.js", "a.css", "a.html", "a.png")]
+    told = [Client().get(f"/api/v1{address}/{name}", headers=bearer(member)) for name in ("a.js", "a.css", "a.html")]
+    picture = Client().get(f"/api/v1{address}/a.png", headers=bearer(member))
+
+    assert {answer["Content-Type"] for answer in pages + told} == {"application/octet-stream"}
+    assert picture["Content-Type"] == "image/png"
+    answers = {(answer["Content-Security-Policy"], answer["X-Content-Type-Options"]) for answer in [*told, picture]}
+    assert answers == {("default-src 'none'; sandbox", "nosniff")}
+
+
 def test_the_page_says_why_files_cannot_be_stored_now(world: World, job, member):
     world.turn()
     world.turn()
