@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from accounts.permissions import Level
 
@@ -12,6 +13,7 @@ class Actor:
 
     `user_id` is None for the platform itself. `name` is what audit entries and pages show. `hidden_project_ids` are
     deleted projects, which not even a site admin sees; with any, `levels` of a site admin are those in all others.
+    `ends_at` is the end of the token by which a person asks; None: it has none, or they ask otherwise.
     """
 
     user_id: int | None
@@ -19,6 +21,7 @@ class Actor:
     is_site_admin: bool = False
     levels: Mapping[str, Level] = field(default_factory=dict)
     hidden_project_ids: frozenset[str] = frozenset()
+    ends_at: datetime | None = None
 
     @classmethod
     def system(cls, reason: str) -> "Actor":

@@ -181,6 +181,7 @@ def list_tokens(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) 
 def create_token(request: ApiRequest, body: schemas.TokenIn) -> Status[schemas.NewTokenOut]:
     """Make a token of yours. Its secret is in this answer and nowhere else.
 
+    Asked for by a token that ends, it ends no later than that one: `expires_at` of the answer says when.
     Who has no token yet can send name and password (Basic); wrong ones are limited as on the sign-in page.
     """
     token, secret = tokens.create_token(actor=request.actor, name=body.name, expires_at=body.expires_at)

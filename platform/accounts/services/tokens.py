@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -24,10 +25,11 @@ _LINK_LIFE = timedelta(minutes=30)
 def create_token(*, actor: Actor, name: str, expires_at: datetime | None) -> tuple[ApiToken, str]:
     """Make a token of the actor's and return it with its secret, which is not kept and cannot be shown again.
 
-    Raises InvalidInput when it would have ended already.
+    Who asks by a token that ends gets one that ends no later. Raises InvalidInput when it would have ended already.
     """
     if expires_at is not None and expires_at <= clock.now():
         raise InvalidInput("A token ends after now. Choose a later moment, or none.")
+    expires_at = min(filter(None, (expires_at, actor.ends_at)), default=None)
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         user_id=_user_id(actor), name=name, secret_sha256=_sha256(secret), expires_at=expires_at
@@ -56,7 +58,7 @@ def authenticate(secret: str) -> Actor:
     if token.last_used_at is None or now - token.last_used_at > _LAST_USED_STEP:
         with optional_write():
             ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
-    return actor_of(token.user)
+    return replace(actor_of(token.user), ends_at=token.expires_at)
 
 
 @transaction.atomic

@@ -168,6 +168,19 @@ def test_an_expired_token_is_worthless(member):
         assert call(None, "GET", "/me", Authorization=f"Bearer {secret}").status == 401
 
 
+@pytest.mark.parametrize("asked", [None, timedelta(hours=2), timedelta(minutes=30)])
+def test_a_token_that_ends_makes_none_that_ends_later(member, asked):
+    end = NOON + timedelta(hours=1)
+    with clock.frozen_at(NOON) as move:
+        short = call(member, "POST", "/tokens", {"name": "short", "expires_at": end.isoformat()}).body["secret"]
+        body = {"name": "long", "expires_at": asked and (NOON + asked).isoformat()}
+        made = call(None, "POST", "/tokens", body, Authorization=f"Bearer {short}").body
+
+        assert datetime.fromisoformat(made["expires_at"]) == (NOON + asked if asked and NOON + asked < end else end)
+        move(end)
+        assert call(None, "GET", "/me", Authorization=f"Bearer {made['secret']}").status == 401
+
+
 def test_a_time_without_a_zone_is_refused(member):
     assert call(member, "POST", "/tokens", {"name": "x", "expires_at": "2030-01-01T00:00:00"}).status == 400
 
