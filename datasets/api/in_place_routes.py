@@ -91,7 +91,7 @@ class PreviewOut(Schema):
     files: int
     size_bytes: int
     skipped: list[str] = Field(description="Files that no dataset can carry, with the reason.")
-    is_complete: bool = Field(description="False where it holds more than the ten thousand files that were counted.")
+    is_complete: bool = Field(description="False where it holds more than was counted or looked at.")
 
 
 class ImportIn(BodySchema):

@@ -15,16 +15,20 @@ from core.errors import InvalidInput
 from core.tasks import enqueue_on_commit
 from datasets import permissions
 from datasets.adapters.opening import open_source
+from datasets.adapters.sources.first_files import FirstFiles, LookedAtEnough
 from datasets.adapters.sources.listing import list_import, require_place
 from datasets.errors import ImportNotReady
 from datasets.models import WORKING, Branch, CacheSite, Dataset, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.selectors import commits, sources
 from datasets.selectors import in_place as reads
 from nearline.content.errors import BadPath
+from nearline.content.mapping import FoundFile
 from nearline.content.paths import check_path, show_path
 
 _LONGEST_MESSAGE = 10_000
 _MOST_PREVIEWED = 10_000
+_MOST_LISTED = 50_000
+_MOST_READ_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,9 @@ class Preview:
 
 
 def preview_import(*, actor: Actor, project: Project, source: str, prefix: str) -> Preview:
-    """Count the first ten thousand files of a folder of a source; none is read.
+    """Count the first ten thousand files of a folder of a source; of DVC's files alone is any read.
+
+    It ends sooner where files are looked for among more than fifty thousand, as in a large cache of DVC.
 
     Raises SourceNotFound, SourceFileMissing, SourceUnreachable, InvalidInput.
     """
@@ -46,10 +52,15 @@ def preview_import(*, actor: Actor, project: Project, source: str, prefix: str) 
     row = sources.get_source_for(actor=actor, project=project, name=source)
     if row.kind == SourceKind.SITE:
         raise InvalidInput("Its files are counted by a pod of its cluster, when they are imported.")
-    listed = list_import(open_source(row), _check_folder(prefix).encode())
-    files = [file for _, file in islice(listed, _MOST_PREVIEWED)]
+    first = FirstFiles(open_source(row), most_files=_MOST_LISTED, most_bytes=_MOST_READ_BYTES)
+    listed = list_import(first, _check_folder(prefix).encode())
+    files = list[FoundFile]()
+    try:
+        files.extend(file for _, file in islice(listed, _MOST_PREVIEWED))
+        is_complete = next(listed, None) is None
+    except LookedAtEnough:
+        is_complete = False
     skipped = [f"{show_path(file.path)} {file.why}" for file in files if file.why]
-    is_complete = next(listed, None) is None
     return Preview(len(files) - len(skipped), sum(file.size_bytes for file in files), skipped, is_complete)
 
 

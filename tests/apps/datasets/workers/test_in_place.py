@@ -35,10 +35,12 @@ from datasets.selectors.damage import get_damage
 from datasets.selectors.trees import list_entries
 from datasets.services import downloads, in_place, sources, storage_limits
 from datasets.services.downloads import Wanted
+from datasets.services.in_place import Preview
 from datasets.services.uploads import ObjectKind
 from datasets.workers import collection, rebuilds, records, store_checks
 from datasets.workers import in_place as worker
 from datasets.workers.store_checks import Level
+from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files, make_dataset, read_tree
 from tests.factories.disasters import lose_database
 
@@ -165,6 +167,23 @@ def test_a_listing_of_dvc_is_imported_out_of_its_cache_under_its_paths(source, f
     previewed = in_place.preview_import(actor=member, project=dataset.project, source="nfs", prefix=listing)
     assert (previewed.files, previewed.size_bytes) == (5, row.size_bytes)
     assert check(member, row).changed_files == 0
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_LISTED", 3), ("_MOST_READ_BYTES", 30)])
+def test_a_preview_of_a_large_cache_of_dvc_ends_and_says_so(
+    source, folder, dataset, member, monkeypatch, *, limit, most
+):
+    listing = put_listing(folder, FILES)
+    monkeypatch.setattr(in_place, limit, most)
+    browser = browser_of(member)
+
+    preview = in_place.preview_import(actor=member, project=dataset.project, source="nfs", prefix=listing)
+    address = f"/datasets/{dataset.project.name}/{dataset.name}/imports/preview/"
+    page = browser.get(address, {"source": "nfs", "folder": listing}).content.decode()
+
+    assert preview == Preview(0, 0, [], is_complete=False)
+    assert "It holds too many files to be looked at here." in page
+    assert import_files(member, dataset, prefix=listing).state == "referenced"
 
 
 def test_a_listing_of_dvc_whose_files_are_not_there_or_lead_out_is_refused(source, folder, dataset, member):
