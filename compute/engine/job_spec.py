@@ -33,7 +33,8 @@ class JobSpec:
     read as `$NEARLINE_INPUT/<step>`, of a grid as `$NEARLINE_INPUT/<step>/<index>`. `code` is copied into the working
     directory, where the job may change it.
     `commits` are the ids of the commits among `data`, so that the scheduler can be told what of them has yet to move.
-    `early` maps names of `data` to the ids of the cached commits that it reads before they are complete.
+    `early` maps names of `data` to the ids of the cached commits that it reads before they are complete,
+    and `holder` is who holds these for it.
     `fallbacks` names the templates that its step lists and has not left, in their order, for forecasts. `moves_by` is
     what its step chooses by when it moves while it waits: `order`, `soonest` or `cheapest`; empty: it does not.
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
@@ -61,6 +62,7 @@ class JobSpec:
     data: tuple[Mount, ...] = ()
     commits: tuple[str, ...] = ()
     early: Mapping[str, str] = field(default_factory=dict)
+    holder: str = ""
     fallbacks: tuple[str, ...] = ()
     moves_by: str = ""
     inputs: tuple[Mount, ...] = ()

@@ -164,6 +164,7 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
         command=submission.command.strip(),
         image=submission.image.strip() or None,
         commits=tuple(dataset.commit.pk for dataset in datasets),
+        holder=f"{HOLDER}{job_id}",
         code=Mount("code", Tree(code.dataset_id, code.root)) if code is not None else None,
         replicas=submission.replicas,
         completions=submission.completions,

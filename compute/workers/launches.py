@@ -309,7 +309,7 @@ def launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
 
 
 def _early_data(spec: JobSpec, resource: Resource) -> str:
-    tokens = {name: caches.sign_reader(copy_id) for name, copy_id in spec.early.items()}
+    tokens = {name: caches.sign_reader(copy_id, spec.holder) for name, copy_id in spec.early.items()}
     address_field = drivers.get_kind(resource.kind).address_field
     url = str(resource.config.get(address_field) or settings.NEARLINE.url).rstrip("/")
     return json.dumps({"url": url, "tokens": tokens})

@@ -30,15 +30,16 @@ def read_import(secret: str) -> str | None:
     return _read(secret, _IMPORT_SALT)
 
 
-def sign_reader(copy_id: str) -> str:
-    """Return a token for a job that reads a copy while it is filled; it is good as long as something holds the copy."""
-    return signing.dumps(copy_id, salt=_READER_SALT)
+def sign_reader(copy_id: str, holder: str) -> str:
+    """Return a token for a job that reads a copy while it is filled; it is good as long as `holder` holds the copy."""
+    return signing.dumps([copy_id, holder], salt=_READER_SALT)
 
 
-def read_reader(secret: str) -> str | None:
-    """Return the copy that a reader's token names; None for what we have not signed."""
+def read_reader(secret: str) -> tuple[str, str] | None:
+    """Return the copy and the holder that a reader's token names; None for what we have not signed."""
     try:
-        return str(signing.loads(secret, salt=_READER_SALT))
+        copy_id, holder = signing.loads(secret, salt=_READER_SALT)
+        return str(copy_id), str(holder)
     except (signing.BadSignature, ValueError, TypeError):
         return None
 

@@ -117,9 +117,9 @@ def of_deleted() -> QuerySet[CachedCommit]:
     return CachedCommit.objects.filter(Q(dataset__deleted_at__isnull=False) | of_project)
 
 
-def sign_reader(cached_commit_id: str) -> str:
-    """Return the token by which a job reads a copy that it holds while that is filled. For the app that runs it."""
-    return copy_tokens.sign_reader(cached_commit_id)
+def sign_reader(cached_commit_id: str, holder: str) -> str:
+    """Return the token by which a job reads a copy that `holder` holds for it while that is filled."""
+    return copy_tokens.sign_reader(cached_commit_id, holder)
 
 
 def list_copies_of(holder: str) -> dict[str, CachedCommit]:

@@ -1,6 +1,6 @@
 """Reading a cached commit while it is being filled: what jobs ask, with a token that is good for one copy alone.
 
-They may read objects of its commit's dataset as long as something holds the copy, and say what they need next. An
+They may read objects of its commit's dataset as long as the copy is held for them, and say what they need next. An
 object is asked for by its hash, and a token tells the root of one commit only.
 """
 
@@ -18,11 +18,12 @@ _SYSTEM = Actor.system("jobs that read cached commits early")
 
 
 def authenticate(secret: str) -> CachedCommit:
-    """Return the copy that a token is for. Raises NotSignedIn where that is not there, or nothing holds it any more."""
-    copy_id = read_reader(secret)
-    if copy_id is None:
+    """Return the copy that a token is for. Raises NotSignedIn where that is not there, or not held for its job."""
+    named = read_reader(secret)
+    if named is None:
         raise NotSignedIn("This is no token of who reads a cached commit.")
-    held = CachedCommit.objects.filter(pk=copy_id, state__in=CURRENT, holds__isnull=False)
+    copy_id, holder = named
+    held = CachedCommit.objects.filter(pk=copy_id, state__in=CURRENT, holds__holder=holder)
     row = held.select_related("commit", "dataset__project", "dataset__store").first()
     if row is None:
         raise NotSignedIn("The job that read this cached commit has ended.")

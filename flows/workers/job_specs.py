@@ -60,6 +60,7 @@ class JobSpecs:
             data=tuple(Mount(row.name, source_from_json(row.source)) for row in inputs if row.source),
             commits=tuple(row.commit_id for row in inputs),
             early={row.name: row.cached_commit_id for row in inputs if row.is_early},
+            holder=attempt.pk,
             fallbacks=tuple(choice.template for choice in step_spec.compute if choice.template not in left),
             moves_by=node.fallback if node.moves_by_forecasts else "",
             inputs=tuple(mount for parent in step_spec.after for mount in self._inputs(parent, attempt.template)),

@@ -71,7 +71,7 @@ def tokens(everything) -> dict[str, str]:
     return {
         "attempt": sign_attempt(launch),
         "copy": copy_tokens.sign_copy(copy.pk),
-        "reader": copy_tokens.sign_reader(copy.pk),
+        "reader": copy_tokens.sign_reader(copy.pk, "job"),
         "import": copy_tokens.sign_import(values["running_import"]),
         "ticket": connection_tickets.sign(claims),
         "pass": connection_tickets.sign_pass(claims),

@@ -1,5 +1,6 @@
 """Jobs that start once the first files of their data are there, and what they may ask for then."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from compute.models import Job, ResourceSite
 from compute.selectors.jobs import get_spec
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
-from compute.workers import data_waits
+from compute.workers import data_waits, launches
 from core import tasks
 from datasets.adapters.hydration import StorePacks
 from datasets.engine.cache_states import CacheState
@@ -155,14 +156,19 @@ def test_what_is_there_shows_whole_under_one_name_before_and_after_the_copy_is_c
     assert not early.is_symlink()
 
 
+def token_of(job: Job) -> str:
+    """Return the token that a job gets with its start."""
+    early = json.loads(launches.launch_of(job, None).secrets["NEARLINE_EARLY_DATA"])
+    return early["tokens"]["digits"]
+
+
 def ask(token, method, path="", body=None):
     return call(None, method, f"/copy/early{path}", body, Authorization=f"Bearer {token}")
 
 
 def test_its_token_reads_the_commit_and_says_what_is_wanted_next(member, project, template, commit):
-    submit(member, project)
+    token = token_of(submit(member, project))
     copy = CachedCommit.objects.get()
-    token = caches_reads.sign_reader(copy.pk)
     pack = "a" * 64
 
     told = ask(token, "GET")
@@ -186,9 +192,8 @@ def test_its_token_reads_the_commit_and_says_what_is_wanted_next(member, project
 
 
 def test_of_a_copy_that_has_failed_a_job_is_told_why_and_reads_on_from_the_store(member, project, template, commit):
-    submit(member, project)
+    token = token_of(submit(member, project))
     CachedCommit.objects.update(state=CacheState.FAILED, error="The site is full.")
-    token = caches_reads.sign_reader(CachedCommit.objects.get().pk)
 
     told = ask(token, "GET")
     signed = ask(token, "POST", "/downloads", {"objects": [{"kind": "root", "id": commit.root}]})
@@ -196,11 +201,11 @@ def test_of_a_copy_that_has_failed_a_job_is_told_why_and_reads_on_from_the_store
     assert (told.body["is_complete"], told.body["error"], signed.status) == (False, "The site is full.", 200)
 
 
-def test_a_token_is_good_for_nothing_once_no_job_holds_the_copy(member, project, template, commit):
-    job = submit(member, project)
-    copy = CachedCommit.objects.get()
-    token = caches_reads.sign_reader(copy.pk)
+def test_a_token_is_good_for_nothing_once_its_job_holds_the_copy_no_more(member, project, template, commit):
+    job, other = submit(member, project), submit(member, project)
+    token, others = token_of(job), token_of(other)
     caches.release_holds(actor=Actor.system("test"), holder=submissions.HOLDER + job.pk)
 
     assert [ask(token, "GET").status, ask("nonsense", "GET").status] == [401, 401]
     assert ask(token, "POST", "/wanted", {"packs": []}).status == 401
+    assert ask(others, "GET").status == 200
