@@ -9,7 +9,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import MANAGE_SECRETS, require
 from accounts.selectors import list_secrets
 from compute.errors import InvalidJobSpec, ResourceNotFound
 from compute.selectors import grace_periods, templates
@@ -107,7 +107,8 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
     """Check what only the platform knows: templates, datasets, secrets."""
     known = {template.full_name: template for template in templates.list_templates(actor=actor)}
     project_secrets = list_secrets(actor=Actor.system("checks a flow"), project=project)
-    secrets = sorted(project_secrets.values_list("name", flat=True))
+    secrets = list(project_secrets.values_list("name", flat=True))
+    may_list_secrets = (actor.level_in(project.pk) or 0) >= MANAGE_SECRETS.level
     datasets: dict[str, str] = {}
     yield from _check_sizes(actor, project, [needs for needs in steps if needs.spec.size_keys])
     for needs in steps:
@@ -123,7 +124,7 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
         for path, name in needs.secrets:
             if name not in secrets:
                 message = f"The project has no secret called '{name}'."
-                yield Finding(path, "unknown_secret", message, mistaken=(name, secrets))
+                yield Finding(path, "unknown_secret", message, mistaken=(name, secrets if may_list_secrets else ()))
 
 
 def _check_sizes(actor: Actor, project: Project, steps: Sequence[Needs]) -> Iterator[Finding]:

@@ -101,6 +101,18 @@ def test_a_member_submits_no_job_with_secrets_where_only_admins_may(world, membe
     assert Job.objects.count() == 0
 
 
+def test_only_who_may_list_the_secrets_is_told_a_name_that_was_probably_meant(world, viewer, member, admin, project):
+    text = FLOW.replace("API_KEY", "API_KEYS")
+
+    told = {
+        actor.name: flows.validate_spec(actor=actor, project=project, text=text).problems[0].message
+        for actor in (viewer, member, admin)
+    }
+
+    message = "The project has no secret called 'API_KEYS'."
+    assert told == {"viewer": message, "member": message, "admin": f"{message} Did you mean 'API_KEY'?"}
+
+
 def test_only_an_admin_says_who_may_use_the_secrets(member, project):
     with pytest.raises(PermissionDenied):
         secrets.set_secret_users(actor=member, project=project, role=Role.ADMIN)
