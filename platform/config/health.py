@@ -10,10 +10,9 @@ from accounts.api.auth import authenticate
 from accounts.permissions import require_site_admin
 from accounts.web.requests import PageRequest
 from config import dependencies
-from core import storage
+from core import outages, storage
 from core.errors import PlatformError
 from core.leading import has_leader
-from core.outages import has_pending_migrations
 from web.problems import problem_of
 
 _TIMEOUT_S = 3.0
@@ -29,11 +28,12 @@ def readyz(_request: HttpRequest) -> HttpResponse:
     """Answer 200 when pages and API can be served, else 503 with what is missing.
 
     Redis and the stores are told and do not count: all web processes share them, so taking these out of service would
-    only make pages and reads fail that go on without. Who may ask is everybody: why they are away is told to admins.
+    only make pages and reads fail that go on without. Who may ask is everybody: why they are away is told to admins,
+    and why the database is away to the log.
     """
     checks = {"database": "ok", "migrations": "ok", "leader": "ok", "storage": _check_storage()}
     try:
-        if has_pending_migrations():
+        if outages.has_pending_migrations():
             checks["migrations"] = "some are not applied: run `python manage.py setup`"
             checks["leader"] = "not asked: migrations are pending"
         else:
@@ -41,7 +41,8 @@ def readyz(_request: HttpRequest) -> HttpResponse:
                 checks["leader"] = "no controller is running: background work waits"
             checks |= _tell_shared()
     except DatabaseError as error:
-        checks["database"] = str(error).strip()
+        outages.tell("database.unavailable", error)
+        checks["database"] = "does not answer"
     is_ready = checks["database"] == checks["migrations"] == checks["storage"] == "ok"
     return JsonResponse(
         {"status": "ok" if is_ready else "unavailable", "checks": checks}, status=200 if is_ready else 503

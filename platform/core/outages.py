@@ -32,7 +32,7 @@ class DatabaseUnavailable(PlatformError):
     code = "core.database_unavailable"
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PLATFORM
-    hint = "Try again in a minute. Admins find the cause at /readyz."
+    hint = "Try again in a minute. Admins find the cause in the log of the server."
 
 
 class MigrationsPending(PlatformError):

@@ -4,8 +4,9 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
+from structlog.testing import capture_logs
 
 from accounts.models import User
 from accounts.services import tokens
@@ -71,6 +72,21 @@ def test_while_migrations_are_pending_pages_api_and_readyz_say_what_to_run(clien
     assert route.json()["code"] == "core.migrations_pending"
     assert ready.json()["checks"]["migrations"] == "some are not applied: run `python manage.py setup`"
     assert ready.json()["checks"]["database"] == "ok"
+
+
+def test_why_the_database_is_away_is_told_to_the_log_and_not_to_everybody(client, monkeypatch):
+    monkeypatch.setattr(outages, "_tell_at", {})
+    reason = 'connection to server at "10.0.0.5" failed: no password for user "nearline"'
+
+    def refuse(*_arguments):
+        raise OperationalError(reason)
+
+    with connection.execute_wrapper(refuse), capture_logs() as logs:
+        answer = client.get("/readyz")
+
+    assert (answer.status_code, answer.json()["checks"]["database"]) == (503, "does not answer")
+    assert "10.0.0.5" not in answer.content.decode()
+    assert [(each["event"], each["error"]) for each in logs] == [("database.unavailable", reason)]
 
 
 def test_a_query_that_is_wrong_on_a_migrated_database_is_no_pending_migration(monkeypatch):
