@@ -45,6 +45,9 @@ class Client:
         self._http = http or Http(settings.url, settings.token, policy=api_policy(on_wait))
         self.url = self._http.url
 
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
     def __enter__(self) -> Self:
         return self
 

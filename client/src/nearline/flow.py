@@ -25,6 +25,9 @@ class Flow:
         self._parameters: dict[str, Spec] = {}
         self._steps: dict[str, Spec] = {}
 
+    def __repr__(self) -> str:
+        return f"<Flow {self.name!r}: {', '.join(self._steps) or 'no step'}>"
+
     def parameter(
         self,
         name: str,

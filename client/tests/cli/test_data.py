@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from client.tests.cli.answers import page
-from client.tests.cli.conftest import connect
+from client.tests.cli.conftest import ScriptedStore, connect
 from client.tests.cli.dataset_server import DatasetServer
+from nearline._http import Http
+from nearline.client import Client
 
 URL = "http://127.0.0.1:8000/datasets/team/digits"
 
@@ -617,6 +619,18 @@ def test_a_new_branch_without_changes_is_not_made(cli, linked, server, command):
     assert "up to date" in done.stderr
     assert heads(server) == before
     assert json.loads((linked / ".nearline" / "config.json").read_text())["branch"] == "main"
+
+
+def test_one_path_given_to_the_sdk_means_itself_and_not_its_letters(cli, linked, server):
+    http = Http("http://127.0.0.1:8000", "secret", transport=httpx.MockTransport(server), store=ScriptedStore(server))
+    folders = Client(http=http).folders
+    cli("data", "put", "team/digits", "a", "2.txt", "--dir", "2")
+
+    folders.remove("team/digits", "2/a/1.txt")
+    folders.put("team/digits", str(linked / "2.txt"), directory="sub")
+
+    assert set(files_of(server)) == {"2.txt", "a/1.txt", "2/2.txt", "sub/2.txt"}
+    assert folders.find("team/digits", "sub") == ["sub/2.txt"]
 
 
 def test_an_empty_folder_is_named_as_left_out(cli, linked, server):

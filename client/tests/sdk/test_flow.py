@@ -117,3 +117,8 @@ def test_a_number_of_numpy_is_a_number():
         "parameters": {"n": 3},
         "grid": {"C": [3, 5]},
     }
+
+
+def test_a_flow_tells_its_name_and_its_steps():
+    assert repr(Flow("digits")) == "<Flow 'digits': no step>"
+    assert repr(Flow("digits").step("a", command="true").step("b", command="true")) == "<Flow 'digits': a, b>"

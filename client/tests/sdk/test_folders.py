@@ -6,6 +6,10 @@ from nearline.client import Client
 from nearline.errors import InvalidRequest
 
 
+def test_a_client_tells_its_server_and_no_token():
+    assert repr(Client("http://127.0.0.1:9", "token")) == "Client('http://127.0.0.1:9')"
+
+
 @pytest.fixture
 def folders():
     return Client("http://127.0.0.1:9", "token").folders

@@ -281,7 +281,7 @@ class Folders:
     def put(
         self,
         dataset: str | Reference,
-        files: Sequence[Path | str],
+        files: Path | str | Sequence[Path | str],
         *,
         directory: str = "",
         message: str = "",
@@ -297,7 +297,8 @@ class Folders:
             if place:
                 check_path(place)
             skipped: list[Skipped] = []
-            files_by_path = put.list_files(_spread(list(map(Path, files))), place, skipped)
+            sources = [files] if isinstance(files, (Path, str)) else files
+            files_by_path = put.list_files(_spread(list(map(Path, sources))), place, skipped)
             return put.put_files(
                 SyncRoutes(self._http, target),
                 self._branch_of(target),
@@ -398,11 +399,12 @@ class Folders:
             return self._datasets.describe(target, description)
         return known
 
-    def find(self, dataset: str | Reference, patterns: Sequence[str]) -> list[str]:
+    def find(self, dataset: str | Reference, patterns: str | Sequence[str]) -> list[str]:
         """Return the paths that patterns mean: paths, folders with all that is in them, or wildcards.
 
         Raises InvalidRequest for an empty one.
         """
+        patterns = [patterns] if isinstance(patterns, str) else patterns
         if "" in patterns:
             raise InvalidRequest("A pattern is empty.", hint="'**' is every file.")
         target = self._datasets.parse(dataset)
@@ -431,7 +433,7 @@ class Folders:
     def remove(
         self,
         dataset: str | Reference,
-        paths: Sequence[str],
+        paths: str | Sequence[str],
         *,
         message: str = "",
         progress: OnProgress = ignore_progress,
@@ -442,7 +444,7 @@ class Folders:
             return put.remove_files(
                 SyncRoutes(self._http, target),
                 self._branch_of(target),
-                [to_bytes(path) for path in paths],
+                [to_bytes(path) for path in ([paths] if isinstance(paths, str) else paths)],
                 message=message,
                 options=self._options(None, progress),
             )
