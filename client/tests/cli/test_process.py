@@ -142,6 +142,17 @@ def test_output_that_does_not_fit_is_a_failure_that_says_what_to_do():
     ]
 
 
+def test_a_closed_stdin_is_no_traceback():
+    shell = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "login", "--user", "ann", "http://127.0.0.1:9"]
+
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (
+        2,
+        "✗ There is no password to sign in with.\nhint: Add `-p -` to read it from stdin.\n",
+    )
+
+
 def test_a_closed_stdout_is_no_traceback():
     shell = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "--version"]
 

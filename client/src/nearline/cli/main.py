@@ -150,7 +150,8 @@ def _keep_details() -> str:
 
 def _prepare_streams() -> None:
     # Python has no stream where the caller closed it (`>&-`); a file that is opened later must not take its place.
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
+    sys.stdin = sys.stdin or Path(os.devnull).open()  # noqa: SIM115 (open until the end)
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # File names need not be text; they leave as the bytes that they are.

@@ -93,6 +93,16 @@ def test_a_full_disk_is_told_and_what_is_known_is_kept(tmp_path):
         assert cache.find(b"a").content_id == b"id"
 
 
+def test_a_disk_that_takes_nothing_is_told_with_what_to_do(tmp_path):
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+
+    with pytest.raises(Failed, match="disk I/O error") as refused, opened(tmp_path / "cache.db"):
+        raise error
+
+    assert refused.value.hint == FULL_DISK_HINT
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -201,7 +201,9 @@ def opened(path: Path) -> Iterator[StatCache]:
 
 def _hint_for(error: sqlite3.DatabaseError, path: Path) -> str:
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the rest is detail
-        case sqlite3.SQLITE_FULL:
+        case (
+            sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR
+        ):  # the second also where there is no space for its shared memory
             return FULL_DISK_HINT
         case sqlite3.SQLITE_CANTOPEN if len(os.fsencode(path.absolute())) > _MOST_PATH_BYTES:
             return SHORTER_PATH_HINT
