@@ -1,5 +1,6 @@
 """How long jobs run, by what jobs like them do: of the same project, template and purpose. One query."""
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -7,8 +8,9 @@ from operator import itemgetter
 from typing import Any
 
 from compute.engine.forecast import likeness
-from compute.engine.states import JOB_STATES, JobState
+from compute.engine.states import HOLDING, JOB_STATES, JobState
 from compute.models import Job
+from compute.selectors import grace_periods
 from core import clock
 from scheduler.selectors.forecasts import Lengths, Run, RunTimes, each_once, learn
 
@@ -19,6 +21,7 @@ COLUMNS = (
     *("pk", "project_id", "template_name", "resource__is_simulated", "state", "started_at"),
     *_PURPOSE,
     *_LIMITS,
+    "grace_period_s",
 )
 """What has to be read of a job to predict how long it runs."""
 
@@ -26,6 +29,7 @@ _HALF_LIFE = 50
 """After so many later runs like it a run counts half as much: jobs come in batches, and those of one batch are the most
 alike. The benchmark `scheduler.run_times` compares others."""
 
+_ENDING = HOLDING - {JobState.STARTING, JobState.RUNNING}
 _Key = tuple[str, str, str]
 
 
@@ -54,7 +58,7 @@ class RunHistory:
         """Return how long a job runs, from its `COLUMNS`; as one that starts anew where a `template` is named.
 
         Without a run that has ended on that template, those of the same purpose on any other count. On nodes that do
-        not exist a job declares how long it takes.
+        not exist a job declares how long it takes. One that is being stopped goes on for its grace period at most.
         """
         is_running = template is None and _is_running(job)
         ran_s = self._seconds_since(job["started_at"]) if is_running else 0.0
@@ -66,7 +70,11 @@ class RunHistory:
                 self._learn((job["project_id"], name, purpose)) for name in (template or job["template_name"], "")
             )
             lengths = named if named.seconds else every
-        return RunTimes(lengths, ran_s, job["spec__timeout_s"])
+        limit_s: float | None = job["spec__timeout_s"]
+        if template is None and job["state"] in _ENDING:
+            grace_s = 0.0 if job["resource__is_simulated"] else grace_periods.bound(job["grace_period_s"])
+            limit_s = min(math.inf if limit_s is None else limit_s, ran_s + grace_s)
+        return RunTimes(lengths, ran_s, limit_s)
 
     def _learn(self, key: _Key) -> Lengths:
         if key not in self._lengths:

@@ -57,7 +57,6 @@ _COLUMNS = (
     *run_times.COLUMNS,
     *("kind", "name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
-    "grace_period_s",
     *(
         "created_at",
         "spec__commits",

@@ -12,7 +12,7 @@ from accounts.models import Project, User
 from accounts.services import projects
 from compute.models import Job, Resource, ResourceSite
 from compute.selectors import outlooks
-from compute.services import submissions, trials
+from compute.services import jobs, submissions, suspensions, trials
 from compute.services.submissions import Submission
 from compute.workers import forecasts, launches, observe, parts
 from core import clock, tasks
@@ -444,6 +444,19 @@ def test_a_time_limit_of_the_project_is_forecast_as_the_cycle_counts_it_from_the
         NOON + timedelta(minutes=10),
     )
     assert (before, list(list_overdue().values())) == ({}, ["time_limit"])
+
+
+@pytest.mark.parametrize("stop", [jobs.cancel_job, suspensions.suspend_job])
+@pytest.mark.parametrize("left_s", [0, 120])
+def test_who_waits_for_a_job_that_is_being_stopped_waits_for_its_grace_period(member, whole, move, stop, left_s):
+    hold_and_wait(Project.objects.get(), whole, simulated_duration_s=9 * HOUR_S)
+    Job.objects.filter(name="holder").update(grace_period_s=120)
+    Resource.objects.update(is_simulated=not left_s)
+    move(NOON + timedelta(minutes=10))
+    stop(actor=member, job=Job.objects.get(name="holder"))
+    forecasts.forecast_all()
+
+    assert outlook_of(member, "waits").likely_at == NOON + timedelta(minutes=10, seconds=left_s)
 
 
 def test_only_some_of_the_jobs_that_wait_can_be_forecast(project, whole, move):
