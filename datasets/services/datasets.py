@@ -70,7 +70,7 @@ def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]
             raise InvalidInput(f"{dataset.name} has no branch called '{changes['default_branch']}'.")
     idle_days = changes.get("idle_days")
     if isinstance(idle_days, int | float) and not 0 <= idle_days < 10_000:  # noqa: PLR2004 (some 27 years)
-        raise InvalidInput("The idle days are a number from 0 (never) on.")
+        raise InvalidInput("The idle days are a number from 0 (never) on.", field="idle_days")
     for field, value in changes.items():
         setattr(dataset, field, value)
     try:

@@ -131,7 +131,7 @@ def _number(days: str) -> float:
     try:
         return float(days)
     except ValueError as error:
-        raise InvalidInput(f"'{days}' is not a number of days.") from error
+        raise InvalidInput(f"'{days}' is not a number of days.", field="idle_days") from error
 
 
 def _page_of(rows: QuerySet[M], cursor: str | None) -> Page[M]:

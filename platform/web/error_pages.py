@@ -11,6 +11,7 @@ from accounts.selectors import actor_of, get_project
 from core.errors import ErrorKind, InvalidInput, NotFound, PlatformError
 from core.outages import DatabaseUnavailable, MigrationsPending, find_outage
 from core.storage import find_full
+from web.form_errors import field_of
 from web.problems import STATUS, is_for_program, problem_of, problem_of_fault, problem_of_request
 
 _TITLES = {
@@ -63,7 +64,10 @@ class RequestRefused(PlatformError):
 
 
 def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
-    """Answer with the error: as a page, as a note in the corner of the page that htmx asked from, or to a script."""
+    """Answer with the error: as a page, as a part of the page that htmx asked from, or to a script.
+
+    The part is the reason in the form that was sent by htmx in place of the browser, else a note in the corner.
+    """
     if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
         return problem_of(error)
     error = find_full(error) or error
@@ -78,9 +82,12 @@ def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
             if stands_alone
             else render(request, "web/error.html", context, status=status)
         )
-    response = render(None if stands_alone else request, "web/parts/error_note.html", context, status=status)
-    response["HX-Retarget"] = "#toasts"
-    response["HX-Reswap"] = "innerHTML"
+    is_form = "HX-Boosted" in request.headers
+    context["field"] = field_of(error)
+    part = "web/parts/refusal.html" if is_form else "web/parts/error_note.html"
+    response = render(None if stands_alone else request, part, context, status=status)
+    response["HX-Retarget"] = "this" if is_form else "#toasts"
+    response["HX-Reswap"] = "afterbegin show:none" if is_form else "innerHTML"
     return response
 
 

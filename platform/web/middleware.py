@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.db import DataError
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.utils.deprecation import MiddlewareMixin
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -94,8 +94,13 @@ class PlatformErrorMiddleware(MiddlewareMixin):
         return _to_sign_in(request) if isinstance(known, NotSignedIn) else error_pages.show(request, known)
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Tell that an address does not know the method of a request in the form of all other failures."""
+        """Tell that an address does not know the method of a request in the form of all other failures.
+
+        A form that htmx sent in place of the browser leads the browser on, as it does without script.
+        """
         _tell_caller(request)
+        if isinstance(response, HttpResponseRedirect) and "HX-Boosted" in request.headers:
+            return HttpResponseClientRedirect(response.url)
         if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
             return response
         allowed = response.headers["Allow"]

@@ -11,7 +11,8 @@ from django.urls import resolve, reverse
 
 from accounts.errors import InvalidName
 from accounts.services.projects import NAME_PATTERN
-from core.errors import Conflict, PlatformError
+from core.errors import PlatformError
+from web.form_errors import field_of
 from web.middleware import with_storable_texts
 from web.referer import page_of
 
@@ -26,7 +27,7 @@ def name_field(**options: Any) -> forms.CharField:
 
 def add_error(form: forms.BaseForm, error: PlatformError, fields: Mapping[str, str] | None = None) -> None:
     """Say at its field why a service refused what a form asks for; `fields`: what the form calls them otherwise."""
-    name = str(error.details.get("field", "name" if isinstance(error, InvalidName | Conflict) else ""))
+    name = field_of(error)
     name = (fields or {}).get(name, name)
     form.add_error(name if name in form.fields else None, f"{error.message} {error.hint}".strip())
 

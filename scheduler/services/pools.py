@@ -199,7 +199,7 @@ def delete_pool(*, actor: Actor, pool: Pool) -> None:
 
 def _check_label(label: str, resource_ids: Collection[str]) -> None:
     if label and not is_label(label):
-        raise InvalidPool(f"'{label}' is no label of a node; write one like gpu=a100.")
+        raise InvalidPool(f"'{label}' is no label of a node; write one like gpu=a100.", field="label")
     if label and not resource_ids:
         raise InvalidPool(f"Name the resource whose nodes have the label {label}.")
 

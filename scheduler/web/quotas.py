@@ -228,6 +228,7 @@ def try_change(request: PageRequest) -> HttpResponse:
     pool = request.POST.get("pool") or pools.DEFAULT
     if (refused := _find_refused(request, pool)) is not None:
         return refused_forms.show_again(request, "scheduler:quotas", refused, pool=pool)
+    _read_changes(request.POST, _rows_of(request, pool))  # refuses here, where its form still stands
     fields = request.POST.copy()
     fields.pop(_PROTECTION, None)
     return redirect(f"{reverse('scheduler:quotas')}?{fields.urlencode()}")
@@ -300,11 +301,7 @@ def set_quotas(request: PageRequest) -> HttpResponse:
     services.require_set_quota(actor=request.actor)
     pool = request.POST.get("pool") or pools.DEFAULT
     pools.require_pool(actor=request.actor, name=pool)
-    rows = [
-        *queues.list_queues(actor=request.actor, pool=pool),
-        *queues.list_departments(actor=request.actor, pool=pool),
-    ]
-    changes = _read_changes(request.POST, rows)
+    changes = _read_changes(request.POST, _rows_of(request, pool))
     services.set_quotas(actor=request.actor, changes=changes)
     count = len(changes)
     messages.success(request, f"{count} {'quota is' if count == 1 else 'quotas are'} changed in the pool {pool}.")
@@ -386,6 +383,11 @@ def _read_rules(query: QueryDict) -> Rules:
     return form.read()
 
 
+def _rows_of(request: PageRequest, pool: str) -> list[Queue]:
+    actor = request.actor
+    return [*queues.list_queues(actor=actor, pool=pool), *queues.list_departments(actor=actor, pool=pool)]
+
+
 def _read_changes(query: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, QueueSettings]]:
     """Return the changes that fields name: of one project by `try`, of several by their quotas. Raises InvalidInput."""
     tried, is_department = query.get("try"), "is_department" in query
@@ -398,18 +400,19 @@ def _read_changes(query: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, 
     changes: list[tuple[Queue, QueueSettings]] = []
     for row in rows:
         if (amount := query.get(_GPUS + row.pk)) is not None:
-            milli = _read_gpus(amount, row.label)
+            milli = _read_gpus(amount, row)
             if milli != row.gpu_quota_milli:
                 changes.append((row, QueueSettings(gpu_quota_milli=milli)))
     return changes
 
 
-def _read_gpus(amount: str, label: str) -> int:
+def _read_gpus(amount: str, row: Queue) -> int:
     field = forms.FloatField(min_value=0, max_value=10**6)
     try:
         return round(ONE_GPU * float(field.clean(amount) or 0))
     except forms.ValidationError as error:
-        raise InvalidInput(f"The quota of {label} cannot be taken. {' '.join(error.messages)}") from error
+        message = f"The quota of {row.label} cannot be taken. {' '.join(error.messages)}"
+        raise InvalidInput(message, field=_GPUS + row.pk) from error
 
 
 def _describe_change(queue: Queue, settings: QueueSettings) -> str:

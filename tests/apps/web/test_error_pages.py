@@ -65,6 +65,33 @@ def test_for_a_part_of_a_page_it_is_a_note_in_the_corner(browser):
     assert "compute.job_not_found" in answer.content.decode()
 
 
+BOOSTED = {"HX-Request": "true", "HX-Boosted": "true"}
+
+
+def test_a_form_that_htmx_sent_gets_the_reason_of_a_refusal_and_the_field_that_it_is_about(
+    browser, member, project, tmp_path
+):
+    make_store(tmp_path)
+    make_dataset(member, project, "xrays")
+    wrong = {"name": "xrays", "idle_days": "many"}
+
+    answer = browser.post("/datasets/team-a/xrays/settings/", wrong, headers=BOOSTED)
+
+    assert (answer.status_code, answer["HX-Retarget"], answer["HX-Reswap"]) == (400, "this", "afterbegin show:none")
+    assert 'data-field="idle_days"' in answer.content.decode()
+    assert "&#x27;many&#x27; is not a number of days." in answer.content.decode()
+
+
+def test_a_form_that_htmx_sent_leads_the_browser_on(browser, member, project, tmp_path):
+    make_store(tmp_path)
+    make_dataset(member, project, "xrays")
+
+    answer = browser.post("/datasets/team-a/xrays/settings/", {"name": "xrays", "kind": "images"}, headers=BOOSTED)
+
+    assert (answer.status_code, answer["HX-Redirect"]) == (200, "/datasets/team-a/xrays/settings/")
+    assert Dataset.objects.get().kind == "images"
+
+
 def test_an_address_without_a_page_is_answered_in_the_shell(browser):
     answer = browser.get("/no/such/page/")
 
