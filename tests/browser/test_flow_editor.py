@@ -259,6 +259,30 @@ IN_SIGHT = """() => {
 }"""
 
 
+def test_a_view_that_somebody_has_chosen_stays_when_the_canvas_gets_another_width(open_page, admin_state, flow):
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    view, canvas = page.locator(".react-flow__viewport"), page.locator(".react-flow")
+    expect(page.locator(".react-flow__node").first).to_be_visible()
+
+    for choose in (page.get_by_role("button", name="Zoom in").click, lambda: drag(page, canvas.bounding_box())):
+        choose()
+        chosen = view.get_attribute("style")
+        for width in (1000, 1440):
+            before = canvas.bounding_box()["width"]
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function("before => document.querySelector('.react-flow').clientWidth !== before", arg=before)
+            page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert view.get_attribute("style") == chosen
+
+
+def drag(page, box):
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 60, box["y"] + 90, steps=4)
+    page.mouse.up()
+
+
 def test_a_flow_of_six_steps_in_a_row_is_seen_whole_at_1440_pixels(open_page, admin_state, product, sample):
     name = f"row-{uuid.uuid4().hex[:8]}"
     product.api("POST", "/flows", {"project": "demo", "text": chain(name, 6)})

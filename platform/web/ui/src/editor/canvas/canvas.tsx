@@ -56,10 +56,13 @@ export function Canvas() {
     showBeginning();
   }, [isDrawn, showBeginning]);
 
-  // The canvas shows the flow anew when it gets another width, and a node that comes to stand outside of it.
+  // The canvas shows the flow anew when it gets another width, as long as nobody has chosen what is in sight, and a node
+  // that comes to stand outside of it.
+  const isMoved = useRef(false);
+  const noteMove = () => (isMoved.current = true);
   const canvasWidth = useStore((now) => now.width);
   useEffect(() => {
-    if (isFitted.current && canvasWidth > 0) showBeginning();
+    if (isFitted.current && !isMoved.current && canvasWidth > 0) showBeginning();
   }, [canvasWidth, showBeginning]);
   const { fresh } = state;
   const seen = useRef("");
@@ -124,6 +127,7 @@ export function Canvas() {
       onDrop={onDrop}
       onDragOver={(event) => event.preventDefault()}
       onDoubleClick={onDoubleClick}
+      onMove={(event) => event && noteMove()}
       colorMode={useTheme()}
       nodesDraggable={isEditable}
       nodesConnectable={isEditable}
@@ -138,7 +142,7 @@ export function Canvas() {
     >
       <Background variant={BackgroundVariant.Dots} gap={18} size={1.4} />
       {nodes.length > 8 && <MiniMap pannable zoomable ariaLabel="Overview of the canvas" nodeBorderRadius={14} />}
-      <CanvasTools isEditable={isEditable} />
+      <CanvasTools isEditable={isEditable} onZoom={noteMove} />
       {nodes.length === 0 && isEditable && (
         <div className="canvas-hint">
           Drag a dataset or a command here, double-click, or choose one with the keyboard.

@@ -12,10 +12,14 @@ const MARGIN = 24;
 const FOOT = 60;
 const PADDING = { x: `${MARGIN}px`, top: `${MARGIN}px`, bottom: `${FOOT}px` } as const;
 
-export function CanvasTools({ isEditable }: { isEditable: boolean }) {
+export function CanvasTools({ isEditable, onZoom }: { isEditable: boolean; onZoom: () => void }) {
   const { store } = useEditor();
   const { zoomIn, zoomOut, fitView } = useReactFlow();
   const showBeginning = useShowBeginning();
+  const zoom = (change: typeof zoomIn) => {
+    onZoom();
+    void change();
+  };
   const tidy = async () => {
     try {
       await tidyUp(store);
@@ -26,8 +30,8 @@ export function CanvasTools({ isEditable }: { isEditable: boolean }) {
   };
   return (
     <div className="canvas-tools nopan" role="toolbar" aria-label="Canvas">
-      <Tool icon="zoom-in" label="Zoom in" onClick={() => void zoomIn()} />
-      <Tool icon="zoom-out" label="Zoom out" onClick={() => void zoomOut()} />
+      <Tool icon="zoom-in" label="Zoom in" onClick={() => zoom(zoomIn)} />
+      <Tool icon="zoom-out" label="Zoom out" onClick={() => zoom(zoomOut)} />
       <Tool icon="maximize" label="Show everything" onClick={() => void fitView({ padding: PADDING, maxZoom: 1 })} />
       <button type="button" className="btn" onClick={() => void tidy()} disabled={!isEditable}>
         <Icon name="layout-distribute-vertical" />
