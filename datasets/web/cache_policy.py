@@ -155,7 +155,24 @@ def _as_of_now(form: forms.Form) -> forms.Form:
 
 def policy_page(request: PageRequest) -> HttpResponse:
     """Show the policy of every site."""
-    return _show(request, SiteForm())
+    sites = list(caches.list_sites(actor=request.actor))
+    capacities = caches.measure_capacities(sites)
+    arrays = {array.site_id: array for array in array_reads.list_arrays([site.name for site in sites])}
+    context = {
+        "sites": [
+            (
+                site,
+                capacities[site.pk],
+                shown(request, _policy_form(site)),
+                shown(request, _settings_form(site)),
+                arrays.get(site.pk),
+                shown(request, _array_form(site)),
+            )
+            for site in sites
+        ],
+        "form": shown(request, SiteForm()),
+    }
+    return render(request, "datasets/cache_policy.html", context)
 
 
 @require_POST
@@ -181,7 +198,7 @@ def add_site(request: PageRequest) -> HttpResponse:
         else:
             messages.success(request, f"{site.name} can hold {units.format_bytes(site.capacity_bytes)} of commits.")
             return redirect("datasets:cache_policy")
-    return _show(request, form)
+    return show_again(request, "datasets:cache_policy", form)
 
 
 @require_POST
@@ -237,24 +254,3 @@ def remove_array(request: PageRequest, name: str) -> HttpResponse:
 
 def _array_form(site: CacheSite, data: QueryDict | None = None) -> ArrayForm:
     return ArrayForm(data, auto_id=f"array_{site.name}_%s")
-
-
-def _show(request: PageRequest, form: SiteForm) -> HttpResponse:
-    sites = list(caches.list_sites(actor=request.actor))
-    capacities = caches.measure_capacities(sites)
-    arrays = {array.site_id: array for array in array_reads.list_arrays([site.name for site in sites])}
-    context = {
-        "sites": [
-            (
-                site,
-                capacities[site.pk],
-                shown(request, _policy_form(site)),
-                shown(request, _settings_form(site)),
-                arrays.get(site.pk),
-                shown(request, _array_form(site)),
-            )
-            for site in sites
-        ],
-        "form": form,
-    }
-    return render(request, "datasets/cache_policy.html", context)

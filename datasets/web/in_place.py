@@ -16,6 +16,7 @@ from datasets.selectors import commits, datasets, sources
 from datasets.selectors import in_place as reads
 from datasets.services import in_place
 from datasets.web import heading
+from web.refused_forms import show_again, shown
 
 _IMPORTS, _SOURCES, _BRANCHES = 50, 200, 200
 _FIELDS: dict[type[PlatformError], str] = {
@@ -44,7 +45,17 @@ class ImportForm(forms.Form):
 def imports_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """List what was imported in place, and offer more; htmx asks for the list while something moves."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    return _show(request, dataset)
+    rows = reads.list_imports(actor=request.actor, dataset=dataset)
+    page = paginate(rows, cursor=text(request, "cursor"), limit=_IMPORTS)
+    context = heading.of(request.actor, dataset, tab="imports") | {
+        "imports": reads.view_imports(page.items),
+        "moves": any(row.state in WORKING or row.is_being_checked for row in page.items),
+        "next_cursor": page.next_cursor,
+    }
+    if request.htmx:
+        return render(request, "datasets/imports_live.html", context | {"is_part": True})
+    context["form"] = shown(request, _form_for(request, dataset))
+    return render(request, "datasets/imports.html", context)
 
 
 @require_POST
@@ -69,7 +80,7 @@ def start_import(request: PageRequest, project: str, name: str) -> HttpResponse:
         else:
             messages.success(request, "The server reads each file once. None is copied.")
             return redirect("datasets:imports", project=project, name=name)
-    return _show(request, dataset, form)
+    return show_again(request, "datasets:imports", form, of=[project, name])
 
 
 def preview_import(request: PageRequest, project: str, name: str) -> HttpResponse:
@@ -127,17 +138,3 @@ def _form_for(request: PageRequest, dataset: Dataset, typed: QueryDict | None = 
     form.fields["folder"].widget.attrs |= watched | {"hx-trigger": "input changed delay:400ms", "class": "mono"}
     form.fields["directory"].widget.attrs["class"] = "mono"
     return form
-
-
-def _show(request: PageRequest, dataset: Dataset, bound: ImportForm | None = None) -> HttpResponse:
-    rows = reads.list_imports(actor=request.actor, dataset=dataset)
-    page = paginate(rows, cursor=text(request, "cursor"), limit=_IMPORTS)
-    context = heading.of(request.actor, dataset, tab="imports") | {
-        "imports": reads.view_imports(page.items),
-        "moves": any(row.state in WORKING or row.is_being_checked for row in page.items),
-        "next_cursor": page.next_cursor,
-    }
-    if request.htmx and request.method == "GET":
-        return render(request, "datasets/imports_live.html", context | {"is_part": True})
-    context["form"] = _form_for(request, dataset) if bound is None else bound
-    return render(request, "datasets/imports.html", context, status=200 if bound is None else 422)

@@ -12,11 +12,11 @@ from accounts.web.requests import PageRequest, text
 from core.errors import InvalidInput, PlatformError
 from core.pagination import M, Page, paginate_by
 from datasets.errors import AmbiguousReference, EmptyBranch, InvalidLabel, NameTaken, ReferenceNotFound
-from datasets.models import Dataset
 from datasets.selectors import commits, datasets
 from datasets.services import branches
 from datasets.services import datasets as services
 from datasets.web import heading
+from web.refused_forms import show_again, shown
 
 _ROWS = 50
 _FIELDS: dict[type[PlatformError], str] = {
@@ -45,7 +45,18 @@ class NameForm(forms.Form):
 
 def names_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """List what names the commits of a dataset."""
-    return _show(request, datasets.get_dataset(actor=request.actor, project=project, name=name))
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    newest = datasets.newest_commit_of(dataset)
+    part = text(request, "q") or ""
+    branches = commits.list_branches(request.actor, dataset).select_related("head").filter(name__icontains=part)
+    tags = commits.list_tags(request.actor, dataset).select_related("commit").filter(name__icontains=part)
+    context = heading.of(request.actor, dataset, tab="names") | {
+        "part": part,
+        "branches": _page_of(branches, text(request, "branches")),
+        "tags": _page_of(tags, text(request, "tags")),
+        "form": shown(request, NameForm(initial={"at": newest.short if newest else ""}, auto_id="name-%s")),
+    }
+    return render(request, "datasets/names.html", context)
 
 
 @require_POST
@@ -66,7 +77,7 @@ def create_name(request: PageRequest, project: str, name: str) -> HttpResponse:
         else:
             messages.success(request, f"{label} is at {commit.short}.")
             return redirect("datasets:names", project=project, name=name)
-    return _show(request, dataset, form)
+    return show_again(request, "datasets:names", form, of=[project, name])
 
 
 @require_POST
@@ -136,17 +147,3 @@ def _number(days: str) -> float:
 
 def _page_of(rows: QuerySet[M], cursor: str | None) -> Page[M]:
     return paginate_by(rows, field="name", descending=False, cursor=cursor, limit=_ROWS)
-
-
-def _show(request: PageRequest, dataset: Dataset, bound: NameForm | None = None) -> HttpResponse:
-    newest = datasets.newest_commit_of(dataset)
-    part = text(request, "q") or ""
-    branches = commits.list_branches(request.actor, dataset).select_related("head").filter(name__icontains=part)
-    tags = commits.list_tags(request.actor, dataset).select_related("commit").filter(name__icontains=part)
-    context = heading.of(request.actor, dataset, tab="names") | {
-        "part": part,
-        "branches": _page_of(branches, text(request, "branches")),
-        "tags": _page_of(tags, text(request, "tags")),
-        "form": bound or NameForm(initial={"at": newest.short if newest else ""}, auto_id="name-%s"),
-    }
-    return render(request, "datasets/names.html", context, status=422 if bound else 200)

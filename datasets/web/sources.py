@@ -129,15 +129,28 @@ _FORMS: dict[str, tuple[str, type[_KindForm]]] = {
 
 def sources_page(request: PageRequest) -> HttpResponse:
     """Show every source."""
-    return _show(request)
+    sources.require_manage(actor=request.actor)
+    page = paginate(
+        reads.list_sources(actor=request.actor), cursor=text(request, "cursor"), limit=_ROWS, newest_first=False
+    )
+    uses = reads.measure_uses(page.items)
+    context = {
+        "sources": [
+            (row, uses.get(row.pk, reads.SourceUse()), shown(request, _permit_form(row))) for row in page.items
+        ],
+        "next_cursor": page.next_cursor,
+        "forms": [(title, kind, shown(request, form(auto_id=f"{kind}-%s"))) for kind, (title, form) in _FORMS.items()],
+    }
+    return render(request, "datasets/sources.html", context)
 
 
 @require_POST
 def set_source(request: PageRequest) -> HttpResponse:
     """Register a source, or say anew where one of this name lies."""
     sources.require_manage(actor=request.actor)
-    _, kind_form = _FORMS.get(request.POST.get("kind", ""), _FORMS[SourceKind.FOLDER])
-    form = kind_form(request.POST, auto_id="source-%s")
+    kind = request.POST.get("kind", "")
+    kind = kind if kind in _FORMS else SourceKind.FOLDER
+    form = _FORMS[kind][1](request.POST, auto_id=f"{kind}-%s")
     if form.is_valid():
         given = form.cleaned_data
         keys = {key: given[key] for key in ("access_key", "secret_key") if key in given}
@@ -151,7 +164,7 @@ def set_source(request: PageRequest) -> HttpResponse:
         else:
             messages.success(request, f"{given['name']} can be read, and is a source now.")
             return redirect("datasets:sources")
-    return _show(request, form)
+    return show_again(request, "datasets:sources", form)
 
 
 @require_POST
@@ -200,22 +213,3 @@ def _permit_form(source: FileSource, data: QueryDict | None = None) -> PermitFor
 
 def _read_projects(actor: Actor, names: str) -> list[Project]:
     return [get_project(actor=actor, name=name) for name in dict.fromkeys(names.split())]
-
-
-def _show(request: PageRequest, bound: _KindForm | None = None) -> HttpResponse:
-    sources.require_manage(actor=request.actor)
-    page = paginate(
-        reads.list_sources(actor=request.actor), cursor=text(request, "cursor"), limit=_ROWS, newest_first=False
-    )
-    uses = reads.measure_uses(page.items)
-    context = {
-        "sources": [
-            (row, uses.get(row.pk, reads.SourceUse()), shown(request, _permit_form(row))) for row in page.items
-        ],
-        "next_cursor": page.next_cursor,
-        "forms": [
-            (title, kind, bound if type(bound) is form else form(auto_id=f"{kind}-%s"))
-            for kind, (title, form) in _FORMS.items()
-        ],
-    }
-    return render(request, "datasets/sources.html", context, status=422 if bound is not None else 200)

@@ -1,6 +1,6 @@
 """A form that was refused stands on its page again, with what was typed and, at each field, what is wrong with it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -32,13 +32,15 @@ def add_error(form: forms.BaseForm, error: PlatformError, fields: Mapping[str, s
     form.add_error(name if name in form.fields else None, f"{error.message} {error.hint}".strip())
 
 
-def show_again(request: HttpRequest, page: str, *sent: forms.BaseForm, **query: str) -> HttpResponse:
+def show_again(
+    request: HttpRequest, page: str, *sent: forms.BaseForm, of: Sequence[str] = (), **query: str
+) -> HttpResponse:
     """Answer with the page that forms were sent from, which shows them as they were sent.
 
-    It is a page without arguments in its path, which has all its forms by `shown`. `query`: what it shows in any case;
-    else it shows the rows that it showed.
+    It has all its forms by `shown`. `of`: the arguments of its path. `query`: what it shows in any case; else it shows
+    the rows that it showed.
     """
-    url = reverse(page)
+    url = reverse(page, args=of)
     seen = page_of(request)
     again = copy(request)
     again.method, again.path, again.path_info = "GET", url, url

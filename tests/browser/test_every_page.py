@@ -359,6 +359,7 @@ def test_a_dialog_that_was_asked_for_leads_back_to_what_was_typed(open_page, adm
     dialog.get_by_label("Name").press("Enter")
 
     expect(page.get_by_role("textbox", name="Name")).to_have_value("main")
+    expect(page.get_by_role("textbox", name="Name")).to_be_focused()
     page.go_back()
 
     expect(dialog.get_by_label("Kind")).to_have_value("branch")

@@ -21,7 +21,10 @@ import { startUnsent } from "./unsent.ts";
 
 // A refused form stands on its page, but the browser is at the address that took it, which has no page.
 const address = document.body.dataset["address"];
-if (address) history.replaceState(history.state, "", address);
+if (address) {
+  history.replaceState(history.state, "", address);
+  document.querySelector<HTMLElement>("main [aria-invalid=true]:not(dialog *)")?.focus();
+}
 
 startThemeSwitch();
 startMenus();
