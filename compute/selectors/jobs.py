@@ -1,11 +1,11 @@
 """Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import accumulate
+from itertools import accumulate, chain, islice, repeat
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -244,6 +244,20 @@ def find_named(name: str, jobs: QuerySet[Job] | None = None) -> Job | None:
     if jobs is None:
         jobs = Job.objects.filter(deleted_at=None).order_by("-pk")
     return jobs.filter(name=name).first() or jobs.filter(title=name, kind=SUBMITTED).first()
+
+
+def find_free_name(names: Iterator[str]) -> str:
+    """Return the first of the names, of which there is no end, that no job has or had. For the platform itself.
+
+    Most often the first one is free. Each query asks for more of them than the one before, as a name may have been used
+    thousands of times.
+    """
+    for size in chain([1, 10, 100], repeat(1000)):
+        asked = list(islice(names, size))
+        taken = set(Job.objects.filter(name__in=asked).values_list("name", flat=True))
+        if (free := next((name for name in asked if name not in taken), None)) is not None:
+            return free
+    raise AssertionError("names have no end")
 
 
 def list_by_id(job_ids: Collection[str]) -> dict[str, Job]:

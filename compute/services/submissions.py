@@ -408,8 +408,7 @@ def _fault_of_image(image: str) -> str:
 
 def _find_free_name(name: str) -> str:
     """Return what a job is called within the platform, where a name is used once. Raises JobNameTaken."""
-    numbered = (f"{name}.{number}" for number in count(2))
-    own_name = next(each for each in chain([name], numbered) if not Job.objects.filter(name=each).exists())
+    own_name = job_selectors.find_free_name(chain([name], (f"{name}.{number}" for number in count(2))))
     # In this order: another job that is called so since the look above has `own_name`, and one before is seen here.
     if job_selectors.find_named(name) is not None:
         raise JobNameTaken(f"There is a job called '{name}' already.")

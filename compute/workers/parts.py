@@ -17,7 +17,7 @@ from compute.engine.job_spec import JobSpec
 from compute.engine.parts import Part, Plan
 from compute.engine.states import Gate, JobState, ReasonCode
 from compute.models import Job, Template
-from compute.selectors.jobs import get_spec
+from compute.selectors.jobs import find_free_name, get_spec
 from compute.services import jobs, journal
 from compute.services.jobs import JobRequest
 from core import clock, isolation
@@ -82,8 +82,7 @@ def _apply(job_id: str, spec: JobSpec) -> None:
 def _submit(job: Job, spec: JobSpec, index: int) -> bool:
     """Submit a try of an index, and return whether it ran before."""
     earlier = Job.objects.filter(part_of=job.pk, part_index=index).count()
-    names = (f"{job.name}-{index}.{number}" for number in count(earlier + 1))
-    name = next(each for each in names if not Job.objects.filter(name=each).exists())
+    name = find_free_name(f"{job.name}-{index}.{number}" for number in count(earlier + 1))
     template = _template_of(job)
     request = JobRequest(
         project_id=job.project_id,

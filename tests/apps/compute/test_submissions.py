@@ -4,6 +4,7 @@ import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from itertools import count
 
 import pytest
 from django.apps import apps
@@ -12,6 +13,7 @@ from accounts.errors import PermissionDenied
 from accounts.models import User
 from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, ResourceSite
+from compute.selectors.jobs import find_free_name
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
 from compute.workers import deleted_jobs, releases
@@ -386,6 +388,18 @@ def test_code_that_the_project_does_not_have_is_refused(member, project, templat
         submissions.submit_job(actor=member, project=project, submission=replace(WANTED, code=code.root))
 
     assert not Job.objects.exists()
+
+
+def test_a_name_that_was_used_a_hundred_times_is_found_free_in_three_queries(
+    member, project, template, django_assert_num_queries
+):
+    job = submissions.submit_job(actor=member, project=project, submission=WANTED)
+    for number in range(2, 101):
+        job.pk, job.name, job.workload = f"job_{number}", f"train.{number}", None
+        job.save(force_insert=True)
+
+    with django_assert_num_queries(3):
+        assert find_free_name(f"train.{number}" for number in count(2)) == "train.101"
 
 
 def test_the_name_of_a_deleted_job_is_free_and_leads_to_the_new_one(member, project, template):
