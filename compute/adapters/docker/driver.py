@@ -330,7 +330,7 @@ class DockerDriver:
         if verdict is not None:
             if _now() >= verdict.kill_at:
                 self._signal(run["Id"], "SIGKILL")
-        elif TIMEOUT in labels and clock.now() - started_at >= timedelta(seconds=float(labels[TIMEOUT])):
+        elif TIMEOUT in labels and self._engine.time.now() - started_at >= timedelta(seconds=float(labels[TIMEOUT])):
             self._end(record_id, run["Id"], EndCause.TIMEOUT, float(labels.get(GRACE, DEFAULT_GRACE_PERIOD_S)))
 
     def _explain_end(self, record_id: str, run_id: str, facts: Json) -> tuple[EndCause, str]:
@@ -488,8 +488,9 @@ class DockerDriver:
     def _is_stale(self, record_id: str, created: str) -> bool:
         """Whether nobody prepares a run any more."""
         beat = self._ask(lambda: self._engine.find_entry(record_id, _BEAT))
-        last = _time(beat["mtime"] if beat is not None else created)
-        return clock.now() - last > timedelta(seconds=_BEATS_MISSED * BEAT_S)
+        # Beats are stamped by us, a container by the daemon.
+        silence = self._engine.time.now() - _time(created) if beat is None else clock.now() - _time(beat["mtime"])
+        return silence > timedelta(seconds=_BEATS_MISSED * BEAT_S)
 
     def _read_verdict(self, record_id: str) -> _Verdict | None:
         """Return why a run was ended by us, if it was."""

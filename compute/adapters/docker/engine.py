@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from compute.errors import CredentialsRefused, InvalidResource, ResourceUnreachable
 from core.breaker import Breaker
 from core.errors import in_words
+from core.server_time import ServerTime
 
 if TYPE_CHECKING:
     import httpx
@@ -68,6 +69,7 @@ class Engine:
         self._breaker = breaker or Breaker(ResourceUnreachable, longest_s=_CONNECT_S + _ANSWER_S)
         self._guard = threading.Lock()
         self._client: httpx.Client | None = None
+        self.time = ServerTime()
 
     def close(self) -> None:
         """End all connections. The next call opens others."""
@@ -242,6 +244,7 @@ class Engine:
                 method, path, params=query, json=body, content=content, headers=headers, timeout=timeout
             ) as answer:
                 self._breaker.succeed()
+                self.time.note(answer.headers.get("Date"))
                 if answer.status_code >= _REFUSED:
                     raise self._refusal_of(answer)
                 yield answer

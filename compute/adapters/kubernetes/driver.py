@@ -274,8 +274,8 @@ class KubernetesDriver:
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what all pods say that are not forgotten. Those that should not go on are ended."""
-        now = clock.now()
         self._read_changes()
+        now = self._gateway.time.now()
         waits = self._settle_shares(now)
         changes = self._read_changes()
         for each in changes:

@@ -251,7 +251,8 @@ def judge(pod: Json, now: datetime) -> Verdict | None:
     if has_ended(pod) or "deletionTimestamp" in pod["metadata"]:
         return None
     limit_s = _annotations(pod).get(TIMEOUT)
-    started_at = started_at_of(pod)
+    # A node tells the start by its own clock, which may be late; nothing starts before the cluster has its pod.
+    started_at = (start := started_at_of(pod)) and max(start, _time(pod["metadata"].get("creationTimestamp")) or start)
     if limit_s and started_at and now - started_at >= timedelta(seconds=float(limit_s)):
         return Verdict(EndCause.TIMEOUT)
     condition = _condition(pod, "PodScheduled")

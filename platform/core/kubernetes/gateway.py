@@ -26,6 +26,7 @@ from core.breaker import Breaker
 from core.errors import in_words
 from core.kubernetes.errors import ClusterUnreachable, KubeconfigRefused
 from core.kubernetes.kubeconfig import Kubeconfig
+from core.server_time import ServerTime
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -94,6 +95,7 @@ class Gateway:
         self._answer_s = answer_s
         self._attendant: threading.Thread | None = None
         self._used_at = time.monotonic()
+        self.time = ServerTime()
         self.calls = 0
 
     @property
@@ -367,6 +369,7 @@ class Gateway:
                 raise self._fail(f"{message} The token or certificate is wrong or has expired.", KubeconfigRefused)
             raise self._fail(message)
         self._breaker.succeed()
+        self.time.note(response.headers.get("Date"))
         if response.status >= 300:  # noqa: PLR2004 (all others are no success)
             reason, message = _explain(response)
             raise Refusal(response.status, reason, message)

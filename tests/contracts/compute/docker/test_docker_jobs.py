@@ -6,6 +6,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -14,6 +15,7 @@ from compute.adapters.docker.engine import Address, Engine
 from compute.engine.mounts import HostFolder, Mount, Tree
 from compute.engine.ports import CommandOutput, EndCause, GpuShare, ReportState, TerminalRequest
 from compute.errors import JobNotRunning, ResourceUnreachable, StartRefused
+from core import clock
 from tests.contracts.compute_driver import DEADLINE_S
 
 
@@ -99,6 +101,17 @@ def test_a_job_is_ended_at_its_deadline(place):
     report = place.wait_for_end("late")
 
     assert (report.cause, report.exit_code) == (EndCause.TIMEOUT, 143)
+
+
+def test_a_deadline_counts_by_the_clock_of_the_daemon(place):
+    place.start("slow", "echo up; exec sleep 600", timeout_s=60)
+    place.wait_for_log("slow", "up\n")
+
+    with clock.frozen_at(clock.now() + timedelta(minutes=10)):
+        place.driver.list_jobs()
+    place.driver.stop("slow", 60)
+
+    assert place.wait_for_end("slow").cause == EndCause.STOPPED
 
 
 def test_a_stopped_job_is_asked_to_end_and_killed_after_its_grace(place):

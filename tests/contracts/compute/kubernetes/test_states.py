@@ -309,6 +309,8 @@ PLACED = condition("PodScheduled", at="2026-11-21T12:59:00Z")
     ("pod", "verdict"),
     [
         (make_pod(main=RUNS, meta=TIMED), Verdict(EndCause.TIMEOUT)),
+        # Its node is an hour late: it was made just now.
+        (make_pod(main=RUNS, meta={**TIMED, "creationTimestamp": "2026-11-21T12:59:30Z"}), None),
         (make_pod(main=RUNS), None),
         (make_pod(main=ended(), meta=TIMED), None),
         (
