@@ -2,13 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from compute.engine.forecast import Forecast, learn, likeness
+from compute.engine.job_spec import JobSpec
 from compute.engine.states import JobState
 from compute.models import Job
-from compute.selectors.jobs import get_spec
 
 _MOST_EARLIER = 500
+
+DURATION_KEYS = ("command", "timeout_s", "simulated_duration_s", "env__NEARLINE_FLOW", "env__NEARLINE_STEP")
+"""What says in a spec how long its job will run."""
 
 _PURPOSE = ("spec__command", "spec__env__NEARLINE_FLOW", "spec__env__NEARLINE_STEP")
 _Key = tuple[str, str, str]
@@ -34,14 +38,24 @@ def forecast_durations(jobs: Sequence[Job]) -> Mapping[str, Forecast]:
     return {job_id: forecast for job_id, forecast in expected.items() if forecast is not None}
 
 
+def with_duration_keys(values: Sequence[Any]) -> dict[str, Any]:
+    """Return a spec that has these values of the keys, and nothing else."""
+    spec: dict[str, Any] = {"env": {}}
+    for key, value in zip(DURATION_KEYS, values, strict=True):
+        part, _, name = key.rpartition("__")
+        if value is not None:
+            (spec[part] if part else spec)[name] = value
+    return spec
+
+
 def _declared(job: Job) -> Forecast | None:
     if not job.resource.is_simulated:
         return None
-    seconds = get_spec(job).simulated_duration_s
+    seconds = job.spec.get("simulated_duration_s", JobSpec.simulated_duration_s)
     return Forecast(seconds, seconds, 0)
 
 
 def _key_of(job: Job) -> _Key:
-    spec = get_spec(job)
-    purpose = likeness(spec.command, spec.env.get("NEARLINE_FLOW"), spec.env.get("NEARLINE_STEP"))
+    env = job.spec.get("env", {})
+    purpose = likeness(job.spec.get("command"), env.get("NEARLINE_FLOW"), env.get("NEARLINE_STEP"))
     return job.project_id, job.template_name, purpose

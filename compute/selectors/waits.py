@@ -3,9 +3,11 @@
 A fixed number of queries, however many jobs wait.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from django.db.models import F
 
 from accounts.actor import Actor
 from compute.engine.forecast import Forecast
@@ -13,14 +15,17 @@ from compute.engine.holders import Amounts, Holding, Release, find_release
 from compute.engine.states import HOLDING, JobState
 from compute.models import Job
 from compute.selectors.capacity import nodes_of
-from compute.selectors.forecasts import forecast_durations
-from compute.selectors.jobs import get_spec
+from compute.selectors.forecasts import DURATION_KEYS, forecast_durations, with_duration_keys
 from compute.selectors.pool_places import Place
 from core import clock, units
 from scheduler.selectors.workloads import find_pool_ids
 
 _STRANGER = "a job of another project"
 _NAMED = 2
+_COLUMNS = (
+    *("name", "title", "project_id", "template_name", "started_at", "node_name", "gpus", "replicas", "replica_count"),
+    *("cpu_millicores", "memory_bytes", "launcher_cpu_millicores", "launcher_memory_bytes", "resource__is_simulated"),
+)
 # What a job is told that waits for resources that others hold; all other waits end by other means.
 _HELD_BY_OTHERS = frozenset({"no_room", "kept_for_another", "promised"})
 
@@ -57,11 +62,7 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
     resource_ids = {job.resource_id for job in waiting}
     places = nodes_of(actor, resource_ids)
     pool_ids = find_pool_ids([job.workload.pk for job in waiting if job.workload is not None])
-    holders = list(
-        Job.objects.filter(resource__in=sorted(resource_ids), state__in=sorted(HOLDING))
-        .select_related("resource")
-        .order_by("pk")
-    )
+    holders = _list_holders(resource_ids)
     durations = forecast_durations(holders)
     ends = {job.pk: _end_of(job, durations.get(job.pk)) for job in holders}
     known: dict[tuple[Place, Amounts], Release | None] = {}
@@ -79,6 +80,17 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
     return waits
 
 
+def _list_holders(resource_ids: Collection[str]) -> list[Job]:
+    """Return the jobs that hold something there, with what counts of each: thousands may run, with large specs."""
+    rows = Job.objects.filter(resource__in=sorted(resource_ids), state__in=sorted(HOLDING))
+    rows = rows.select_related("resource").only(*_COLUMNS).order_by("pk")
+    holders = list(rows.annotate(**{f"of_{key}": F(f"spec__{key}") for key in DURATION_KEYS}))
+    for job in holders:
+        values = vars(job)
+        job.spec = with_duration_keys([values.pop(f"of_{key}") for key in DURATION_KEYS])
+    return holders
+
+
 _End = tuple[datetime | None, bool]
 
 
@@ -89,7 +101,7 @@ def _end_of(job: Job, forecast: Forecast | None) -> _End:
     expected = None if forecast is None else job.started_at + timedelta(seconds=forecast.likely_s)
     if expected is not None and expected > clock.now():
         return expected, False
-    limit_s = get_spec(job).timeout_s
+    limit_s = job.spec.get("timeout_s")
     return (None, False) if limit_s is None else (job.started_at + timedelta(seconds=limit_s), True)
 
 

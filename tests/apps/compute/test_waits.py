@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from accounts.services import projects
 from compute.models import Job
@@ -62,6 +64,18 @@ def test_a_holder_that_runs_longer_than_expected_is_told_by_its_time_limit_or_no
         assert (wait.is_limit, wait.ends_at) == (True, now + timedelta(seconds=HOURS_S))
         assert "which must end in 1 h" in wait.text
         assert wait_of(member, "waits") is None
+
+
+def test_the_specs_of_those_who_hold_resources_are_not_read(member, project, whole):
+    start_and_wait(project, whole, timeout_s=HOURS_S, simulated_duration_s=HOURS_S)
+    job = Job.objects.select_related("workload").get(name="waits")
+
+    with CaptureQueriesContext(connection) as queries:
+        wait = waits.find_waits(actor=member, jobs=[job])[job.pk]
+
+    assert wait.holders == ["holder"]
+    # What stands in brackets is one key of it.
+    assert [query["sql"] for query in queries if ', "compute_job"."spec"' in query["sql"]] == []
 
 
 def test_the_jobs_of_other_projects_are_not_named(member, site_admin, project, whole):
