@@ -86,8 +86,8 @@ def forecast_all(*, only: Collection[str] | None = None) -> None:
                 pool_id=forecast.pool_id,
             )
 
-        told = [job for job in asked if not forecaster.is_unknown(job)]
-        made = isolation.for_each(FORECAST, told, make, key=lambda job: str(job["pk"]))
+        known = [job for job in asked if not forecaster.is_unknown(job)]
+        made = isolation.for_each(FORECAST, known, make, key=lambda job: str(job["pk"]))
         forecasts.store(made, at=forecaster.now)
         relocation.move_waiting(forecaster, asked)
         isolation.for_each(FORECAST_POOL, forecaster.pool_ids, forecaster.require_pool)

@@ -36,9 +36,13 @@ def sign_reader(copy_id: str, holder: str) -> str:
 
 
 def read_reader(secret: str) -> tuple[str, str] | None:
-    """Return the copy and the holder that a reader's token names; None for what we have not signed."""
+    """Return the copy and the holder that a reader's token names; None for what we have not signed.
+
+    Tokens that jobs got from earlier versions name no holder: empty.
+    """
     try:
-        copy_id, holder = signing.loads(secret, salt=_READER_SALT)
+        named = signing.loads(secret, salt=_READER_SALT)
+        copy_id, holder = (named, "") if isinstance(named, str) else named
         return str(copy_id), str(holder)
     except (signing.BadSignature, ValueError, TypeError):
         return None

@@ -23,7 +23,8 @@ def authenticate(secret: str) -> CachedCommit:
     if named is None:
         raise NotSignedIn("This is no token of who reads a cached commit.")
     copy_id, holder = named
-    held = CachedCommit.objects.filter(pk=copy_id, state__in=CURRENT, holds__holder=holder)
+    by_holder = {"holds__holder": holder} if holder else {"holds__isnull": False}
+    held = CachedCommit.objects.filter(pk=copy_id, state__in=CURRENT, **by_holder)
     row = held.select_related("commit", "dataset__project", "dataset__store").first()
     if row is None:
         raise NotSignedIn("The job that read this cached commit has ended.")

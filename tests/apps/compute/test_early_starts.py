@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from django.core import signing
 
 from accounts.actor import Actor
 from compute.engine.mounts import SourceKind, source_from_json
@@ -209,3 +210,13 @@ def test_a_token_is_good_for_nothing_once_its_job_holds_the_copy_no_more(member,
     assert [ask(token, "GET").status, ask("nonsense", "GET").status] == [401, 401]
     assert ask(token, "POST", "/wanted", {"packs": []}).status == 401
     assert ask(others, "GET").status == 200
+
+
+def test_a_token_of_an_earlier_version_is_good_as_long_as_any_job_holds_the_copy(member, project, template, commit):
+    job = submit(member, project)
+    copy_id = CachedCommit.objects.get().pk
+    tokens = [signing.dumps(copy_id, salt="datasets.early_reading"), caches_reads.sign_reader(copy_id, holder="")]
+    before = [ask(token, "GET").status for token in tokens]
+    caches.release_holds(actor=Actor.system("test"), holder=submissions.HOLDER + job.pk)
+
+    assert (before, [ask(token, "GET").status for token in tokens]) == ([200, 200], [401, 401])
