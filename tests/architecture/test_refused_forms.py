@@ -11,6 +11,7 @@ SHOWN_AGAIN_BY_THEIR_PAGES = {
     "account/login.html",
     "compute/attach.html",
     "datasets/cache_policy.html",
+    "datasets/merge.html",
     "datasets/name_form.html",
     "flows/edit.html",
 }
