@@ -11,14 +11,14 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
+from client.tests.pack_check import check_pack
 from nearline.content.errors import ContentError
 from nearline.content.hashing import file_id, sha256_hex
 from nearline.content.manifest import check_range, decode_root, load_range, root_id
-from nearline.content.packs import check_pack, read_footer
+from nearline.content.packs import read_footer
 from nearline.errors import Conflict, Denied, InvalidRequest, NotFound
 from nearline.models import Commit
 from nearline.transfer.remote.server import (
-    MAX_DOWNLOADS,
     MAX_OFFERS,
     BranchHead,
     DamagedPack,
@@ -27,6 +27,8 @@ from nearline.transfer.remote.server import (
     SignedRequest,
     UploadSession,
 )
+
+MAX_DOWNLOADS = 64
 
 
 class FakeServer:

@@ -26,7 +26,6 @@ class Utilisation:
     twentieth of that. Simulated jobs are not measured.
     """
 
-    measured_jobs: int
     held_millicores: int
     used_millicores: int
     idle_gpu_milli: int
@@ -42,7 +41,7 @@ class Utilisation:
 
 def measure_utilisation(running: Sequence[Job]) -> Utilisation:
     """Return what these running jobs use, the first 50 of them. Needs their resources at hand."""
-    held = used = idle = count = held_gpus = measured = 0
+    held = used = idle = held_gpus = measured = 0
     gpu_use = 0.0
     after = clock.now() - WINDOW
     for job in [job for job in running if not job.resource.is_simulated][:_MOST_JOBS]:
@@ -55,13 +54,13 @@ def measure_utilisation(running: Sequence[Job]) -> Utilisation:
         cores = [sample.cpu_millicores for sample in samples if sample.cpu_millicores is not None]
         mean = sum(cores) // len(cores) if cores else None
         if mean is not None:
-            count, held, used = count + 1, held + job.cpu_millicores, used + mean
+            held, used = held + job.cpu_millicores, used + mean
         if samples and samples[-1].at - samples[0].at >= WINDOW / 3 and _stands_still(job, samples, mean):
             idle += gpu_milli
         if (percent := _gpu_percent(samples)) is not None:
             measured, gpu_use = measured + gpu_milli, gpu_use + percent * gpu_milli
     gpu_percent = round(gpu_use / measured) if measured else None
-    return Utilisation(count, held, used, idle, held_gpus, measured, gpu_percent)
+    return Utilisation(held, used, idle, held_gpus, measured, gpu_percent)
 
 
 def _gpu_percent(samples: Sequence[UsageSample]) -> float | None:

@@ -1,8 +1,8 @@
 """Which copies leave a cache site, and when: by idleness, and when space is needed.
 
-Copies of one dataset share files, so what a departure frees is not what the copy weighs. `freed_by` promises a lower
-bound without reading the files: each copy knows from which other one it was made and how much they share. The more
-leave the more is free, by this bound too, so victims are chosen one by one.
+Copies of one dataset share files, so what a departure frees is not what the copy weighs. `EvictionPlan.freed_bytes` is
+a lower bound, found without reading the files: each copy knows from which other one it was made and how much they
+share. The more leave the more is free, by this bound too, so victims are chosen one by one.
 """
 
 from collections import defaultdict
@@ -106,11 +106,11 @@ def plan_space(
     keep: Collection[str] = (),
     is_ahead: bool = False,
 ) -> EvictionPlan:
-    """Decide which copies leave so that `need_bytes` fit: failed ones, then the least recently used, none in vain.
+    """Decide which copies leave so that `need_bytes` fit: failed ones, then the least recently used.
 
-    With `max_volumes` each copy is a volume, and `need_volumes` more must be possible as well. Copies in `keep` stay as
-    if they were in use. What is needed now goes before what may be read next; for what `is_ahead` itself none of those
-    leaves. Same input, same plan.
+    None leaves whose departure would not help. With `max_volumes` each copy is a volume, and `need_volumes` more must
+    be possible as well. Copies in `keep` stay as if they were in use. What is needed now goes before what may be read
+    next; for what `is_ahead` itself none of those leaves. Same input, same plan.
     """
     leaving = {copy.id for copy in copies if copy.is_leaving}
     remainder = _Remainder(copies, leaving)
@@ -166,11 +166,6 @@ def _list_candidates(copies: Sequence[Copy], keep: Collection[str], *, is_ahead:
         and (find_obstacle(copy) is None or (copy.makes_way and not is_ahead))
     )
     return [copy.id for copy in sorted(candidates, key=_turn)]
-
-
-def freed_by(copies: Sequence[Copy], gone: Collection[str]) -> int:
-    """Return how many of the charged bytes are free at least once the copies in `gone` have left."""
-    return _Remainder(copies, gone).freed_bytes
 
 
 class _Remainder:

@@ -62,15 +62,15 @@ def delete_manifests() -> None:
 
 
 def spare_referenced() -> int:
-    """Take back the sentence on packs that something came to refer to since; return how many."""
+    """Unmark condemned packs that are referenced again; return how many."""
     packs = Pack.objects.filter(garbage.referenced(), state=PackState.CONDEMNED)
     return packs.update(state=PackState.COMPLETE, due_at=None)
 
 
-def condemn_unreferenced(*, limit: int = _CONDEMNED_AT_ONCE) -> int:
+def condemn_unreferenced() -> int:
     """Condemn packs that nothing refers to; return how many."""
     now = clock.now()
-    pack_ids = list(garbage.list_unreferenced(now).order_by("pk").values_list("pk", flat=True)[:limit])
+    pack_ids = list(garbage.list_unreferenced(now).order_by("pk").values_list("pk", flat=True)[:_CONDEMNED_AT_ONCE])
     still = garbage.list_unreferenced(now).filter(pk__in=pack_ids)
     # One that is damaged is of use to nobody: it needs no grace, in which it would be taken for whole.
     worthless = still.filter(state=PackState.DAMAGED).update(state=PackState.CONDEMNED, due_at=now)

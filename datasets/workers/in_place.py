@@ -65,6 +65,7 @@ _LEASE_S = 900.0
 _TELL_EVERY = timedelta(seconds=1)
 _NAMED_FILES = 100
 _RACES = 5
+_ENQUEUED_AT_ONCE = 20
 _SYSTEM = Actor.system("imports in place")
 
 
@@ -76,9 +77,9 @@ class _LeaseLost(Exception):
     """Another worker leads the import on."""
 
 
-def enqueue_due(*, limit: int = 20) -> None:
+def enqueue_due() -> None:
     """Enqueue the work on imports that is due."""
-    for row in isolation.take(WORK, _find_due().order_by("pk"), limit):
+    for row in isolation.take(WORK, _find_due().order_by("pk"), _ENQUEUED_AT_ONCE):
         enqueue_reliably("datasets.work_on_import", import_id=row.pk)
 
 

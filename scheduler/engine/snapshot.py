@@ -422,7 +422,4 @@ NEARLINE = Policy()
 """The default: the rules of the open-sourced Run:AI scheduler, and what Nearline adds to them."""
 
 PARITY = Policy(honors_reservations=False, reserve_after_s=None)
-"""The decisions of the open-sourced Run:AI scheduler, to the letter."""
-
-POLICIES = {"nearline": NEARLINE, "parity": PARITY}
-"""The policies by name."""
+"""Exactly the decisions of the open-sourced Run:AI scheduler."""

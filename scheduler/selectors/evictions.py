@@ -124,9 +124,9 @@ def view_evictions(*, actor: Actor, rows: Iterable[Eviction]) -> list[EvictionVi
     ]
 
 
-def list_weeks(*, actor: Actor, project: str | None = None, since: datetime | None = None) -> list[EvictionWeek]:
+def list_weeks(*, actor: Actor, project: str | None = None) -> list[EvictionWeek]:
     """Return by project and week what was evicted, the newest week first."""
-    rows = list_evictions(actor=actor, project=project, since=since).order_by()
+    rows = list_evictions(actor=actor, project=project).order_by()
     weeks = rows.annotate(week=TruncWeek("at")).values("week", name=F("project__name"))
     weeks = weeks.annotate(count=Count("pk"), moves=Count("pk", filter=Q(is_moved=True)), lost=Sum("lost_gpu_s"))
     return [

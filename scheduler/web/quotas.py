@@ -161,7 +161,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
             quota_form.show(row.shown, departments, row.rules, has_pools=len(everywhere) > 1)
         if request.htmx:
             return render(request, "scheduler/quota_dialog.html", dialog)
-    fair = cycle.fair_shares(pool_id=here.pool.pk) if here is not None else {}
+    fair = cycle.fair_shares(here.pool.pk) if here is not None else {}
     standing = read_standing(actor=request.actor, pool=name, fair=fair)
     rows = _tree(projects, departments, fair, trial, request.GET, changed=changed, rules=rules)
     part = text(request, "q") or ""

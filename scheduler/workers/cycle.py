@@ -22,7 +22,7 @@ from scheduler.engine.decisions import Answer, Move, Start
 from scheduler.engine.explain import list_answers
 from scheduler.engine.receipts import Receipt, write_receipts
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
+from scheduler.engine.snapshot import NEARLINE, Policy, Snapshot
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Gpu, Node, Placement, Pool, Queue, Workload
 from scheduler.selectors import workloads
@@ -122,32 +122,24 @@ def _take_lease(*, only_if_waiting: bool) -> _Lease | None:
     return _Lease(holder, is_taken) if is_taken else None
 
 
-def fair_shares(changed: Mapping[str, QueueView] | None = None, *, pool_id: str | None = None) -> Mapping[str, int]:
-    """Return the fair share of each queue, in thousandths of GPUs, as a cycle would compute it now. Nothing changes.
-
-    `changed` holds queues as they would be after a change that is tried. `pool_id`: only those of one pool.
-    """
-    shares: dict[str, int] = {}
-    for id_, view in SnapshotReader(pool_id).read(_demand(pool_id)).items():
-        if pool_id not in {None, id_}:
-            continue
-        queues = [(changed or {}).get(queue.id, queue) for queue in view.queues]
-        policy = view.apply_rules(_POLICY, clock.now())
-        session = Session(Snapshot(view.nodes, queues, list(view.jobs.values())), policy)
-        shares |= {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
-    return shares
+def fair_shares(pool_id: str) -> Mapping[str, int]:
+    """Return the fair share of each queue of a pool, in thousandths of GPUs, as a cycle would compute it now."""
+    view = SnapshotReader(pool_id).read(_demand(pool_id)).get(pool_id)
+    if view is None:
+        return {}
+    policy = view.apply_rules(_POLICY, clock.now())
+    session = Session(Snapshot(view.nodes, view.queues, list(view.jobs.values())), policy)
+    return {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
 
 
-def _demand(pool_id: str | None = None) -> list[Workload]:
-    """Return stand-ins for the pending workloads: of each shape in each queue at most as many as fill all nodes.
+def _demand(pool_id: str) -> list[Workload]:
+    """Return stand-ins for what is pending in a pool: of each shape in each queue at most as many as fill all nodes.
 
     No share grows beyond that, so ten thousand pending workloads cost no more here than a few.
     """
     nodes = Node.objects.aggregate(cpu=Sum("cpu_millicores"), memory=Sum("memory_bytes"))
     total = (ONE_GPU * Gpu.objects.count(), nodes["cpu"] or 0, nodes["memory"] or 0)
-    pending = Workload.objects.filter(state=WorkloadState.PENDING)
-    if pool_id is not None:
-        pending = pending.filter(queue__pool=pool_id)
+    pending = Workload.objects.filter(state=WorkloadState.PENDING, queue__pool=pool_id)
     shapes = pending.order_by().values(*_SHAPE).annotate(count=Count("pk"))
     demand, now = [], clock.now()
     for shape in shapes:

@@ -117,7 +117,7 @@ def read_standing(*, actor: Actor, pool: str, fair: Mapping[str, int] | None = N
         if loan.borrower_id in visible or loan.lender_id in visible:
             pair = (None if loan.lender_id is None else names[loan.lender_id], names[loan.borrower_id])
             amounts[pair] = amounts.get(pair, 0) + loan.gpu_milli
-    shares = cycle.fair_shares(pool_id=pools.get_pool(actor=actor, name=pool).pk) if fair is None else fair
+    shares = cycle.fair_shares(pools.get_pool(actor=actor, name=pool).pk) if fair is None else fair
     known = [Share(queue.pk, held[queue.pk], queue.gpu_quota_milli, shares.get(queue.pk, 0)) for queue in rows]
     borrowers = {share.queue_id for share in known if share.is_borrowing}
     below = {share.queue_id: share for share in known if share.queue_id in visible and share.held < share.fair}

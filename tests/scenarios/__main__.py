@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.engine.rules.fair_share import ShareRequest, divide, divide_surplus
-from scheduler.engine.snapshot import PARITY, POLICIES, Policy
+from scheduler.engine.snapshot import NEARLINE, PARITY, Policy
 from tests.scenarios.extras import extras_of
 from tests.scenarios.reading import Scenario
 from tests.scenarios.running import run
@@ -22,6 +22,7 @@ from tests.scenarios.running import run
 SKIPPED_FEATURES = {"dra", "numa"}
 VERDICTS = ("passed", "failed", "skipped")
 MILLI = 1000
+POLICIES = {"nearline": NEARLINE, "parity": PARITY}
 
 
 class UnreadableFile(Exception):

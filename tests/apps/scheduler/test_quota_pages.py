@@ -18,7 +18,7 @@ from compute.services import resources, templates
 from compute.services.templates import Shape
 from core import clock, units
 from scheduler.engine.sharing import STEADY
-from scheduler.models import Pool, Queue
+from scheduler.models import DEFAULT_POOL_ID, Pool, Queue
 from scheduler.selectors.snapshots import view_rules
 from scheduler.services import pool_members, queues
 from scheduler.workers import cycle, standing
@@ -241,11 +241,11 @@ def test_a_member_sees_their_own_projects_and_no_way_to_change_them(member, proj
 
 
 def test_a_thousand_waiting_workloads_give_the_shares_that_the_next_cycle_counts_on(two_projects):
-    few = cycle.fair_shares()
+    few = cycle.fair_shares(DEFAULT_POOL_ID)
     enqueue(Queue.objects.get(project__name="team-b").project, *[f"more-{n}" for n in range(1000)], gpus=1)
 
-    assert len(cycle._demand()) < 100
-    assert cycle.fair_shares() == few
+    assert len(cycle._demand(DEFAULT_POOL_ID)) < 100
+    assert cycle.fair_shares(DEFAULT_POOL_ID) == few
 
 
 def test_what_was_held_in_the_last_two_hours_is_drawn_with_its_numbers(browser, two_projects):
@@ -275,7 +275,7 @@ def test_the_preview_counts_with_as_many_stand_ins_as_fill_everything(project, g
     names = [f"job-{n}" for n in range(200)]
     enqueue(project, *names, gpus=gpus, cpu_millicores=cores * 1000, memory_bytes=memory_gib * 2**30)
 
-    assert len(cycle._demand()) == stand_ins
+    assert len(cycle._demand(DEFAULT_POOL_ID)) == stand_ins
 
 
 def fields_of(**gpus: float) -> dict[str, str]:

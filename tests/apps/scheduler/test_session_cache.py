@@ -8,7 +8,6 @@ from django.db import transaction
 
 from accounts.services import projects
 from core import clock
-from scheduler.engine import check
 from scheduler.engine.snapshot import NEARLINE
 from scheduler.models import Node, Queue, Workload
 from scheduler.selectors.snapshots import SnapshotReader
@@ -16,6 +15,7 @@ from scheduler.services import nodes, pool_members, queues, workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
 from scheduler.workers import cycle
 from scheduler.workers.session_cache import SessionCache
+from tests.engine.scheduler.rebuilt_session import differences
 from tests.factories.scheduler import GIB, NOON, enqueue, report, report_nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
@@ -88,7 +88,7 @@ def test_it_says_what_one_that_knows_nothing_would_say(teams, site_admin, sessio
         with sessions.read(NEARLINE) as inputs:
             anew = SnapshotReader().read()
             assert {pool_id: cycle_input.view for pool_id, cycle_input in inputs.items()} == anew
-            assert [check.differences(cycle_input.session) for cycle_input in inputs.values()] == [[]]
+            assert [differences(cycle_input.session) for cycle_input in inputs.values()] == [[]]
         cycle.run_once()
 
 

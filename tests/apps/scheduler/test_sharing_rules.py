@@ -166,7 +166,7 @@ def test_use_halves_over_the_half_life_and_leans_shares_once_the_dial_is_up(owne
     queues.set_quota(actor=site_admin, queue=Queue.objects.get(project=owner), gpu_quota_milli=0)
 
     def shares() -> tuple[int, ...]:
-        fair = cycle.fair_shares()
+        fair = cycle.fair_shares(DEFAULT_POOL_ID)
         return tuple(fair[Queue.objects.get(project=each).pk] for each in (guest, other))
 
     # Two GPUs for a minute are 120 s, of which half is left a minute later.

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine.actions.allocate import allocate
-from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.jobs import Pod
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, PodState, PodView, Policy, Snapshot
+from tests.engine.scheduler.rebuilt_session import differences
 from tests.engine.scheduler.test_failures import POOLS, random_rules, with_pools
 from tests.engine.scheduler.test_rounds import gang, random_job
 from tests.engine.scheduler.world import World

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine import mig
-from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import Reserve, Stop, StopCode
 from scheduler.engine.jobs import Pod
@@ -34,6 +33,7 @@ from scheduler.engine.snapshot import (
     Request,
     Snapshot,
 )
+from tests.engine.scheduler.rebuilt_session import differences
 from tests.engine.scheduler.test_failures import (
     OCCUPYING,
     check_gangs,

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS, run_cycle
 from scheduler.engine.decisions import Decision, Explain, Reserve, Start, Stop, Withdraw
 from scheduler.engine.proof import Remedy, Suggestion
@@ -23,6 +22,7 @@ from scheduler.engine.snapshot import (
     TopologyConstraint,
     WorkRules,
 )
+from tests.engine.scheduler.rebuilt_session import differences
 from tests.engine.scheduler.world import World, choosing, gang
 from tests.factories.scheduler import decide, held, node, queue, snapshot_of, wait
 

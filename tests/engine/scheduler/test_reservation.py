@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import Reserve
 from scheduler.engine.session import Session
@@ -23,6 +22,7 @@ from scheduler.engine.snapshot import (
     Policy,
     TopologyConstraint,
 )
+from tests.engine.scheduler.rebuilt_session import differences
 from tests.engine.scheduler.test_rounds import check, random_job
 from tests.engine.scheduler.world import World
 from tests.factories.scheduler import START, decide, held, needs, node, queue, snapshot_of, wait

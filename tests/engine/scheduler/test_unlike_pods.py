@@ -8,7 +8,6 @@ from itertools import product
 
 import pytest
 
-from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.session import Session
 from scheduler.engine.sharing import PROMPT, STEADY, SharingRules
@@ -25,6 +24,7 @@ from scheduler.engine.snapshot import (
     TopologyConstraint,
 )
 from scheduler.engine.upper_bound import UpperBound
+from tests.engine.scheduler.rebuilt_session import differences
 from tests.engine.scheduler.test_kept_session import decide
 from tests.engine.scheduler.test_rounds import random_job
 from tests.engine.scheduler.world import World, is_half_up

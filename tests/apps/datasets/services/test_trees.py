@@ -1,7 +1,5 @@
 """Trees that are no commits: stored once, read like those of commits, kept while someone holds them."""
 
-from datetime import timedelta
-
 import pytest
 
 from accounts.actor import Actor
@@ -28,7 +26,6 @@ from nearline.content.chunking import THRESHOLD_BYTES
 from tests.factories.datasets import commit_files, make_dataset, read_tree, source_files
 from tests.factories.queues import RecordedQueue
 
-DAY = timedelta(days=1)
 FILES = {"a.txt": b"one", "b/c.txt": b"two", "b/empty": b"", "b/link": "c.txt", "b/run.sh": (b"#!/bin/sh", 0o755)}
 
 

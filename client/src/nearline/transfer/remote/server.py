@@ -19,7 +19,6 @@ from nearline.models import Commit
 Allocate = Callable[[int], memoryview]
 
 MAX_OFFERS = 32
-MAX_DOWNLOADS = 64
 
 
 class ObjectKind(StrEnum):
@@ -113,7 +112,7 @@ class Storage(Protocol):
         """POST /uploads/{id}/manifests, at most MAX_OFFERS at once: answers in the order of the offers."""
 
     def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> Sequence[SignedRequest]:
-        """Ask for reads, at most MAX_DOWNLOADS at once: requests in the order of the objects."""
+        """Ask for reads, at most 64 at once: requests in the order of the objects."""
 
     def report_damaged_packs(self, packs: Sequence[str]) -> None:
         """Say which packs were found damaged; the server reads them and decides."""
