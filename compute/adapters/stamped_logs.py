@@ -5,7 +5,6 @@ cache: whoever has none reads from the beginning of what the node still has. The
 log, in the order of time, so that it is the same wherever it is joined.
 """
 
-import fcntl
 import heapq
 import json
 import time
@@ -19,6 +18,7 @@ from typing import IO, Protocol
 
 import structlog
 
+from compute.adapters.file_locks import try_lock
 from compute.engine.job_spec import DEFAULT_LOG_LIMIT_BYTES
 from compute.engine.masking import mask
 from compute.engine.ports import LogChunk
@@ -205,7 +205,7 @@ class StampedLogs:
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._file(name, ".lock").open("w") as file:
             deadline = time.monotonic() + wait_s
-            while not (is_mine := _is_locked(file)) and time.monotonic() < deadline:
+            while not (is_mine := try_lock(file)) and time.monotonic() < deadline:
                 time.sleep(_LOCK_PAUSE_S)
             yield is_mine
 
@@ -233,14 +233,6 @@ def _lines(pieces: Iterator[bytes], *, is_whole: bool) -> Iterator[bytes]:
         yield from (line + b"\n" for line in whole)
     if rest and is_whole:
         yield rest
-
-
-def _is_locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_stamp(text: str) -> bool:

@@ -20,7 +20,7 @@ from compute.selectors import templates
 from compute.selectors.states import JobState, OutputState
 from compute.services.jobs import HostFolder, Mount, Tree
 from core import hosts
-from core.removals import remove_folder
+from core.removals import remove
 from core.sealed_folder import Difference, SealedFolder
 from datasets.errors import BlobMissing, ContentCorrupt
 from datasets.workers import scrubs
@@ -92,7 +92,7 @@ def restore_outputs(run_id: str, outputs: Mapping[str, HostFolder]) -> None:
             path in hashes and _restore(job_id, sealed.folder, path, hashes[path]) for path in difference.changed
         ]
         for path in difference.added:
-            _remove(sealed.folder / path)
+            remove(sealed.folder / path)
         log.warning("outputs.restored", run=run_id, job=job_id, paths=difference.paths[:_NAMED], of=is_restored)
         if all(is_restored):
             sealed.seal_again()
@@ -200,20 +200,13 @@ def _restore(job_id: str, folder: Path, name: str, content_hash: str) -> bool:
                 file.write(piece)
         if _hash(draft) != content_hash:
             return False
-        _remove(path)
+        remove(path)
         draft.replace(path)
     except (ArtifactNotFound, ContentCorrupt, BlobMissing):
         return False
     finally:
         draft.unlink(missing_ok=True)
     return True
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        remove_folder(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _name(paths: Sequence[str]) -> str:

@@ -8,7 +8,6 @@
 A folder may be deleted at any time: the next job that needs it has it written again.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from compute.adapters.file_locks import try_lock
 from compute.engine.mounts import Tree
 from compute.engine.ports import Launch
 from core import clock
-from core.removals import remove_folder
+from core.removals import remove
 from core.sealed_folder import SealedFolder
 from datasets.errors import HydrationStopped
 
@@ -89,7 +89,7 @@ class TreeFolders:
                 # Jobs may be reading it, so it is put right where it is.
                 _open_folders(sealed.folder)
                 for path in sealed.compare().paths:
-                    _remove(sealed.folder / path)
+                    remove(sealed.folder / path)
                 source.write(sealed.folder, should_stop, on_wait)
                 sealed.seal_again()
             else:
@@ -113,7 +113,7 @@ class TreeFolders:
                 if not self._is_idle(root, idle_s):  # A job began to use it meanwhile.
                     return False
                 for path in (f"{root}.seal", root, f"{root}.partial", f"{root}.lock"):
-                    _remove(self.home / path)
+                    remove(self.home / path)
         except HydrationStopped:
             return False
         return True
@@ -137,7 +137,7 @@ class TreeFolders:
     def _take(self, root: str, should_stop: ShouldStop) -> int:
         while True:
             descriptor = os.open(self._lock(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if _try_lock(descriptor) and self._is_current(root, descriptor):
+            if try_lock(descriptor) and self._is_current(root, descriptor):
                 return descriptor
             os.close(descriptor)
             if should_stop():
@@ -155,22 +155,7 @@ class TreeFolders:
         return self.home / f"{root}.lock"
 
 
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _open_folders(top: Path) -> None:
     """Let the owner write to all folders of a tree."""
     for place, _, _ in os.walk(top):
         os.chmod(place, 0o700)  # noqa: PTH101 (much quicker for many)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        remove_folder(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -61,7 +61,7 @@ from nearline.resources.storage_routes import StorageRoutes
 from nearline.transfer.remote.manifests import check_root
 from nearline.transfer.remote.objects import ObjectReader, SignedPacks
 from nearline.transfer.remote.retry import transfer_policy
-from nearline.transfer.remote.server import ObjectKind, SignedRequest
+from nearline.transfer.remote.server import ObjectKind
 
 FILES, READY, FILLING, FILLED = "files", "READY", "FILLING", "FILLED-"
 HOPELESS = 3
@@ -114,7 +114,7 @@ class CopyRoutes(StorageRoutes):
     """The platform's routes for the pods of one cached copy, of which a pod may fill a `share` of so many."""
 
     def __init__(self, http: Http, share: tuple[int, int] | None = None) -> None:
-        super().__init__(http)
+        super().__init__(http, "/copy")
         self._share = {} if share is None else {"share": share[0], "shares": share[1]}
 
     def get_task(self) -> Task:
@@ -127,14 +127,6 @@ class CopyRoutes(StorageRoutes):
         progress = {**asdict(totals), "rate_bytes_s": rate_bytes_s, **self._share}
         packs: Sequence[str] = self._http.post("/copy/progress", progress, may_repeat=True)["next_packs"]
         return packs
-
-    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
-        """Ask for the right to read objects."""
-        return self._sign_downloads("/copy", objects)
-
-    def report_damaged_packs(self, packs: Sequence[str]) -> None:
-        """Say which packs were found damaged."""
-        self._http.post("/copy/damage", {"packs": list(packs)}, may_repeat=True)
 
 
 class Reporter:

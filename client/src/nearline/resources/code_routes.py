@@ -5,30 +5,25 @@ from typing import Any
 
 from nearline._http import Http, quoted
 from nearline.resources.storage_routes import StorageRoutes
-from nearline.transfer.remote.server import ObjectKind, SignedRequest, UploadSession
+from nearline.transfer.remote.server import UploadSession
 
 
 class CodeRoutes(StorageRoutes):
     """Implements `nearline.transfer.sync.tree.TreeStorage` for the code of a project."""
 
     def __init__(self, http: Http, project: str) -> None:
-        super().__init__(http)
+        super().__init__(http, path="")  # The upload's, once there is one.
         self._project = project
-        self._upload_path = ""
 
     def start_tree(self, client_id: str) -> tuple[UploadSession, Sequence[str]]:
         """Open a session, and return the roots of trees whose content need not be sent. Raises NotFound."""
         body = {"project": self._project, "client_id": client_id}
         answer = self._api.post("/code/uploads", body, may_repeat=True)
-        self._upload_path = "/uploads" + quoted(answer["id"])
+        self._path = "/uploads" + quoted(answer["id"])
         session = UploadSession(
             answer["id"], branch="", head=None, root=None, needs_md5=answer["put_proof"] == "content-md5"
         )
         return session, answer["known_roots"]
-
-    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
-        """Ask for the right to read objects of the project's code."""
-        return self._sign_downloads(self._upload_path, objects)
 
     def report_damaged_packs(self, packs: Sequence[str]) -> None:
         """Do nothing: only manifests of code are read."""

@@ -15,7 +15,7 @@ from nearline.reading.blobs import BlobReader, Reader
 from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, CommitFiles
 from nearline.reading.early import CopyReader
 from nearline.resources.storage_routes import StorageRoutes
-from nearline.transfer.remote.server import ObjectKind, SignedRequest, Storage
+from nearline.transfer.remote.server import Storage
 
 VARIABLE = "NEARLINE_EARLY_DATA"
 # On a link that all connections share evenly, the job's reads have more of it than those that fill the copy.
@@ -28,13 +28,16 @@ _LOOK_SHARE = 0.05
 class EarlyRoutes(StorageRoutes):
     """The platform's routes for a job that reads one cached copy early."""
 
+    def __init__(self, http: Http) -> None:
+        super().__init__(http, "/copy/early")
+
     def get_commit(self) -> Commit:
         """Return the commit that is read."""
-        return Commit.read(self._api.get("/copy/early")["commit"])
+        return Commit.read(self._api.get(self._path)["commit"])
 
     def is_complete(self) -> bool:
         """Return whether all files of the copy are in place. Raises Failed where it could not be completed."""
-        copy = self._api.get("/copy/early")
+        copy = self._api.get(self._path)
         if error := copy.get("error"):  # platforms of before do not say it
             hint = "Read the files by nearline.open_data, which takes what is missing from the store."
             raise Failed(f"The cached copy is not complete: {error}", code="client.copy_failed", hint=hint)
@@ -42,11 +45,7 @@ class EarlyRoutes(StorageRoutes):
 
     def request(self, packs: Sequence[str]) -> None:
         """Have these packs fetched before others."""
-        self._http.post("/copy/early/wanted", {"packs": list(packs)}, may_repeat=True)
-
-    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
-        """Ask for the right to read objects."""
-        return self._sign_downloads("/copy/early", objects)
+        self._http.post(self._path + "/wanted", {"packs": list(packs)}, may_repeat=True)
 
     def report_damaged_packs(self, packs: Sequence[str]) -> None:
         """Leave it to who fills the copy, who finds the same."""

@@ -9,10 +9,11 @@ from nearline.transfer.remote.server import Allocate, ObjectKind, Offer, OfferAn
 
 
 class StorageRoutes:
-    """What all uploads share of `nearline.transfer.remote.server.Storage`."""
+    """Implements `nearline.transfer.remote.server.Storage`. What is read is below `path`."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Http, path: str) -> None:
         self._http = http
+        self._path = path
         # A transfer has done much already when its server goes away: it waits for longer than other commands.
         self._api = http.with_long_retries()
 
@@ -46,10 +47,15 @@ class StorageRoutes:
         """Make one attempt at reading an object, or a part of it."""
         return self._http.receive_signed(request.method, request.url, request.headers, allocate, byte_range=byte_range)
 
-    def _sign_downloads(self, path: str, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
+    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
+        """Ask for the right to read objects."""
         body = {"objects": [{"kind": str(kind), "id": name} for kind, name in objects]}
-        answer = self._api.post(path + "/downloads", body, may_repeat=True)
+        answer = self._api.post(self._path + "/downloads", body, may_repeat=True)
         return [request for item in answer["items"] if (request := read_signed(item["request"]))]
+
+    def report_damaged_packs(self, packs: Sequence[str]) -> None:
+        """Say which packs were found damaged."""
+        self._http.post(self._path + "/damage", {"packs": list(packs)}, may_repeat=True)
 
 
 def _md5(offer: Offer) -> dict[str, str]:

@@ -1,21 +1,18 @@
 """The routes of the sync protocol for one dataset: what transfers ask of a server, spoken over HTTP."""
 
-from collections.abc import Sequence
-
 from nearline._http import Http, quoted
 from nearline.errors import NotFound
 from nearline.models import Commit
 from nearline.resources.references import Reference
 from nearline.resources.storage_routes import StorageRoutes
-from nearline.transfer.remote.server import BranchHead, DamagedPack, ObjectKind, SignedRequest, UploadSession
+from nearline.transfer.remote.server import BranchHead, DamagedPack, UploadSession
 
 
 class SyncRoutes(StorageRoutes):
     """Implements `nearline.transfer.remote.server.Server`."""
 
     def __init__(self, http: Http, reference: Reference) -> None:
-        super().__init__(http)
-        self._path = "/datasets" + quoted(reference.project, reference.name)
+        super().__init__(http, "/datasets" + quoted(reference.project, reference.name))
 
     def list_branches(self) -> list[BranchHead]:
         """Return the branches and their newest commits."""
@@ -65,10 +62,6 @@ class SyncRoutes(StorageRoutes):
         }
         return Commit.read(self._api.post("/uploads" + quoted(upload_id) + "/commit", body, may_repeat=True))
 
-    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
-        """Ask for the right to read objects."""
-        return self._sign_downloads(self._path, objects)
-
     def list_damaged_packs(self) -> list[DamagedPack]:
         """Return the packs that the store does not hold as their names say."""
         try:
@@ -77,10 +70,6 @@ class SyncRoutes(StorageRoutes):
             # An older server has no such route.
             return []
         return [DamagedPack(item["sha256"], item["size_bytes"]) for item in answer["packs"]]
-
-    def report_damaged_packs(self, packs: Sequence[str]) -> None:
-        """Say which packs were found damaged."""
-        self._http.post(self._path + "/damage", {"packs": list(packs)}, may_repeat=True)
 
 
 def _branch(item: dict[str, str | None]) -> BranchHead:

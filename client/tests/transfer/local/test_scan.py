@@ -17,8 +17,7 @@ from nearline.content.entries import BlobRef, Entry
 from nearline.content.hashing import file_id
 from nearline.content.manifest import build_range, build_tree, describe_range, read_range
 from nearline.transfer.local.ignore import read_rules
-from nearline.transfer.local.kept_ranges import load_kept_range
-from nearline.transfer.local.scan import Sharing, scan_folder
+from nearline.transfer.local.scan import Sharing, load_kept_range, scan_folder
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.walk import walk
 from nearline.transfer.progress import Meter, ignore_progress

@@ -3,6 +3,7 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { flatRange } from "./chart_range.ts";
+import { axisStyle, colour } from "./chart_style.ts";
 import { formatNumber } from "./format.ts";
 
 type Series = { label: string; hue: number; values: (number | null)[]; dashed: boolean };
@@ -15,7 +16,6 @@ type Chart = {
 };
 
 const HEIGHT_PX = 200;
-const FONT = "11px Inter, system-ui, sans-serif";
 
 export function mount(host: HTMLElement): () => void {
   const chart = JSON.parse(host.querySelector("script")?.textContent ?? "null") as Chart;
@@ -39,13 +39,7 @@ export function mount(host: HTMLElement): () => void {
 }
 
 function draw(chart: Chart, stage: HTMLElement): uPlot {
-  const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const axis: uPlot.Axis = {
-    stroke: colour("--secondary"),
-    font: FONT,
-    grid: { stroke: colour("--nl-line"), width: 1 },
-    ticks: { show: false },
-  };
+  const axis = axisStyle();
   const format = (value: number) => `${formatNumber(value)}${chart.unit}`;
   const options: uPlot.Options = {
     width: stage.clientWidth,

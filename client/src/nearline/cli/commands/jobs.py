@@ -187,8 +187,9 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
             preferred_level=preferred_level,
             timeout=timeout,
             duration=duration,
-            is_preemptible=is_preemptible and not interactive,
-            priority=priority or ("build" if interactive else ""),
+            interactive=interactive,
+            is_preemptible=is_preemptible,
+            priority=priority,
         ),
         "name": name,
         "env": read_variables(env or []),
@@ -252,6 +253,7 @@ def _placement(
     preferred_level: str,
     timeout: str,
     duration: float,
+    interactive: bool,
     is_preemptible: bool,
     priority: str,
 ) -> "JobOptions":
@@ -267,11 +269,11 @@ def _placement(
         "ports": ports or [],
         "replicas": replicas,
         "simulated_duration_s": duration,
-        "is_preemptible": is_preemptible,
+        "is_preemptible": is_preemptible and not interactive,
     }
     if timeout:
         options["timeout_s"] = read_seconds(timeout)
-    add_priority(options, priority)
+    add_priority(options, priority or ("build" if interactive else ""))
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
     add_placing(options, gpu_memory=gpu_memory, mig_profile=mig_profile, gpu_limit=gpu_limit)
     if min_replicas:
@@ -559,8 +561,9 @@ def try_job(  # noqa: PLR0917 (each is an option of the command line)
         preferred_level=preferred_level,
         timeout=timeout,
         duration=duration,
-        is_preemptible=is_preemptible and not interactive,
-        priority=priority or ("build" if interactive else ""),
+        interactive=interactive,
+        is_preemptible=is_preemptible,
+        priority=priority,
     )
     add_launcher(options, cpu=launcher_cpu, memory=launcher_memory, command="", port=None, is_asked=has_launcher)
     add_parts(options, completions=completions, parallelism=parallelism, retries=None)

@@ -10,12 +10,12 @@ from operator import ne
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from nearline.content import manifest
 from nearline.content.entries import Entry, EntryKind
 from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import RangeEntries, RootRange
 from nearline.content.range_entries import cut_ids
 from nearline.transfer.local.ignore import IgnoreRules
-from nearline.transfer.local.kept_ranges import load_kept_range
 from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.processes import share
 from nearline.transfer.local.statcache import CachedFile, CachedRow, StatCache
@@ -241,6 +241,15 @@ class _ScannerElsewhere:
     def _scanner(self) -> _Scanner:
         cache = StatCache(self.cache, is_read_only=True)
         return _Scanner(self.root, self.rules, cache, self.digests, partial(load_kept_range, self.ranges))
+
+
+def load_kept_range(folder: Path, range_id: str) -> RangeEntries:
+    """Return the entries of a range in the folder of a workspace's manifests.
+
+    Raises OSError where it is not there, and ContentError where it is damaged.
+    """
+    # It was checked when it came here, or made here: its id says that it still is what it was then.
+    return manifest.load_range(range_id, lambda name: (folder / name).read_bytes(), is_verified=True, most_deltas=0)
 
 
 def is_same(file: LocalFile, content_id: bytes, entry: Entry) -> bool:

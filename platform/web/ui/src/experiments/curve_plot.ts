@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { axisStyle, colour } from "../chart_style.ts";
 import { formatDuration, formatMoment, formatNumber } from "../format.ts";
 import { align, lonely, placesOf, smooth, spread, valueAt, type Along, type Line, type Series } from "./curves.ts";
 
@@ -10,7 +11,6 @@ export type Member = { id: string; number: number; hue: number };
 type Reading = { at: string; values: Map<string, string> } | null;
 
 const AXIS_PX = 28;
-const FONT = "11px Inter, system-ui, sans-serif";
 const LABEL_GAP_PX = 11;
 const LABEL_ROOM_PX = 20;
 const FAINT = "40";
@@ -75,12 +75,7 @@ export class CurvePlot {
   }
 
   #options(look: Look, faint: number): uPlot.Options {
-    const axis: uPlot.Axis = {
-      stroke: colour("--secondary"),
-      font: FONT,
-      grid: { stroke: colour("--nl-line"), width: 1 },
-      ticks: { show: false },
-    };
+    const axis = axisStyle();
     const lines = this.#shown.map(({ id, hue }) => ({
       stroke: colour(`--nl-hue-${hue}`),
       points: {
@@ -186,8 +181,4 @@ export class CurvePlot {
     const left = plot.valToPos(this.#rows[row] as number, "x");
     plot.setCursor({ left: Math.max(0, left), top: 1 });
   }
-}
-
-function colour(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
