@@ -73,7 +73,7 @@ def _elastic_nodes(rank: int, hosts: Sequence[str], least: int, most: int) -> Ma
         # It would compare the address with its own host name, which has no domain, and give that to the others.
         "PET_RDZV_CONF": f"is_host={int(rank == 0)}",
         "PET_LOCAL_ADDR": hosts[rank],
-        # Else a replica that joins waits in vain for an address that the first one has told only those before it.
+        # Else a replica that joins never gets the address, which the first one has told only those before it.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "PET_MAX_RESTARTS": str(_RESTARTS),
     }

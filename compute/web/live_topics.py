@@ -1,4 +1,4 @@
-"""What pages can hear of from compute: `jobs` (any of them) and `job:<name>`."""
+"""Topics that pages can subscribe to: `jobs` (any of them) and `job:<name>`."""
 
 from accounts.actor import Actor
 from compute import signals

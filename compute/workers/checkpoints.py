@@ -98,7 +98,7 @@ def _still_wanted(row: Checkpoint) -> QuerySet[Checkpoint]:
 
 
 def _hold_recorded(checkpoint_id: str) -> None:
-    """Hold what the row says that the store has of a folder, in place of what was stored in vain."""
+    """Hold what the row says that the store has of a folder, in place of what was stored but not recorded."""
     row, holder = Checkpoint.objects.get(pk=checkpoint_id), holder_of(checkpoint_id)
     if row.root:
         tree = tree_selectors.get_tree_of(_SYSTEM, row.project_id, row.root)

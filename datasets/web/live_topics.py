@@ -1,4 +1,4 @@
-"""What pages can hear of from datasets: `caches` (any cached commit), `copies:` and `imports:<dataset id>`."""
+"""Topics that pages can subscribe to: `caches` (any cached commit), `copies:` and `imports:<dataset id>`."""
 
 from accounts.actor import Actor
 from datasets import signals

@@ -37,5 +37,5 @@ def sign_downloads(*, copy: CachedCommit, objects: Sequence[Wanted]) -> list[Dow
 
 
 def request_packs(*, copy: CachedCommit, packs: Sequence[str]) -> None:
-    """Have these packs fetched before others. Who says so last is heard."""
+    """Have these packs fetched before others. The last request wins."""
     CachedCommit.objects.filter(pk=copy.pk).update(next_packs=list(packs))

@@ -1,4 +1,4 @@
-"""What pages can hear of from experiments: `experiments` (any of them)."""
+"""Topics that pages can subscribe to: `experiments` (any of them)."""
 
 from accounts.actor import Actor
 from experiments.selectors import stamps

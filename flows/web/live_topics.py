@@ -1,4 +1,4 @@
-"""What pages can hear of from flows: `runs` (any of them) and `run:<id>`."""
+"""Topics that pages can subscribe to: `runs` (any of them) and `run:<id>`."""
 
 from accounts.actor import Actor
 from flows import signals

@@ -49,7 +49,7 @@ class Breaker:
             self._failures = 0
 
     def fail(self, error: str, *, is_slow: bool = False) -> None:
-        """Note that there was none. One that was waited for in vain (`is_slow`) opens it at once."""
+        """Note that there was none. It opens at once after a timeout (`is_slow`)."""
         with self._guard:
             was_open = self.is_open
             self._failures = max(self._failures + 1, _FAILURES if is_slow else 0)

@@ -1,6 +1,6 @@
 """Leases: the right of one worker to work on a row, until it expires or is renewed, taken by compare-and-set.
 
-A lease only keeps workers from doing the same thing twice in vain. Its token is the fence that makes it right: who
+A lease only keeps workers from doing the same work twice. Its token is the fence that makes it right: who
 renews it inside the transaction of a write holds the row, and who has lost it writes nothing. `rows` is a query of one
 row of a model that is `core.orm.Leased`; what has no row of its
 own to lease, such as leading, has one in `core.models.Lease`.

@@ -1,4 +1,4 @@
-"""What open pages can hear of: topics, who may hear of each, and a stamp that is another one once it has changed.
+"""Topics that pages can subscribe to: who may hear of each, and a stamp that is another one once it has changed.
 
 A topic is `kind` or `kind:key`. Each app adds its kinds when it starts. Nothing but "it changed" is ever told: the page
 asks for its region again, and so sees what its reader may see. `web.live_stream` carries it to the browsers.

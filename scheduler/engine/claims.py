@@ -9,8 +9,8 @@ from scheduler.engine.jobs import Job
 from scheduler.engine.queues import QueueState
 
 MOST_PASSED_OVER = 4
-MOST_IN_VAIN = 2
-"""So many of those passed over had been looked at in vain."""
+MOST_TRIED = 2
+"""So many of those passed over had been tried without a result."""
 MOST_LOOKS = 16
 """So many jobs are looked at for those that would be evicted next."""
 

@@ -39,7 +39,7 @@ class Session:
 
     `trials_of_moves` bounds how many more sets of pods are moved together on trial. `has_consolidated`: moves could
     have let something start in this cycle, and were looked for. `has_looked_for_moves`: since the last change they
-    were, so to look again is in vain.
+    were, so to look again gives nothing.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:

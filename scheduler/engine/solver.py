@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from scheduler.engine.claims import (
-    MOST_IN_VAIN,
     MOST_LOOKS,
     MOST_PASSED_OVER,
+    MOST_TRIED,
     ORDER_BY_LOSS,
     ORDER_OF_SERVICE,
     PassedOver,
@@ -195,7 +195,7 @@ def _fewest_stops_first(sets: Iterable[list[Unit]], untried: list[list[Unit]]) -
 
 
 def _count_stops(units: Sequence[Unit]) -> int:
-    """Return how often the jobs of some units will have been stopped if they are: each bears only so many stops."""
+    """Return how often the jobs of some units will have been stopped if they are: each allows at most so many stops."""
     return sum(1 + unit[0].job.view.evictions for unit in units)
 
 
@@ -217,24 +217,24 @@ def _passed_over(  # noqa: PLR0917 (the parts of one question)
     untried: Sequence[Sequence[Unit]],
     candidates: VictimQueue,
 ) -> tuple[PassedOver, ...]:
-    """Return some units that were not evicted, the first victims first: looked at in vain, then the next in order."""
+    """Return some units that were not evicted, the first victims first: tried without a result, then the next ones."""
     evicted = {pod for unit in taken for pod in unit}
-    in_vain = [unit for unit in seen if evicted.isdisjoint(unit)][:MOST_IN_VAIN]
+    tried = [unit for unit in seen if evicted.isdisjoint(unit)][:MOST_TRIED]
     may_help = _filter_of(session, pods)
     candidates.look_at_most(MOST_LOOKS)
     last = {pod.job.queue: pod.job for unit in taken for pod in unit}
 
-    def spare(unit: Sequence[Pod], *, is_in_vain: bool) -> PassedOver:
+    def spare(unit: Sequence[Pod], *, is_no_help: bool) -> PassedOver:
         job = unit[0].job
         victim = last.get(job.queue)
         later = WhyNot.OTHER_QUEUE if victim is None else _why_after(session, job, victim)
-        return PassedOver(job, session.charge_all(unit)[0], WhyNot.NOT_ENOUGH if is_in_vain else later)
+        return PassedOver(job, session.charge_all(unit)[0], WhyNot.NOT_ENOUGH if is_no_help else later)
 
     might_serve = {units[-1][0] for units in untried}
-    alternatives = [spare(unit, is_in_vain=unit[0] not in might_serve) for unit in in_vain]
+    alternatives = [spare(unit, is_no_help=unit[0] not in might_serve) for unit in tried]
     while len(alternatives) < MOST_PASSED_OVER and (unit := candidates.pop()) is not None:
         if evicted.isdisjoint(unit) and may_help(unit):
-            alternatives.append(spare(unit, is_in_vain=False))
+            alternatives.append(spare(unit, is_no_help=False))
     return tuple(alternatives)
 
 

@@ -23,7 +23,7 @@ def consolidate(session: Session) -> None:
         return job.view.is_preemptible and _is_enough_in_all(session, pods) and (is_exact or is_new(job, pods))
 
     def is_new(job: Job, pods: list[Pod]) -> bool:
-        """Return whether nobody asked for the same since something was moved: it would be in vain in all queues."""
+        """Return whether nobody asked for the same since something was moved: the answer is the same in all queues."""
         if len(pods) > 1 or not pods[0].view.may_run_anywhere:
             return True
         if job in session.reserved_nodes or not limits.may_hold(session, job, session.charge_all(pods)):
@@ -35,9 +35,9 @@ def consolidate(session: Session) -> None:
 
     def victims_of(job: Job, pods: list[Pod]) -> Callable[[], VictimQueue]:
         def may_take(other: Job) -> bool:
-            return other is not job and may_move(session, other) and (is_exact or not is_in_vain(other))
+            return other is not job and may_move(session, other) and (is_exact or not is_no_help(other))
 
-        def is_in_vain(other: Job) -> bool:
+        def is_no_help(other: Job) -> bool:
             return all(_would_do(pod, pods) for pod in other.pods if pod.state in HOLDING)
 
         return lambda: victims(session, in_queue=lambda _queue: True, may_take=may_take)

@@ -24,7 +24,7 @@ def show_outlook(out: Output, outlook: Mapping[str, Any]) -> None:
 
 
 def show_changes(out: Output, tried: Mapping[str, Any], *, only_helping: bool = False) -> None:
-    """Print what would let a job start sooner, as the API answers it; `only_helping`: not what was tried in vain."""
+    """Print what would let a job start sooner, as the API answers it; `only_helping`: not what would not help."""
     changes = [change for change in tried["changes"] if change["helps"] or not only_helping]
     if rows := [_change_row(change, tried["made_at"]) for change in changes]:
         out.line("\nWhat would help, and what it does to others:")

@@ -98,7 +98,7 @@ def _read(file: Path) -> str:
 def _meet(_: httpx.Client, task: str) -> None:
     """Wait until all host names of a JSON list are known, and of `host:port` until something listens there.
 
-    Whoever waits in vain is ended from outside.
+    There is no timeout: a wait without an end is ended from outside.
     """
     places = [place.partition(":") for place in json.loads(task)]
     _wait_for(

@@ -51,8 +51,8 @@ class CommitFiles:
     bounds what is kept of the content, `threads` how many reads are made at once. A read waits for at most
     `max_wait_s` while the store is away, which the logger `nearline` warns of.
 
-    Methods raise NotFound for a path that is no file of the commit, Unavailable after a wait in vain, and other errors
-    of the server and the store.
+    Methods raise NotFound for a path that is no file of the commit, Unavailable when that wait is over, and other
+    errors of the server and the store.
     """
 
     def __init__(

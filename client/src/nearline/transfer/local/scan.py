@@ -92,7 +92,7 @@ class Part(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What is in a part. `digests` are of ranges that are as listed; the cache knows `stale_paths` in vain."""
+    """What is in a part. `digests` are of ranges that are as listed; `stale_paths` are cached but not there."""
 
     files: int
     size_bytes: int
