@@ -23,9 +23,11 @@ from scheduler.engine.snapshot import (
     Snapshot,
 )
 from scheduler.models import Workload
+from scheduler.selectors.workloads import list_terminating
 from scheduler.services import resource_nodes, workloads
 from scheduler.services.resource_nodes import GpuReport, NodeReport
 from scheduler.services.workloads import PodSet, WorkloadRequest
+from scheduler.workers import cycle
 
 GIB = 2**30
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -166,3 +168,9 @@ def enqueue(project: Project, *names: str, gpus: float = 0, **more) -> list[Work
     ids = workloads.enqueue_many([request(project, name, gpus, **more) for name in names])
     found = Workload.objects.in_bulk(ids)
     return [found[workload_id] for workload_id in ids]
+
+
+def run_cycles() -> None:
+    """Run cycles until nothing is placed or stopped any more."""
+    while cycle.run_once().placed or workloads.requeue_many(list_terminating()):
+        pass

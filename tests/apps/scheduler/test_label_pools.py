@@ -14,10 +14,9 @@ from scheduler.selectors.pools import view_pools
 from scheduler.selectors.queues import find_queue
 from scheduler.selectors.resource_pools import ResourcePools
 from scheduler.selectors.snapshots import SnapshotReader
-from scheduler.selectors.workloads import list_terminating
 from scheduler.services import pool_members, pools, queues, resource_nodes, workloads
 from scheduler.workers import apply, cycle, strays
-from tests.factories.scheduler import enqueue, report, report_nodes, request
+from tests.factories.scheduler import enqueue, report, report_nodes, request, run_cycles
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 
@@ -56,11 +55,6 @@ CLUSTER = (
 
 def running(team, pool: str) -> int:
     return Workload.objects.filter(project=team, state="placed", queue__pool__name=pool).count()
-
-
-def run_cycles() -> None:
-    while cycle.run_once().placed or workloads.requeue_many(list_terminating()):
-        pass
 
 
 def nodes_by_pool() -> dict[str, set[str]]:

@@ -7,10 +7,9 @@ from accounts.services import projects
 from scheduler.errors import InvalidPool, PoolHasWork
 from scheduler.models import DEFAULT_POOL_ID, Node, Pool, PoolResource, Queue, Workload
 from scheduler.selectors.queues import list_queues
-from scheduler.selectors.workloads import list_terminating
 from scheduler.services import pool_members, pools, queues, resource_nodes, workloads
 from scheduler.workers import cycle, strays
-from tests.factories.scheduler import enqueue, report, report_nodes
+from tests.factories.scheduler import enqueue, report, report_nodes, run_cycles
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 
@@ -28,11 +27,6 @@ def teams(project, site_admin):
 
 def running(team) -> int:
     return Workload.objects.filter(project=team, state="placed").count()
-
-
-def run_cycles() -> None:
-    while cycle.run_once().placed or workloads.requeue_many(list_terminating()):
-        pass
 
 
 def test_a_second_idle_resource_in_a_pool_of_its_own_leaves_shares_as_they_are(teams, site_admin):

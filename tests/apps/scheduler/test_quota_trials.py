@@ -9,11 +9,10 @@ from accounts.errors import PermissionDenied
 from accounts.services import projects
 from core import clock
 from scheduler.models import DEFAULT_POOL_ID, Placement, Pool, Queue, Reservation, Workload
-from scheduler.selectors.workloads import list_terminating
-from scheduler.services import pool_members, queues, workloads
+from scheduler.services import pool_members, queues
 from scheduler.workers import cycle, trials
 from tests.factories.api import call
-from tests.factories.scheduler import enqueue, report, report_nodes
+from tests.factories.scheduler import enqueue, report, report_nodes, run_cycles
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 
@@ -22,11 +21,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 def teams(project, site_admin):
     pool_members.ensure_queue(project_id=project.pk)
     return [project, *(projects.create_project(actor=site_admin, name=name) for name in ("team-b", "team-c"))]
-
-
-def settle() -> None:
-    while cycle.run_once().placed or workloads.requeue_many(list_terminating()):
-        pass
 
 
 def stored() -> tuple:
@@ -38,7 +32,7 @@ def test_a_change_shows_sums_gains_and_who_would_be_stopped_in_which_order(teams
     first, second, _ = teams
     report_nodes(report("n1", 4))
     enqueue(first, "a1", "a2", "a3", "a4", gpus=1)
-    settle()
+    run_cycles()
     enqueue(second, "b1", "b2", "b3", "b4", gpus=1)
     before = stored()
 
@@ -81,7 +75,7 @@ def test_what_is_predicted_is_what_the_next_cycle_does(teams, site_admin, move, 
             for name in names:
                 enqueue(team, name, gpus=dice.choice([0.5, 1, 1, 2]), is_preemptible=dice.random() < 0.8)
         if step < 2:
-            settle()
+            run_cycles()
         move(clock.now() + timedelta(seconds=dice.choice([1, 60, 400])))
     changes = [(_queue(team), _some_rules(dice, department.name)) for team in dice.sample(teams, dice.randint(1, 3))]
     before = stored()
