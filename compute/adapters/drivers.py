@@ -3,7 +3,8 @@
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -32,6 +33,7 @@ _guard = threading.Lock()
 _Key = tuple[Path, str, bool]
 _drivers: dict[_Key, tuple[bytes, ComputeDriver]] = {}
 _planned: dict[str, Resource] = {}
+_ASKED_AT_ONCE = 8
 
 
 def get_kind(name: str) -> ResourceKind:
@@ -65,6 +67,13 @@ def driver_of(resource: Resource) -> ComputeDriver:
         # It would stay open for ever, with what may have been revoked. A host that is away is not waited for.
         threading.Thread(target=replaced.close, name=f"close {resource.name}", daemon=True).start()
     return driver
+
+
+def side_by_side(resource: Resource, count: int) -> AbstractContextManager[Executor | None]:
+    """Return what makes so many calls to a resource side by side; None where it is not behind a network."""
+    if count > 1 and get_kind(resource.kind).is_remote:
+        return ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix=f"ask {resource.name}")
+    return nullcontext()
 
 
 def open_driver(resource: Resource, credentials: Credentials) -> ComputeDriver:

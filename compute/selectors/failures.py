@@ -7,7 +7,7 @@ from core import isolation
 from core.isolation import FailureView
 
 OBSERVE, PROBE, CLEAN = "compute.observe", "compute.probe", "compute.delete_orphans"
-RELEASE, STRANDED = "compute.release_volumes", "compute.end_stranded"
+RELEASE, STRANDED, STOP_ALL = "compute.release_volumes", "compute.end_stranded", "compute.stop_all"
 """Items are resources."""
 EVICT = "compute.evict"
 """Items are workloads."""
@@ -27,6 +27,7 @@ _RESOURCE_WORK: Mapping[str, str] = {
     PROBE: "read the nodes of",
     CLEAN: "delete what is left of jobs on",
     RELEASE: "release the volumes of cleared commits on",
+    STOP_ALL: "stop jobs on",
 }
 _JOB_WORK: Mapping[str, str] = {
     PREPARE: "start this job",

@@ -6,8 +6,7 @@ After a restart of the platform the first poll adopts whatever runs.
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -44,7 +43,6 @@ _RECORD_FIELDS = (
     *("checkpoint_id", "started_at", "reason_code", "unplaced", "ran_before"),
 )
 _LOG_END_BYTES = 32 * 1024
-_FORGOTTEN_AT_ONCE = 8
 _MANY = 500
 """Of so many reported jobs those are left out of a poll that run and need nothing."""
 _RUN_OVER = JOB_STATES.final | IDLE
@@ -109,7 +107,7 @@ def observe_resource(*, resource_id: str) -> None:
         )
         ended = _write_changes(resource, records, repairs, dict(filter(None, interrupted)))
         gpu_checks.note_checks(resource, reports)
-        stops.stop_jobs(driver, repairs.stop, {record.name: record.grace_period_s for record in known})
+        stops.stop_jobs(resource, repairs.stop, {record.name: record.grace_period_s for record in known})
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         if over:  # nobody waits for that
             tasks.after_hand_over(partial(_forget, resource, driver, over))
@@ -122,11 +120,8 @@ def observe_resource(*, resource_id: str) -> None:
 
 
 def _forget(resource: Resource, driver: ComputeDriver, names: Sequence[str]) -> None:
-    pool: AbstractContextManager[Executor | None] = nullcontext()
-    if len(names) > 1 and drivers.get_kind(resource.kind).is_remote:
-        pool = ThreadPoolExecutor(_FORGOTTEN_AT_ONCE, thread_name_prefix="forget")
     try:
-        with pool as executor:
+        with drivers.side_by_side(resource, len(names)) as executor:
             isolation.for_each(
                 failures.FORGET, names, driver.forget, concerns_all=(ResourceUnreachable,), executor=executor
             )

@@ -1,15 +1,15 @@
 """Jobs that are to end are told so. Told again at each poll, until they have ended."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from django.db import transaction
 
 from compute.adapters import drivers
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
-from compute.engine.ports import ComputeDriver
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
-from compute.models import Job
+from compute.models import Job, Resource
 from compute.selectors import failures
 from compute.services import journal
 from compute.workers import probes
@@ -48,24 +48,33 @@ def evict_jobs() -> None:
 
 def stop_ending_jobs() -> None:
     """Tell every job that is being cancelled, evicted or suspended to end. What cannot be reached is told later."""
-    ending = Job.objects.filter(state__in=_ENDING, resource__host__in=hosts.here())
-    isolation.for_each(
-        failures.STOP, ending.select_related("resource").order_by("pk"), _stop, key=lambda job: job.run_name
-    )
+    ending = Job.objects.filter(state__in=_ENDING, resource__host__in=hosts.here()).select_related("resource")
+    graces_s = defaultdict[Resource, dict[str, float]](dict)
+    for job in ending.order_by("pk"):
+        graces_s[job.resource][job.run_name] = job.grace_period_s
+    # Those behind a network come last: the others would wait for their answers.
+    places = sorted(graces_s, key=lambda resource: drivers.get_kind(resource.kind).is_remote)
+    isolation.for_each(failures.STOP_ALL, places, lambda resource: _stop_on(resource, graces_s[resource]))
 
 
-def stop_jobs(driver: ComputeDriver, names: Sequence[str], graces_s: Mapping[str, float]) -> None:
-    """Tell these jobs to end, each within its grace period. One that fails stops none of the others."""
-    isolation.for_each(
-        failures.STOP,
-        names,
-        lambda name: driver.stop(name, graces_s.get(name, DEFAULT_GRACE_PERIOD_S)),
-        concerns_all=(ResourceUnreachable,),
-    )
+def stop_jobs(resource: Resource, names: Sequence[str], graces_s: Mapping[str, float]) -> None:
+    """Tell these jobs to end, each within its grace period. One that fails stops none of the others.
+
+    Raises ResourceUnreachable and CredentialsUnreadable.
+    """
+    driver = drivers.driver_of(resource)
+    with drivers.side_by_side(resource, len(names)) as executor:
+        isolation.for_each(
+            failures.STOP,
+            names,
+            lambda name: driver.stop(name, graces_s.get(name, DEFAULT_GRACE_PERIOD_S)),
+            concerns_all=(ResourceUnreachable,),
+            executor=executor,
+        )
 
 
-def _stop(job: Job) -> None:
+def _stop_on(resource: Resource, graces_s: Mapping[str, float]) -> None:
     try:
-        drivers.driver_of(job.resource).stop(job.run_name, job.grace_period_s)
+        stop_jobs(resource, list(graces_s), graces_s)
     except ResourceUnreachable as error:
-        probes.note_unreachable(resource=job.resource, error=error)
+        probes.note_unreachable(resource=resource, error=error)

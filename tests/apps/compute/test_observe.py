@@ -10,10 +10,10 @@ from accounts.services import secrets
 from compute.adapters import drivers
 from compute.engine.ports import EndCause
 from compute.engine.states import JobState
-from compute.errors import StartRefused, VolumeRefused
+from compute.errors import ResourceUnreachable, StartRefused, VolumeRefused
 from compute.models import Job, ResourceState
 from compute.services import jobs
-from compute.workers import launches, observe
+from compute.workers import launches, observe, stops
 from core import clock
 from core.models import Failure
 from scheduler.models import Node, Workload
@@ -250,6 +250,48 @@ def test_jobs_of_a_place_behind_a_network_are_started_side_by_side(project, temp
 
     assert list(map(make.state_of, submitted)) == ["running", "failed", "starting"]
     assert Failure.objects.values_list("kind", "item_id").get() == ("compute.start", submitted[2].pk)
+
+
+def test_jobs_of_a_place_behind_a_network_are_stopped_side_by_side(project, member, template, driver, monkeypatch):
+    monkeypatch.setitem(drivers.KINDS, "simulated", replace(drivers.KINDS["simulated"], is_remote=True))
+    submitted = make.submit(project, template, "a", "b", "c")
+    make.start(submitted)
+    for job in submitted:
+        jobs.cancel_job(actor=member, job=job)
+    together, asked = threading.Barrier(3, timeout=60), {}
+
+    def stop_with_others(name, grace_s):
+        together.wait()
+        asked[name] = grace_s
+        if name == "b":
+            raise OverflowError
+
+    monkeypatch.setattr(driver, "stop", stop_with_others)
+
+    stops.stop_ending_jobs()
+
+    assert asked == {"a": 10.0, "b": 10.0, "c": 10.0}
+    assert Failure.objects.values_list("kind", "item_id").get() == ("compute.stop", "b")
+
+
+def test_a_place_that_does_not_answer_is_asked_once_to_stop_its_jobs(project, member, template, driver, monkeypatch):
+    submitted = make.submit(project, template, "a", "b")
+    make.start(submitted)
+    for job in submitted:
+        jobs.cancel_job(actor=member, job=job)
+    asked = []
+
+    def stop(name, _grace_s):
+        asked.append(name)
+        raise ResourceUnreachable("It is away.")
+
+    monkeypatch.setattr(driver, "stop", stop)
+
+    stops.stop_ending_jobs()
+
+    template.resource.refresh_from_db()
+    assert (asked, template.resource.is_lost, Failure.objects.count()) == (["a"], True, 0)
+    assert [make.state_of(job) for job in submitted] == ["stopping", "stopping"]
 
 
 def test_a_start_without_an_answer_is_tried_again_later(project, template, driver, resource):
