@@ -20,7 +20,7 @@ from datasets.selectors.trees import TreeReader
 from nearline.content.diff import Change, Conflict, MergeResult, diff_roots, merge_changes
 
 _KEPT_CHANGES = 100_000
-_MOST_CHANGES = 1_000_000
+_MOST_CHANGES = 500_000
 """Of both sides together. A change takes about 600 bytes while the sides are compared."""
 _AT_ONCE = threading.BoundedSemaphore(2)
 
