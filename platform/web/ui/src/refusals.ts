@@ -24,6 +24,7 @@ function show(form: Element): void {
   if (field) {
     (field.closest("label") ?? field).after(reason);
     reason.className = "refusal error";
+    document.getElementById("refusal")?.removeAttribute("id"); // that of another form on the page
     reason.id = "refusal";
     field.setAttribute("aria-invalid", "true");
     field.setAttribute("aria-describedby", reason.id);
