@@ -23,10 +23,15 @@ from datasets.selectors.last_changes import LastChange
 from datasets.selectors.merges import MergePlan
 from datasets.services.downloads import Download
 from datasets.services.uploads import Answer, ObjectKind
-from nearline.content import chunking
 from nearline.content.diff import Change, Conflict
 from nearline.content.manifest import Entry, EntryKind
-from nearline.content.packs import TARGET_PACK_BYTES
+from nearline.content.packs import (
+    AVERAGE_CHUNK_BYTES,
+    MAX_CHUNK_BYTES,
+    MIN_CHUNK_BYTES,
+    TARGET_PACK_BYTES,
+    THRESHOLD_BYTES,
+)
 from nearline.content.paths import to_text
 
 _NAMED_FILES = 1000
@@ -515,10 +520,10 @@ class UploadIn(BodySchema):
 class ChunkingOut(Schema):
     """How large files are cut: sizes in bytes; a file up to `threshold` is one piece."""
 
-    min: int = chunking.MIN_CHUNK_BYTES
-    avg: int = chunking.AVERAGE_CHUNK_BYTES
-    max: int = chunking.MAX_CHUNK_BYTES
-    threshold: int = chunking.THRESHOLD_BYTES
+    min: int = MIN_CHUNK_BYTES
+    avg: int = AVERAGE_CHUNK_BYTES
+    max: int = MAX_CHUNK_BYTES
+    threshold: int = THRESHOLD_BYTES
 
 
 class UploadOut(Schema):

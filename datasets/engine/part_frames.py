@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from core.errors import InvalidInput
 from datasets.errors import BodyRefused
-from nearline.content.chunking import is_chunked
 from nearline.content.errors import BadPath
+from nearline.content.packs import is_chunked
 from nearline.content.paths import check_path, to_bytes
 
 PART_BYTES = 32 << 20

@@ -21,7 +21,6 @@ from datasets.errors import BlobMissing, ManifestMissing, ManifestRejected, Name
 from datasets.models import PRESENT, Commit, Dataset, ManifestRange, Pack
 from datasets.selectors.trees import TreeReader
 from datasets.services import packs
-from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.errors import ContentError
 from nearline.content.manifest import (
     Entry,
@@ -33,7 +32,7 @@ from nearline.content.manifest import (
     load_range,
     root_id,
 )
-from nearline.content.paths import find_collisions
+from nearline.content.paths import collision_details, describe_collisions, find_collisions
 from nearline.content.range_deltas import MAX_DELTAS
 
 # So many ranges are fetched ahead of the one being checked.

@@ -23,14 +23,13 @@ from datasets.errors import ManifestRejected, PackLeaving, SourceChanged
 from datasets.models import Dataset, ManifestRange, Pack, PackState, StoredBlob, StoredTree
 from datasets.services import manifests, packing, packs
 from datasets.services.manifests import ReadRange
-from nearline.content.chunking import cut, is_chunked
+from nearline.content.entries import carried_ns
 from nearline.content.errors import ContentError
 from nearline.content.hashing import EMPTY_ID, file_id, new_hasher
 from nearline.content.manifest import BlobRef, Entry, RangeCutter, RootRange, build_range, describe_range, new_symlink
-from nearline.content.packs import BlobInPack, PackBuilder
+from nearline.content.packs import BlobInPack, PackBuilder, cut_chunks, is_chunked
 from nearline.content.packs import Pack as PackBytes
 from nearline.content.paths import show_path
-from nearline.content.times import carried_ns
 
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_BLOBS: Final = 400
@@ -121,7 +120,7 @@ class TreeWriter:
         self._drafts.append(draft)
         hasher, size = new_hasher() if is_chunked(file.size_bytes) else None, 0
         with file.open() as stream:
-            for _, chunk in cut(stream, file.size_bytes):
+            for _, chunk in cut_chunks(stream, file.size_bytes):
                 data = bytes(chunk)
                 content_id = file_id(data)
                 if hasher is not None:

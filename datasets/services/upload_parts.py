@@ -28,11 +28,10 @@ from datasets.models import Dataset, UploadPart, UploadSession
 from datasets.selectors.trees import TreeReader
 from datasets.selectors.uploads import head_of
 from datasets.services import packing, uploads
-from nearline.content.chunking import cut
 from nearline.content.errors import ContentError
 from nearline.content.hashing import EMPTY_ID, Hasher, file_id, new_hasher
 from nearline.content.manifest import BlobRef, Entry, EntryKind, build_range, read_range
-from nearline.content.packs import MAX_PACK_BYTES, PackBuilder
+from nearline.content.packs import MAX_PACK_BYTES, PackBuilder, cut_chunks
 
 NEW_MODE: Final = 0o644
 # A part and its pack are in memory while it is worked on: so many at once bound what a web process takes.
@@ -129,7 +128,7 @@ def _receive_piece(
     hasher = _hashers.take((upload.id, number, header.offset)) or _hash_again(store, before)
     size = header.offset
     # Whether a chunk ends where the piece ends is not known before the next piece: such a chunk is sent again.
-    for offset, chunk in cut(data, file.size_bytes):
+    for offset, chunk in cut_chunks(data, file.size_bytes):
         is_open = offset + len(chunk) == PART_BYTES and rest > PART_BYTES
         if is_open:
             break

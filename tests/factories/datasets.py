@@ -15,10 +15,9 @@ from datasets.models import Branch, Commit, CommitSource, Dataset, Store, Upload
 from datasets.services import commits, datasets, stores, uploads
 from datasets.services.trees import SourceFile
 from datasets.services.uploads import ObjectKind, Offer
-from nearline.content.chunking import cut
 from nearline.content.hashing import file_id, sha256_hex
 from nearline.content.manifest import BlobRef, Entry, Tree, build_range, build_tree, new_symlink, read_range
-from nearline.content.packs import PackBuilder
+from nearline.content.packs import PackBuilder, cut_chunks
 from nearline.content.range_deltas import encode_delta
 
 _counter = itertools.count(1)
@@ -81,7 +80,7 @@ class PackedTree:
 
     def _add(self, content: bytes) -> list[bytes]:
         ids = []
-        for chunk in cut(io.BytesIO(content), len(content)):
+        for chunk in cut_chunks(io.BytesIO(content), len(content)):
             data = bytes(chunk.data)
             blob_id = file_id(data)
             ids.append(blob_id)

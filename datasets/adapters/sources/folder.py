@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from datasets.errors import SourceFileChanged, SourceFileMissing, SourceUnreachable
+from nearline.content.entries import carried_ns, check_target
 from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile
 from nearline.content.paths import check_path, find_fault, show_path
-from nearline.content.symlinks import check_target
-from nearline.content.times import carried_ns
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = _READ | os.O_DIRECTORY

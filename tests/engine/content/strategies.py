@@ -2,12 +2,11 @@
 
 from hypothesis import strategies as st
 
-from nearline.content.entries import BlobRef, Entry, EntryKind, new_symlink
+from nearline.content.entries import BlobRef, Entry, EntryKind, check_target, new_symlink
 from nearline.content.errors import BadPath
 from nearline.content.hashing import EMPTY_ID
 from nearline.content.packs import MAX_BLOB_BYTES
 from nearline.content.paths import check_path, find_clashes
-from nearline.content.symlinks import check_target
 
 
 def is_carried(path):

@@ -3,7 +3,7 @@
 import io
 import random
 
-from nearline.content import chunking
+from nearline.content import packs
 
 MIB = 1 << 20
 # docs/reference/format.md lists these cuts too. Other cuts are another version of the format.
@@ -11,7 +11,7 @@ PINNED_OFFSETS = [0, 4970371, 9790801]
 
 
 def cut(data):
-    return [(c.offset, bytes(c.data)) for c in chunking.cut(io.BytesIO(data), len(data))]
+    return [(c.offset, bytes(c.data)) for c in packs.cut_chunks(io.BytesIO(data), len(data))]
 
 
 def test_a_file_up_to_the_threshold_is_one_chunk():
@@ -31,7 +31,7 @@ def test_a_large_file_is_cut_within_the_bounds_and_completely():
 
     assert b"".join(piece for _, piece in chunks) == data
     assert [offset for offset, _ in chunks][:3] == PINNED_OFFSETS
-    assert all(chunking.MIN_CHUNK_BYTES <= len(piece) <= chunking.MAX_CHUNK_BYTES for _, piece in chunks[:-1])
+    assert all(packs.MIN_CHUNK_BYTES <= len(piece) <= packs.MAX_CHUNK_BYTES for _, piece in chunks[:-1])
 
 
 def test_an_insertion_at_the_front_keeps_the_later_chunks():

@@ -2,8 +2,7 @@
 
 import pytest
 
-from nearline.content.collisions import collision_details, describe_collisions
-from nearline.content.paths import Collision
+from nearline.content.paths import Collision, collision_details, describe_collisions
 
 
 def fold(*names):

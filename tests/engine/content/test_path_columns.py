@@ -5,7 +5,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearline.content.path_columns import PathColumns
+from nearline.content.range_entries import PathColumns
 from tests.engine.content.strategies import PATHS
 
 

@@ -10,9 +10,8 @@ from nearline.content.entries import MAX_MODE
 from nearline.content.errors import ContentError
 from nearline.content.hashing import ID_BYTES
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
-from nearline.content.path_columns import PathColumns
 from nearline.content.range_codec import build_range, encode_range, read_columns, read_range
-from nearline.content.range_entries import Columns, RangeEntries
+from nearline.content.range_entries import Columns, PathColumns, RangeEntries
 from tests.engine.content.strategies import file_entry, trees
 
 

@@ -1,4 +1,7 @@
-"""What a manifest lists: one entry per file or symbolic link, and where the bytes of a file lie."""
+"""What a manifest lists: one entry per file or symbolic link, and where the bytes of a file lie.
+
+Links are carried when relative and provably inside the tree, and refused with the name otherwise.
+"""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -7,14 +10,14 @@ from operator import add, ge
 from typing import NamedTuple
 
 from nearline.content import paths
-from nearline.content.errors import BadManifest
+from nearline.content.errors import BadManifest, BadPath
 from nearline.content.hashing import EMPTY_ID, ID_BYTES, file_id
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
-from nearline.content.paths import show_path
-from nearline.content.symlinks import check_target
-from nearline.content.times import LIMIT_NS
+from nearline.content.paths import MAX_PATH_BYTES, show_path
 
 MAX_MODE = 0o777
+# Times are carried as 64 bits hold them.
+LIMIT_NS = 1 << 63
 
 
 class EntryKind(StrEnum):
@@ -51,9 +54,41 @@ class Entry(NamedTuple):
         return self.content_id, self.mode, self.kind
 
 
+def check_target(path: bytes, target: bytes) -> None:
+    """Raise BadPath unless the link at `path` to `target` stays in the tree whatever else the tree contains.
+
+    `..` may only lead: the folders above a link are real folders, so leading steps up are what they seem, but
+    after a name that may itself be a link, a step up can lead anywhere.
+    """
+    if not target or len(target) > MAX_PATH_BYTES or b"\0" in target:
+        raise BadPath(path, "is a symbolic link whose target is no legal path")
+    shown = show_path(target)
+    if target.startswith(b"/"):
+        raise BadPath(path, f"is a symbolic link to the absolute path '{shown}'")
+    depth = path.count(b"/")
+    may_step_up = True
+    for component in target.split(b"/"):
+        if component == b"..":
+            depth -= 1
+            if depth < 0:
+                raise BadPath(path, f"is a symbolic link that leads out of the dataset, to '{shown}'")
+            if not may_step_up:
+                raise BadPath(path, f"is a symbolic link with '..' after a name, to '{shown}'")
+        elif component not in {b"", b"."}:
+            may_step_up = False
+
+
 def new_symlink(path: bytes, target: bytes, mtime_ns: int) -> Entry:
     """Return the entry of a symbolic link; its target travels in the manifest."""
     return Entry(path, MAX_MODE, len(target), mtime_ns, file_id(target), EntryKind.SYMLINK, (), target)
+
+
+def carried_ns(mtime_ns: int) -> int:
+    """Return when a file was changed: beyond the years 1677 and 2262 the nearest time that 64 bits hold.
+
+    Windows shares and broken clocks leave such times.
+    """
+    return max(-LIMIT_NS, min(mtime_ns, LIMIT_NS - 1))
 
 
 def check_entries(entries: Sequence[Entry]) -> None:
@@ -81,7 +116,7 @@ def _are_sound(entries: Sequence[Entry]) -> bool:
     if not entries:
         return True
     _, modes, _, times, content_ids, _, blob_lists, _ = zip(*entries, strict=True)
-    if min(modes) < 0 or max(modes) > MAX_MODE or min(times) < -(1 << 63) or max(times) >= 1 << 63:
+    if min(modes) < 0 or max(modes) > MAX_MODE or min(times) < -LIMIT_NS or max(times) >= LIMIT_NS:
         return False
     if set(map(len, content_ids)) != {ID_BYTES}:
         return False

@@ -1,10 +1,12 @@
 """The manifest of a tree: sorted entries, cut into ragged ranges that commits share, under one root.
 
-This is the module to import: it gathers the codecs and holds what spans ranges, namely where they are cut and
-how a changed tree reuses the ranges that did not change.
+This is the module to import: it gathers the codec of ranges and holds what spans them, namely where they are cut and
+the root, the ordered list of the ranges. Its id names the whole tree, and with it a commit's content.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -12,7 +14,8 @@ from blake3 import blake3
 
 from nearline.content.entries import BlobRef, Entry, EntryKind, new_symlink
 from nearline.content.errors import BadManifest
-from nearline.content.paths import MAX_PATH_BYTES
+from nearline.content.hashing import ALGORITHM, ID_BYTES, file_id
+from nearline.content.paths import MAX_PATH_BYTES, check_path, show_path
 from nearline.content.range_codec import (
     MAX_RANGE_BLOBS,
     MAX_RANGE_ENTRIES,
@@ -27,7 +30,6 @@ from nearline.content.range_codec import (
 )
 from nearline.content.range_deltas import load_range
 from nearline.content.range_entries import RangeEntries
-from nearline.content.root_codec import RootRange, decode_root, describe_range, encode_root, root_id
 
 __all__ = [
     "MAX_RANGE_ENTRIES",
@@ -61,6 +63,14 @@ __all__ = [
     "split_ranges",
 ]
 
+_ROOT_VERSION = 1
+_ROOT_MAGIC = b"NLRT"
+# Magic, version, algorithm, flags, number of ranges.
+_ROOT_HEADER = struct.Struct("<4sBBHI")
+# Lengths of the first and the last path, files, size in bytes, range id; the two paths follow.
+_ROOT_ROW = struct.Struct(f"<HHIQ{ID_BYTES}s")
+MAX_SIZE_BYTES = (1 << 63) - 1
+
 MIN_RANGE_ENTRIES = 1_024
 # A full range is cut early enough that the next entry, however large, would still have fitted: whether a range
 # ends must never depend on what follows it, or a change behind it could move its end.
@@ -69,6 +79,16 @@ _FULL_BLOBS = MAX_RANGE_BLOBS // 8
 
 # Gives the entries of the range with this id (hexadecimal), verified against it.
 LoadRange: TypeAlias = Callable[[str], Sequence[Entry]]
+
+
+class RootRange(NamedTuple):
+    """What a root knows of one range; `range_id` is hexadecimal."""
+
+    first_path: bytes
+    last_path: bytes
+    files: int
+    size_bytes: int
+    range_id: str
 
 
 class Delta(NamedTuple):
@@ -184,3 +204,65 @@ def check_range(expected: RootRange, entries: RangeEntries) -> RangeEntries:
     if describe_range(entries, expected.range_id) != expected:
         raise BadManifest(f"The range {expected.range_id[:16]} is not what its root says about it.")
     return entries
+
+
+def describe_range(entries: Sequence[Entry], range_id: str) -> RootRange:
+    """Return the row that stands for these entries in a root."""
+    size_bytes = sum(entries.sizes if isinstance(entries, RangeEntries) else map(attrgetter("size"), entries))
+    return RootRange(entries[0].path, entries[-1].path, len(entries), size_bytes, range_id)
+
+
+def encode_root(ranges: Sequence[RootRange]) -> bytes:
+    """Return the bytes of a root; the empty tree has no range. Raises BadPath or BadManifest."""
+    _check_ranges(ranges)
+    parts = [_ROOT_HEADER.pack(_ROOT_MAGIC, _ROOT_VERSION, ALGORITHM, 0, len(ranges))]
+    for first, last, files, size_bytes, hex_id in ranges:
+        parts += (_ROOT_ROW.pack(len(first), len(last), files, size_bytes, bytes.fromhex(hex_id)), first, last)
+    return b"".join(parts)
+
+
+def decode_root(data: bytes) -> list[RootRange]:
+    """Return the ranges of a root. Raises BadPath or BadManifest and nothing else."""
+    if len(data) < _ROOT_HEADER.size:
+        raise BadManifest("These bytes are too short for a manifest root.")
+    magic, version, algorithm, flags, count = _ROOT_HEADER.unpack_from(data)
+    if magic != _ROOT_MAGIC:
+        raise BadManifest("These bytes are not a manifest root.")
+    if (version, algorithm, flags) != (_ROOT_VERSION, ALGORITHM, 0):
+        raise BadManifest(f"This root has format {version}.{algorithm}.{flags}, which this version cannot read.")
+    ranges = []
+    offset = _ROOT_HEADER.size
+    for _ in range(count):
+        if offset + _ROOT_ROW.size > len(data):
+            raise BadManifest("The manifest root ends too early.")
+        first_length, last_length, files, size_bytes, range_id = _ROOT_ROW.unpack_from(data, offset)
+        middle = offset + _ROOT_ROW.size + first_length
+        offset = middle + last_length
+        # A path that is cut off by the end of the data is found by the length check below.
+        ranges.append(
+            RootRange(data[middle - first_length : middle], data[middle:offset], files, size_bytes, range_id.hex())
+        )
+    if offset != len(data):
+        raise BadManifest("The manifest root has the wrong length.")
+    _check_ranges(ranges)
+    return ranges
+
+
+def root_id(data: bytes) -> str:
+    """Return the id of an encoded root: the BLAKE3 of its bytes, in hexadecimal."""
+    return file_id(data).hex()
+
+
+def _check_ranges(ranges: Sequence[RootRange]) -> None:
+    previous = b""
+    for first, last, files, size_bytes, hex_id in ranges:
+        check_path(first)
+        check_path(last)
+        shown = show_path(first)
+        if first <= previous or last < first or (files == 1) != (first == last):
+            raise BadManifest(f"The ranges of this root overlap or are out of order at '{shown}'.")
+        if not 0 < files <= MAX_RANGE_ENTRIES or not 0 <= size_bytes <= MAX_SIZE_BYTES:
+            raise BadManifest(f"The range at '{shown}' has an impossible number of files or bytes.")
+        if len(hex_id) != 2 * ID_BYTES:
+            raise BadManifest(f"The range at '{shown}' has no proper id.")
+        previous = last

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO, Final, Protocol
 
-from nearline.content.chunking import cut, is_chunked
 from nearline.content.hashing import EMPTY_ID, file_id, new_hasher
 from nearline.content.manifest import BlobRef, Entry, new_symlink
 from nearline.content.pack_maps import MappedFile, PackMap, Piece
-from nearline.content.packs import PackBuilder
+from nearline.content.packs import PackBuilder, cut_chunks, is_chunked
 
 # So many small files are read ahead of the one being packed.
 _READ_AHEAD: Final = 64
@@ -153,7 +152,7 @@ class MapWriter:
         draft = _Draft(Entry(path, file.mode, file.size_bytes, file.mtime_ns, EMPTY_ID))
         hasher, size = new_hasher(), 0
         with self._source.open(file) as stream:
-            for offset, chunk in cut(stream, file.size_bytes):
+            for offset, chunk in cut_chunks(stream, file.size_bytes):
                 data = bytes(chunk)
                 hasher.update(data)
                 size += len(data)

@@ -1,7 +1,7 @@
 """File names as they are carried: bytes, relative, `/`-separated, never normalised, never mangled.
 
 A name is either carried exactly or refused with its reason. What a target file system cannot hold apart
-(names that differ only in case or in Unicode form) is found here and decided by the caller.
+(names that differ only in case or in Unicode form) is found and described here, and decided by the caller.
 """
 
 import unicodedata
@@ -16,6 +16,10 @@ MAX_COMPONENT_BYTES = 255
 MAX_COMPONENTS = 256
 # The folder of a workspace's own state; a dataset that could write there could redirect the next sync.
 RESERVED_COMPONENT = b".nearline"
+# So much is told of names that collide.
+MAX_GROUPS = 20
+MAX_NAMES = 20
+_REASONS = {"clash": "need one name as a file and a folder", "fold": "differ only in case or Unicode form"}
 
 
 class Collision(NamedTuple):
@@ -150,6 +154,23 @@ def fold(path: bytes) -> str | bytes:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
+def describe_collisions(collisions: Sequence[Collision], *, is_complete: bool = True) -> str:
+    """Return a sentence for each kind: the first groups and the number of all. Incomplete: there may be more."""
+    by_kind = [([one for one in collisions if one.kind == kind], reason) for kind, reason in _REASONS.items()]
+    return " ".join(_describe(some, reason, is_complete=is_complete) for some, reason in by_kind if some)
+
+
+def collision_details(collisions: Sequence[Collision], *, is_complete: bool = True) -> dict[str, object]:
+    """Return the same for programs: `groups` and all their names in `paths`, at most so many, and `total`."""
+    groups = [_show_names(collision.names) for collision in collisions[:MAX_GROUPS]]
+    return {
+        "groups": groups,
+        "paths": [name for group in groups for name in group],
+        "total": len(collisions),
+        "is_complete": is_complete,
+    }
+
+
 def _folders_of(paths: Collection[bytes]) -> set[bytes]:
     """Return the folders that these paths lie in, at any depth."""
     folders = {path.rpartition(b"/")[0] for path in paths}
@@ -167,3 +188,31 @@ def _ancestors(path: bytes) -> Iterator[bytes]:
     while start != -1:
         yield path[:start]
         start = path.find(b"/", start + 1)
+
+
+def _describe(collisions: Sequence[Collision], reason: str, *, is_complete: bool) -> str:
+    groups = "; ".join(_join(collision.names) for collision in collisions[:MAX_GROUPS])
+    if len(collisions) == 1 and is_complete:
+        return f"{groups} {reason}."
+    count = f"{len(collisions):,}" if is_complete else f"At least {len(collisions):,}"
+    rest = len(collisions) - MAX_GROUPS
+    return f"{count} groups of names {reason}: {groups}{f'; and {rest:,} more' if rest > 0 else ''}."
+
+
+def _join(names: Sequence[bytes]) -> str:
+    *first, last = (f"'{name}'" for name in _show_names(names))
+    rest = len(names) - MAX_NAMES
+    return f"{', '.join(first)} and {last}{f' and {rest:,} more' if rest > 0 else ''}"
+
+
+def _show_names(names: Sequence[bytes]) -> list[str]:
+    texts = [show_path(name) for name in names[:MAX_NAMES]]
+    looks = {unicodedata.normalize("NFKC", text) for text in texts}
+    if len(looks) == len(texts) and all(text.isprintable() for text in texts):
+        return texts
+    return ["".join(char if " " <= char <= "~" else _escape(char) for char in text) for text in texts]
+
+
+def _escape(char: str) -> str:
+    code = f"{ord(char):04x}"
+    return f"\\u{code}" if len(code) == len("ffff") else f"\\U{code:0>8}"

@@ -2,23 +2,25 @@
 
 The range id is the BLAKE3 of the uncompressed canonical columns, so the codec may change without changing ids.
 The modification times come last and are not part of the id: a touched file is not a new version.
+Columns are little-endian arrays or plain bytes, each compressed on its own. A reader always knows the uncompressed
+length of one beforehand, so hostile bytes cannot unfold beyond it.
 docs/reference/format.md has the layout byte by byte.
 """
 
-import struct
+import sys
+import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from struct import Struct
+from typing import Literal, NamedTuple
 
 from nearline.content import entries as entry_rules
-from nearline.content.columns import ColumnReader, pack_numbers, write_column
 from nearline.content.entries import Entry
 from nearline.content.errors import BadManifest
 from nearline.content.hashing import ALGORITHM, ID_BYTES, new_hasher
-from nearline.content.path_columns import PathColumns
 from nearline.content.paths import show_path
-from nearline.content.range_entries import KINDS, Columns, RangeEntries
+from nearline.content.range_entries import KINDS, Columns, PathColumns, RangeEntries
 
 VERSION = 1
 MAGIC = b"NLRG"
@@ -29,10 +31,15 @@ MAX_RANGE_NAME_BYTES = 16 << 20
 MAX_RANGE_BLOBS = 1 << 19
 
 # Magic, version, algorithm, flags; entries, blobs of files with several, all blobs, packs.
-_HEADER = struct.Struct("<4sBBHIIII")
+_HEADER = Struct("<4sBBHIIII")
 # The names, kinds, modes and sizes come before the content ids; numbers of blobs and targets between these and chunks.
 _COLUMNS_BEFORE_IDS = 6
 _COLUMNS_BEFORE_CHUNKS = 2
+ArrayCode = Literal["H", "I", "Q", "q"]
+_WIDTHS: dict[ArrayCode, int] = {"H": 2, "I": 4, "Q": 8, "q": 8}
+# Codec, stored length.
+_COLUMN_HEADER = Struct("<BI")
+_STORED, _ZLIB = 0, 1
 
 
 class EncodedRange(NamedTuple):
@@ -272,3 +279,95 @@ def _hash_columns(header: bytes, columns: Sequence[bytes]) -> str:
         hasher.update(len(raw).to_bytes(8, "little"))
         hasher.update(raw)
     return hasher.digest().hex()
+
+
+def pack_numbers(code: ArrayCode, values: Iterable[int]) -> bytes:
+    """Return the values as little-endian integers of the width that `code` stands for."""
+    column = array(code, values)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column.tobytes()
+
+
+def unpack_numbers(code: ArrayCode, raw: bytes) -> "array[int]":
+    """Return the integers of a column."""
+    column: array[int] = array(code)
+    column.frombytes(raw)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column
+
+
+def write_column(raw: bytes, *, is_compressed: bool) -> bytes:
+    """Return one column as it is stored: codec, stored length, bytes."""
+    if is_compressed:
+        stored = zlib.compress(raw, 1)
+        return _COLUMN_HEADER.pack(_ZLIB, len(stored)) + stored
+    return _COLUMN_HEADER.pack(_STORED, len(raw)) + raw
+
+
+class ColumnReader:
+    """Reads columns one after another and keeps their uncompressed bytes; every failure is a BadManifest."""
+
+    def __init__(self, data: bytes, offset: int) -> None:
+        self._data = data
+        self._offset = offset
+        self.raw_columns: list[bytes] = []
+
+    def read(self, raw_length: int, *, is_compressed: bool) -> bytes:
+        """Return the next column, which must have exactly `raw_length` bytes and the codec that is due."""
+        codec, start = self._pass_by()
+        if codec != (_ZLIB if is_compressed else _STORED):
+            raise BadManifest("A column of the manifest range has an unknown encoding.")
+        raw = self._data[start : self._offset]
+        if is_compressed:
+            raw = _inflate(raw, raw_length)
+        if len(raw) != raw_length:
+            raise BadManifest("A column of the manifest range has the wrong length.")
+        self.raw_columns.append(raw)
+        return raw
+
+    def skip(self, count: int) -> None:
+        """Pass by the next columns unread."""
+        for _ in range(count):
+            self._pass_by()
+
+    def read_numbers(self, code: ArrayCode, count: int) -> "array[int]":
+        """Return the next column as `count` integers."""
+        return unpack_numbers(code, self.read(count * _WIDTHS[code], is_compressed=True))
+
+    def read_ids(self, count: int) -> bytes:
+        """Return the next column of `count` hashes in one; hashes do not compress, so they are stored as they are."""
+        return self.read(count * ID_BYTES, is_compressed=False)
+
+    def rest(self) -> bytes:
+        """Return the bytes that follow the columns read so far."""
+        return self._data[self._offset :]
+
+    def finish(self) -> None:
+        """Raise BadManifest when bytes are left over."""
+        if self._offset != len(self._data):
+            raise BadManifest("The manifest range has bytes after its end.")
+
+    def _pass_by(self) -> tuple[int, int]:
+        """Move behind the next column; return its codec and where its bytes start."""
+        if len(self._data) - self._offset < _COLUMN_HEADER.size:
+            raise BadManifest("The manifest range ends too early.")
+        codec, stored_length = _COLUMN_HEADER.unpack_from(self._data, self._offset)
+        start = self._offset + _COLUMN_HEADER.size
+        if start + stored_length > len(self._data):
+            raise BadManifest("The manifest range ends too early.")
+        self._offset = start + stored_length
+        return codec, start
+
+
+def _inflate(stored: bytes, raw_length: int) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        # One byte more than is due tells a column that goes on from one that ends.
+        raw = inflater.decompress(stored, raw_length + 1)
+    except zlib.error as error:
+        raise BadManifest("A column of the manifest range cannot be decompressed.") from error
+    if not inflater.eof or inflater.unused_data:
+        raise BadManifest("A column of the manifest range has the wrong length.")
+    return raw

@@ -9,18 +9,20 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TypeAlias
 
-from nearline.content.columns import ColumnReader, pack_numbers, write_column
 from nearline.content.entries import Entry
 from nearline.content.errors import BadManifest
 from nearline.content.hashing import ALGORITHM
 from nearline.content.range_codec import (
     MAGIC,
     MAX_RANGE_ENTRIES,
+    ColumnReader,
     build_range,
     check_range_entries,
     identify_range,
+    pack_numbers,
     read_columns,
     read_range,
+    write_column,
 )
 from nearline.content.range_entries import RangeEntries
 

@@ -1,12 +1,14 @@
-"""The entries of a range as its columns hold them: an entry is made when someone asks for it.
+"""The entries of a range as its columns hold them: an entry, or a path, is made when someone asks for it.
 
 A range that is only looked into, for names or sizes or a few of its files, costs a quarter of one that is read whole,
-and takes a quarter of the memory.
+and takes a quarter of the memory. Most of that is for the paths.
 """
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from io import BytesIO
 from itertools import accumulate, chain, compress, count, repeat
 from operator import add, ne
 from struct import Struct
@@ -16,7 +18,6 @@ from nearline.content import entries as entry_rules
 from nearline.content.entries import MAX_MODE, BlobRef, Entry, EntryKind
 from nearline.content.hashing import ID_BYTES
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
-from nearline.content.path_columns import PathColumns
 
 # The same as `BlobRef._make` and `Entry._make` without a Python call for each of a million rows.
 _new_blob: Callable[[Iterable[object]], BlobRef] = partial(tuple.__new__, BlobRef)
@@ -24,6 +25,47 @@ _new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
 _ID = Struct(f"{ID_BYTES}s")
 _T = TypeVar("_T")
 KINDS = (EntryKind.FILE, EntryKind.SYMLINK)
+
+
+@dataclass
+class PathColumns:
+    """Of each path how many bytes it begins with are those of the path before, and what follows them.
+
+    Equal paths have equal columns where these are canonical, as those of every range that was checked.
+    """
+
+    shared: "array[int]"
+    suffix_lengths: "array[int]"
+    suffixes: bytes
+
+    @classmethod
+    def of(cls, paths: list[bytes]) -> Self:
+        """Return the canonical columns: a path shares its folder, with the slash, where the one before is in it too."""
+        folders = [path.rpartition(b"/")[0] for path in paths]
+        shared = [
+            len(folder) + 1 if folder == previous and folder else 0
+            for folder, previous in zip(folders, chain((b"",), folders), strict=False)
+        ]
+        suffixes = [path[length:] for path, length in zip(paths, shared, strict=True)]
+        columns = cls(array("H", shared), array("H", map(len, suffixes)), b"".join(suffixes))
+        columns.paths = paths
+        return columns
+
+    @cached_property
+    def paths(self) -> list[bytes]:
+        """The paths themselves."""
+        previous = shared = b""
+        suffixes = map(BytesIO(self.suffixes).read, self.suffix_lengths)
+        return [
+            # Most paths share as much as the one before them does, so it need not be cut out again.
+            previous := (shared if length == len(shared) else (shared := previous[:length])) + suffix
+            for length, suffix in zip(self.shared, suffixes, strict=True)
+        ]
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of all paths together."""
+        return sum(self.shared) + len(self.suffixes)
 
 
 class Columns(NamedTuple):

@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from nearline.content.entries import Entry, EntryKind
+from nearline.content.entries import Entry, EntryKind, check_target
 from nearline.content.hashing import Buffer
 from nearline.content.paths import check_paths, show_path
-from nearline.content.symlinks import check_target
 from nearline.hydrate.hidden_files import HiddenFiles, hash_open_file, hidden_name, write_at
 
 T = TypeVar("T")

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from nearline._http import Http
-from nearline.content.entries import Entry
+from nearline.content.entries import Entry, carried_ns, check_target
 from nearline.content.errors import BadPath
 from nearline.content.hashing import file_id, sha256_hex
 from nearline.content.manifest import build_range
 from nearline.content.mapping import FoundFile, MapWriter
 from nearline.content.pack_maps import PackMap
 from nearline.content.paths import check_path, show_path
-from nearline.content.symlinks import check_target
-from nearline.content.times import carried_ns
 from nearline.errors import Conflict
 from nearline.pod.existing_files import list_files
 from nearline.resources.storage_routes import read_signed

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nearline.content.ignore_lines import read_line
+from nearline.content.ignore import read_line
 from nearline.errors import InvalidRequest
 from nearline.transfer.local.ignore import IgnoreRules, read_rules
 

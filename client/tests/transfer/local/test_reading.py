@@ -5,9 +5,9 @@ from itertools import count
 
 import pytest
 
-from nearline.content.chunking import THRESHOLD_BYTES
 from nearline.content.entries import EntryKind
 from nearline.content.hashing import file_id
+from nearline.content.packs import THRESHOLD_BYTES
 from nearline.errors import Failed
 from nearline.transfer.local.reading import read_ahead, read_small
 from nearline.transfer.local.walk import LocalFile

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from client.tests.transfer.folders import OPTIONS
-from nearline.content.chunking import THRESHOLD_BYTES
+from nearline.content.packs import THRESHOLD_BYTES
 from nearline.errors import Failed, NotFound, Unavailable
 from nearline.transfer.remote.server import ObjectKind
 from nearline.transfer.sync import put

@@ -22,7 +22,7 @@ from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
 from datasets.workers import collection, purges, store_requests
 from datasets.workers.checkouts import write_tree
-from nearline.content.chunking import THRESHOLD_BYTES
+from nearline.content.packs import THRESHOLD_BYTES
 from tests.factories.datasets import commit_files, make_dataset, read_tree, source_files
 from tests.factories.queues import RecordedQueue
 

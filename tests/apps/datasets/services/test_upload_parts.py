@@ -13,8 +13,8 @@ from datasets.models import Branch, Commit, Pack, UploadPart
 from datasets.selectors import files
 from datasets.services import tree_edits, upload_parts, uploads
 from datasets.workers import unfinished
-from nearline.content.chunking import cut
 from nearline.content.hashing import file_id
+from nearline.content.packs import cut_chunks
 from tests.factories.datasets import commit_files
 from tests.interleaving import happens_after
 
@@ -98,7 +98,7 @@ def test_a_large_file_comes_in_pieces_and_is_cut_as_a_client_cuts_it(member, upl
     assert 16 << 20 < begins[1] < PART_BYTES
     assert entry.content_id == file_id(data)
     assert [blob.content_id for blob in entry.blobs] == [
-        file_id(bytes(chunk.data)) for chunk in cut(io.BytesIO(data), len(data))
+        file_id(bytes(chunk.data)) for chunk in cut_chunks(io.BytesIO(data), len(data))
     ]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from nearline.content import chunking
 from nearline.content.hashing import file_id, new_hasher
+from nearline.content.packs import cut_chunks, is_chunked
 from nearline.content.paths import show_path
 from nearline.errors import Failed
 from nearline.transfer.local.walk import LocalFile, cannot, describe
@@ -78,7 +78,7 @@ def read_small(root: bytes, file: LocalFile) -> Content | None:
             if not stat.S_ISREG(before.st_mode):
                 return None
             now = describe(file.path, before)
-            if chunking.is_chunked(now.size):
+            if is_chunked(now.size):
                 return Content(now, b"", None)
             data = os.read(descriptor, now.size + 1)
             while len(data) < now.size and (more := os.read(descriptor, now.size + 1 - len(data))):
@@ -113,7 +113,7 @@ def read_large(
         with open(descriptor, "rb", buffering=0) as file:
             now = describe(local_file.path, os.fstat(descriptor))
             total = 0
-            for chunk in chunking.cut(file, now.size):
+            for chunk in cut_chunks(file, now.size):
                 chunk_id = file_id(chunk.data)
                 hasher.update(chunk.data)
                 take(chunk_id, bytes(chunk.data))
@@ -146,7 +146,7 @@ def _group(rows: Iterable[tuple[_T, LocalFile | None]]) -> Iterator[tuple[_Rows[
         group.append(row)
         if (file := row[1]) is not None:
             files += 1
-            size += 0 if chunking.is_chunked(file.size) else file.size
+            size += 0 if is_chunked(file.size) else file.size
         if size >= _GROUP_BYTES or files == _GROUP_FILES or len(group) == _GROUP_ROWS:
             yield group, size
             group, files, size = [], 0, 0

@@ -6,11 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 
-from nearline.content.entries import Entry
+from nearline.content.entries import Entry, check_target
 from nearline.content.folders import walk_folders
 from nearline.content.hashing import Buffer
 from nearline.content.paths import check_path, show_path
-from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.hydrate.hidden_files import HiddenFiles, hidden_name, write_at
 from nearline.transfer.local.sharing import Donor

@@ -10,11 +10,9 @@ from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
-from nearline.content.entries import EntryKind
+from nearline.content.entries import LIMIT_NS, EntryKind, carried_ns, check_target
 from nearline.content.errors import BadPath
 from nearline.content.paths import check_path, check_paths, show_path
-from nearline.content.symlinks import check_target
-from nearline.content.times import LIMIT_NS, carried_ns
 from nearline.errors import Failed, hint_for
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.workspace import LINK_FILE

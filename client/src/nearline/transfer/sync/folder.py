@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.diff import Change
 from nearline.content.diff import Conflict as TreeConflict
 from nearline.content.entries import Entry
 from nearline.content.manifest import RootRange
-from nearline.content.paths import find_collisions, to_text
+from nearline.content.paths import collision_details, describe_collisions, find_collisions, to_text
 from nearline.errors import Conflict
 from nearline.transfer.local.applying import Applied, FolderUpdate
 from nearline.transfer.local.ignore import IgnoreRules, read_rules

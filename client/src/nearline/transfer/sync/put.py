@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nearline.content.diff import Change
-from nearline.content.entries import Entry, EntryKind
+from nearline.content.entries import Entry, EntryKind, check_target
 from nearline.content.errors import BadPath
 from nearline.content.manifest import RootRange
 from nearline.content.paths import check_path, to_text
-from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
 from nearline.transfer.local import reading

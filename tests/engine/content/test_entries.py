@@ -1,4 +1,4 @@
-"""A link is carried when it provably stays inside the tree."""
+"""A link is carried when it provably stays inside the tree; a time that 64 bits do not hold, as the nearest one."""
 
 import os
 
@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearline.content.entries import carried_ns, check_target
 from nearline.content.errors import BadPath
-from nearline.content.symlinks import check_target
+
+IN_1601 = -11_644_473_600 * 10**9
+IN_2446 = 15_032_385_535 * 10**9
 
 
 @pytest.mark.parametrize(
@@ -68,3 +71,8 @@ def test_no_set_of_accepted_links_leads_out_of_the_tree(tmp_path_factory, links)
         for name in [*files, *os.listdir(folder)]:
             resolved = os.path.realpath(os.path.join(folder, name))
             assert resolved == tree or resolved.startswith(tree + b"/")
+
+
+@pytest.mark.parametrize(("mtime_ns", "carried"), [(5, 5), (-5, -5), (IN_1601, -(1 << 63)), (IN_2446, (1 << 63) - 1)])
+def test_a_time_beyond_64_bits_is_the_nearest_one(mtime_ns, carried):
+    assert carried_ns(mtime_ns) == carried
