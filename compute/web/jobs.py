@@ -32,11 +32,11 @@ from compute.selectors.evictions import mark_deleted
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
 from compute.web.progress import progress_of
 from core.errors import NotFound
+from core.pagination import read_sort
 from scheduler.selectors import evictions
 from scheduler.selectors.answers import find_proof
 from scheduler.selectors.evictions import EvictionView
 from web.series import Chart, usage_charts
-from web.sorting import read_sort
 
 _ROWS = 50
 _EVICTIONS = 20

@@ -28,14 +28,13 @@ from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core import bounds, hosts
 from core.errors import Conflict, InvalidInput
-from core.form_fields import SizeField
+from core.form_fields import SizeField, host_field
 from core.isolation import FailureView
 from core.units import ONE_GPU
 from datasets.errors import CacheSiteNotFound, CacheSiteUnavailable
 from datasets.selectors import caches
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
-from web.host_choice import host_field
 from web.refused_forms import add_error, show_again, shown
 
 

@@ -13,13 +13,12 @@ from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
 from core import units
 from core.errors import InvalidInput
-from core.form_fields import SizeField
+from core.form_fields import SizeField, host_field
 from datasets.errors import ArrayUnreadable, CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite
 from datasets.selectors import caches
 from datasets.selectors import site_arrays as array_reads
 from datasets.services import cache_sites, site_arrays
-from web.host_choice import host_field
 from web.refused_forms import add_error, show_again, shown
 
 

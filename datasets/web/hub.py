@@ -13,6 +13,7 @@ from accounts.errors import InvalidName
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
+from core.pagination import read_sort
 from datasets.errors import DatasetExists
 from datasets.models import Dataset
 from datasets.selectors import caches, commits, hub
@@ -20,7 +21,6 @@ from datasets.selectors import datasets as selectors
 from datasets.selectors.commits import CommitView
 from datasets.services import datasets
 from web.refused_forms import add_error, name_field, show_again, shown
-from web.sorting import read_sort
 
 _ROWS = 50
 

@@ -18,7 +18,7 @@ from core.errors import PlatformError
 from datasets.adapters.growing_file import GrowingFile
 from datasets.workers import store_requests
 from web import problems
-from web.asgi_answers import send_response
+from web.problems import send_response
 
 T = TypeVar("T")
 

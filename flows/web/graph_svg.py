@@ -9,8 +9,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from flows.web.graph_view import MOST_LETTERS_OF_NAME, GraphView, NodeBox, cut
-from web.assets import asset_url
-from web.looks import look_of
+from web.looks import asset_url, look_of
 
 _BAR_TOP, _BAR_HEIGHT, _LEFT = 44, 5, 14
 

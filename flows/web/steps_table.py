@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from accounts.web.requests import PageRequest, text
+from core.pagination import Sort, read_sort
 from core.times import Times
 from flows.selectors.runs import StepView
 from flows.web.run_graph import WORST_FIRST, count_states
 from flows.web.run_links import RunLinks
-from web.sorting import Sort, read_sort
 
 _MOST_ROWS = 500
 

@@ -1,10 +1,16 @@
-"""Who is asking: a person, or the platform itself. Every service and selector takes one first."""
+"""Who is asking: a person, or the platform itself. Every service and selector takes one first.
 
-from collections.abc import Mapping
+Whoever has checked the credential of a request tells its caller to whoever gives out turns before Django.
+"""
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from accounts.permissions import Level
+
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("caller_listener", default=None)
 
 
 @dataclass(frozen=True)
@@ -48,3 +54,14 @@ class Actor:
     def project_ids(self) -> list[str]:
         """The projects to which lists are limited, unless the actor sees everything."""
         return list(self.levels)
+
+
+def listen_for_caller(listener: Callable[[str], None]) -> None:
+    """Have `listener` called with who the caller of the present request is, should that be checked."""
+    _listener.set(listener)
+
+
+def tell_caller(name: str) -> None:
+    """Say who the caller of the present request is; empty: nobody else than whoever holds this credential."""
+    if (listener := _listener.get()) is not None:
+        listener(name)

@@ -14,7 +14,7 @@ from accounts import audit
 from accounts.errors import PersonDisabled
 from accounts.models import User
 from accounts.selectors import actor_of
-from accounts.web.known_browsers import find_browser
+from accounts.web.requests import find_browser
 
 _LIMITS = {
     "login_failed": "5/5m/key",

@@ -14,8 +14,7 @@ from asgiref.typing import (
 )
 
 from compute.adapters.attempt_tokens import read_attempt
-from web.asgi_answers import send_response
-from web.problems import problem
+from web.problems import problem, send_response
 
 _ARCHIVES = "/api/v1/attempt/output"
 MOST_BYTES = 65 << 20

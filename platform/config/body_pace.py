@@ -14,8 +14,7 @@ from asgiref.typing import (
     Scope,
 )
 
-from web.asgi_answers import send_response
-from web.problems import problem
+from web.problems import problem, send_response
 
 LEAST_BYTES: Final = 16 << 10
 WITHIN_S: Final = 120.0

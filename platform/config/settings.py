@@ -50,8 +50,8 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "web.static_files.StaticFiles",
-    "web.compression.CompressPages",
+    "web.middleware.StaticFiles",
+    "web.middleware.CompressPages",
     "web.middleware.StorableTextMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -62,8 +62,8 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "accounts.web.known_browsers.KnownBrowserMiddleware",
-    "web.project_choice.ProjectChoiceMiddleware",
+    "accounts.web.requests.KnownBrowserMiddleware",
+    "web.navigation.ProjectChoiceMiddleware",
     "web.middleware.PlatformErrorMiddleware",
 ]
 
@@ -80,7 +80,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "web.context.frame",
+                "web.navigation.frame",
             ],
             "builtins": ["web.templatetags.nearline"],
         },

@@ -28,10 +28,10 @@ from asgiref.typing import (
 from django.conf import settings
 from django.http import HttpRequest
 
-from core import callers
-from core.callers import TooManyRequests
+from accounts import actor
+from core.errors import TooManyRequests
 from web import error_pages
-from web.asgi_answers import send_response
+from web.problems import send_response
 
 CALLERS_AT_ONCE: Final = 2
 """So many callers may have at work all that each may. With more of them, their requests take turns."""
@@ -180,7 +180,7 @@ class _KnownCallers:
         """Return who sends a request; whoever checks its credential is listened to."""
         credential = _credential_of(scope)
         if credential is not None:
-            callers.listen(partial(self._note, credential))
+            actor.listen_for_caller(partial(self._note, credential))
             if (name := self._names.get(credential)) is not None:
                 return name
         client = scope.get("client")

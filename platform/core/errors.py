@@ -78,3 +78,11 @@ class Conflict(PlatformError):
 
     code = "core.conflict"
     kind = ErrorKind.CONFLICT
+
+
+class TooManyRequests(PlatformError):
+    """So many requests of the caller wait that this one was not taken up. Nothing of it was done."""
+
+    code = "core.too_many_requests"
+    kind = ErrorKind.THROTTLED
+    hint = "Send it again in a few seconds, and fewer at once."

@@ -1,10 +1,11 @@
-"""Form fields for quantities as people write them. One that is optional and left empty gives None."""
+"""Form fields for quantities as people write them, and for a host. One that is optional and left empty gives None."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 
-from core import bounds, units
+from core import bounds, hosts, units
 from core.errors import InvalidInput
 
 
@@ -49,3 +50,13 @@ class DurationField(forms.CharField):
             return units.parse_duration(text) if text else None
         except InvalidInput as error:
             raise forms.ValidationError(error.message) from error
+
+
+def host_field() -> Mapping[str, forms.Field]:
+    """Return the field `host`, in which an admin chooses one; none where the product runs on no more than one."""
+    present = [host for host in hosts.list_hosts().values() if not host.is_away]
+    if len(present) < 2:  # noqa: PLR2004 (one is no choice)
+        return {}
+    choices = [("", "none"), *((host.id, f"{host.name} ({host.id})") for host in present)]
+    help_text = "Whose machine or folder it is. Not for what is simulated."
+    return {"host": forms.ChoiceField(required=False, choices=choices, help_text=help_text)}

@@ -1,14 +1,18 @@
-"""One cursor pagination for every list: pages follow a unique, ordered key, so rows neither repeat nor go missing."""
+"""One cursor pagination for every list: pages follow a unique, ordered key, so rows neither repeat nor go missing.
+
+A table is in the order that its headings choose, which the address keeps (`?sort=`).
+"""
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Annotated, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db.models import IntegerField, Model, Q, QuerySet
+from django.http import HttpRequest
 from pydantic import Field
 
 from core import bounds
@@ -95,6 +99,30 @@ def paginate_by(rows: QuerySet[M], *, field: str, descending: bool, cursor: str 
         return Page(items, None)
     last_value = reduce(getattr, field.split("__"), items[-1])
     return Page(items, encode_cursor([last_value, items[-1].pk]))
+
+
+@dataclass(frozen=True)
+class Sort:
+    """By which column a table is ordered: its word in the address, and the model's field (`pk`: by age)."""
+
+    word: str
+    field: str
+    descending: bool
+
+    def paginate(self, rows: QuerySet[M], *, cursor: str | None, limit: int) -> Page[M]:
+        """Return a page of rows in this order."""
+        if self.field == "pk":
+            return paginate(rows, cursor=cursor, limit=limit, newest_first=self.descending)
+        return paginate_by(rows, field=self.field, descending=self.descending, cursor=cursor, limit=limit)
+
+
+def read_sort(request: HttpRequest, fields: Mapping[str, str], default: str) -> Sort:
+    """Return the order that `?sort=` asks for; a word after a minus is descending. Raises InvalidInput."""
+    asked = request.GET.get("sort", "").strip() or default
+    word = asked.removeprefix("-")
+    if word not in fields:
+        raise InvalidInput(f"A table cannot be sorted by '{word}'. It can by: {', '.join(fields)}.")
+    return Sort(word, fields[word], descending=asked.startswith("-"))
 
 
 def _has_number_keys(rows: QuerySet[M]) -> bool:

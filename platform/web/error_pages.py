@@ -8,11 +8,12 @@ from django.shortcuts import render
 
 from accounts.errors import ProjectDeleted, ProjectNotFound
 from accounts.selectors import actor_of, get_project
+from accounts.web.requests import is_for_program
 from core.errors import ErrorKind, InvalidInput, NotFound, PlatformError
 from core.outages import DatabaseUnavailable, MigrationsPending, find_outage
 from core.storage import find_full
 from web.form_errors import field_of
-from web.problems import STATUS, is_for_program, problem_of, problem_of_fault, problem_of_request
+from web.problems import STATUS, problem_of, problem_of_fault, problem_of_request
 
 _TITLES = {
     ErrorKind.INVALID: "This cannot be done as asked",

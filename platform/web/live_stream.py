@@ -22,8 +22,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest
-from core.callers import TooManyRequests
-from core.errors import InvalidInput, PlatformError
+from core.errors import InvalidInput, PlatformError, TooManyRequests
 from core.outages import log_failure
 from web import live
 

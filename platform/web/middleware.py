@@ -1,4 +1,4 @@
-"""Who may see a page, and what they see when it fails."""
+"""What every request passes on its way: static files, compression, storable texts, who may see it, how it fails."""
 
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
@@ -6,20 +6,63 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.core.handlers.asgi import ASGIRequest
 from django.db import DataError
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.middleware.gzip import GZipMiddleware
 from django.utils.deprecation import MiddlewareMixin
 from django_htmx.http import HttpResponseClientRedirect
+from whitenoise.middleware import WhiteNoiseMiddleware
+from whitenoise.responders import StaticFile
 
+from accounts.actor import tell_caller
 from accounts.errors import NotSignedIn
 from accounts.selectors import actor_of
-from core import bounds, callers
+from accounts.web.requests import is_for_program, page_before
+from core import bounds
 from core.bounds import OutOfBounds
 from core.errors import PlatformError
 from core.outages import find_outage
+from core.streaming import asynchronously
 from web import error_pages
-from web.problems import is_for_program, problem, problem_of
-from web.referer import page_of
+from web.problems import problem, problem_of
+
+_CHUNK_BYTES = 1 << 18
+_COMPRESSED = ("text/html", "application/json")
+
+
+class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # whitenoise has no types
+    """Answers for static files. WhiteNoise alone makes Django read a file whole and warn about it under ASGI."""
+
+    @staticmethod
+    def serve(static_file: StaticFile, request: HttpRequest) -> FileResponse:
+        """Return the answer to a request for a file."""
+        response: FileResponse = WhiteNoiseMiddleware.serve(static_file, request)
+        response.block_size = _CHUNK_BYTES
+        if isinstance(request, ASGIRequest):
+            response.streaming_content = asynchronously(iter(response))
+        return response
+
+
+class CompressPages(GZipMiddleware):
+    """Compresses pages, parts of pages and JSON that GET answers with, where the browser takes gzip.
+
+    Streams (live news, downloads) pass as they are: they must not be held up.
+
+    An attacker who can add to a page and see its length could guess a secret in it (BREACH). So answers to a POST,
+    which may show a secret once, are left alone, Django masks CSRF tokens anew in each page, and each compressed
+    answer gets a random length.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Compress the response if it may be."""
+        if (
+            request.method != "GET"
+            or response.streaming
+            or not response.headers["Content-Type"].startswith(_COMPRESSED)
+        ):
+            return response
+        return super().process_response(request, response)
 
 
 class StorableTextMiddleware(MiddlewareMixin):
@@ -116,9 +159,9 @@ class PlatformErrorMiddleware(MiddlewareMixin):
 def _tell_caller(request: HttpRequest) -> None:
     """Tell who sent a request, when its credential was checked: of pages the actor, of the API what it let in."""
     if (actor := getattr(request, "actor", None)) is not None:
-        callers.tell(f"{'token' if 'Authorization' in request.headers else 'session'} of {actor.user_id}")
+        tell_caller(f"{'token' if 'Authorization' in request.headers else 'session'} of {actor.user_id}")
     elif hasattr(request, "auth"):
-        callers.tell("")
+        tell_caller("")
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
@@ -130,4 +173,4 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
 
 def _path_of_page(request: HttpRequest) -> str:
     """Return the path of the page that a form or a part stands on; else the overview's."""
-    return page_of(request)._replace(scheme="", netloc="").geturl() or "/"
+    return page_before(request)._replace(scheme="", netloc="").geturl() or "/"

@@ -1,13 +1,31 @@
-"""What the shell shows on every page: the entries of the rail and the numbers of the top bar.
+"""The shell around every page: the rail, the numbers of the top bar, and the project that a person works in.
 
 Each app adds its own entries when it starts, so that the shell knows no product noun.
+
+The address says of which project a list shows things (`?project=team-a`; `?project=` for all), so that it can be shared
+and reloaded. The session only remembers the last choice: it leads from the bare address of a list to that of the chosen
+project.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.deprecation import MiddlewareMixin
 
 from accounts.actor import Actor
+from accounts.selectors import list_projects
+from core.leading import find_standstill
+from core.pagination import Page, paginate_by
+from core.storage import optional_write
+
+_PROJECT = "project"
+_MOST_PROJECTS = 200
 
 
 class Group(IntEnum):
@@ -109,6 +127,88 @@ def show_activity(count: Callable[[Actor], Activity]) -> None:
 def activity(actor: Actor) -> Activity | None:
     """Return the top bar's numbers; None when no app counts any."""
     return _activity[0](actor) if _activity else None
+
+
+def chosen_project(request: HttpRequest) -> str:
+    """Return the project that lists are limited to; an empty text: all."""
+    if is_list(request) and request.GET:
+        return request.GET.get(_PROJECT, "").strip()
+    return str(request.session.get(_PROJECT, ""))
+
+
+def is_list(request: HttpRequest) -> bool:
+    """Whether the address is that of a list that can be limited to one project."""
+    return any(request.path == entry.url for entry in entries() if entry.lists_by_project)
+
+
+def list_url(path: str) -> str:
+    """Return the list that the choice of a project leads to from a page: that of its section, or else the overview."""
+    current = find_current(path)
+    return current.url if current and current.lists_by_project else "/"
+
+
+def find_projects(actor: Actor, part: str = "", cursor: str | None = None) -> Page[Any]:
+    """Return the projects to choose from, by name; `part` is in it."""
+    visible = list_projects(actor=actor, part=part)
+    return paginate_by(visible, field="name", descending=False, cursor=cursor, limit=_MOST_PROJECTS)
+
+
+class ProjectChoiceMiddleware(MiddlewareMixin):
+    """Leads to the chosen project, and remembers a new choice once a list has shown it."""
+
+    def process_view(
+        self, request: HttpRequest, _view: Callable[..., HttpResponseBase], _args: object, _kwargs: object
+    ) -> HttpResponse | None:
+        """Send a bare address of a list on to the chosen project."""
+        if request.method != "GET" or request.GET or not request.user.is_authenticated or not is_list(request):
+            return None
+        name = request.session.get(_PROJECT)
+        return redirect(f"{request.path}?{urlencode({_PROJECT: name})}") if name else None
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Remember the project of a list that was shown; forget one that is no more."""
+        name = request.GET.get(_PROJECT)
+        if name is None or request.method != "GET" or not hasattr(request, "session") or not is_list(request):
+            return response
+        known = request.session.get(_PROJECT, "")
+        if response.status_code == HTTPStatus.OK and known != name.strip():
+            request.session[_PROJECT] = name.strip()
+        elif response.status_code == HTTPStatus.NOT_FOUND and known == name.strip():
+            request.session.pop(_PROJECT, None)
+        if request.session.modified and request.session.session_key:
+            # Saved here, as the middleware of sessions would answer a full disk by an error instead of the list.
+            with optional_write():
+                request.session.save()
+            request.session.modified = False
+        return response
+
+
+def frame(request: HttpRequest) -> dict[str, object]:
+    """Return the shell's values. A part of a page, which htmx asked for, has no shell and needs none."""
+    actor: Actor | None = getattr(request, "actor", None)
+    if actor is None or getattr(request, "htmx", False):
+        return {}
+    rail = entries()
+    current = find_current(request.path)
+    return {
+        "frame": {
+            "actor": actor,
+            "entries": [
+                {
+                    "entry": entry,
+                    "is_current": entry is current,
+                    "count": entry.count(actor) if entry.count else "",
+                    "starts_group": position > 0 and entry.group != rail[position - 1].group,
+                }
+                for position, entry in enumerate(rail)
+            ],
+            "section_url": list_url(request.path),
+            "activity": activity(actor),
+            "standstill": find_standstill(),
+            "project": chosen_project(request),
+            "projects": find_projects(actor),
+        }
+    }
 
 
 add_entry(Entry("Settings", "/settings/profile/", "settings", Group.SITE, 90, ("/settings/",), lists_by_project=False))

@@ -2,9 +2,10 @@
 
 from http import HTTPStatus
 
+from asgiref.typing import ASGISendCallable
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 
 from core.errors import ErrorKind, PlatformError
 from core.storage import find_full
@@ -20,14 +21,6 @@ STATUS = {
     ErrorKind.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
     ErrorKind.STORAGE_FULL: HTTPStatus.INSUFFICIENT_STORAGE,
 }
-
-
-_FOR_PROGRAMS = ("/api/", "/store/")
-
-
-def is_for_program(request: HttpRequest) -> bool:
-    """Whether the address belongs to programs: they check their callers themselves, and are told of failure here."""
-    return request.path_info.startswith(_FOR_PROGRAMS)
 
 
 def problem_of(error: PlatformError) -> HttpResponse:
@@ -58,3 +51,13 @@ def problem(status: int, code: str, title: str, hint: str, details: dict[str, ob
     if status == HTTPStatus.UNAUTHORIZED:
         response["WWW-Authenticate"] = "Bearer"
     return response
+
+
+async def send_response(response: HttpResponse, send: ASGISendCallable, *, is_last: bool = False) -> None:
+    """Send an answer before Django. After the last one its connection ends, and what else is on its way is not read."""
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    headers.append((b"content-length", str(len(response.content)).encode()))
+    if is_last:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers, "trailers": False})
+    await send({"type": "http.response.body", "body": response.content, "more_body": False})

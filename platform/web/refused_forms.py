@@ -11,10 +11,10 @@ from django.urls import resolve, reverse
 
 from accounts.errors import InvalidName
 from accounts.services.projects import NAME_PATTERN
+from accounts.web.requests import page_before
 from core.errors import PlatformError
 from web.form_errors import field_of
 from web.middleware import with_storable_texts
-from web.referer import page_of
 
 F = TypeVar("F", bound=forms.BaseForm)
 
@@ -41,7 +41,7 @@ def show_again(
     the rows that it showed.
     """
     url = reverse(page, args=of)
-    seen = page_of(request)
+    seen = page_before(request)
     again = copy(request)
     again.method, again.path, again.path_info = "GET", url, url
     fields = QueryDict(seen.query if seen.path == url else "", mutable=True)

@@ -5,7 +5,7 @@ from django.shortcuts import render
 
 from accounts.web.requests import PageRequest, text
 from core.leading import find_standstill
-from web import navigation, project_choice, search
+from web import navigation, search
 
 
 def search_page(request: PageRequest) -> HttpResponse:
@@ -21,9 +21,9 @@ def projects_page(request: PageRequest) -> HttpResponse:
     part = text(request, "q") or ""
     context = {
         "part": part,
-        "projects": project_choice.find_projects(request.actor, part, text(request, "cursor")),
-        "chosen": project_choice.chosen_project(request),
-        "section_url": project_choice.list_url(text(request, "from") or "/"),
+        "projects": navigation.find_projects(request.actor, part, text(request, "cursor")),
+        "chosen": navigation.chosen_project(request),
+        "section_url": navigation.list_url(text(request, "from") or "/"),
     }
     return render(request, "web/parts/project_links.html" if request.htmx else "web/projects.html", context)
 

@@ -11,13 +11,12 @@ from django.utils.safestring import SafeString
 from accounts.errors import InvalidName
 from accounts.services.projects import NAME_PATTERN, may_create_projects
 from core import clock, units
+from core.pagination import Sort
 from core.times import Times
 from web import live as live_topics
 from web import navigation
-from web.assets import asset_url, style_url
-from web.looks import look_of
+from web.looks import asset_url, look_of, style_url
 from web.series import Chart
-from web.sorting import Sort
 
 register = template.Library()
 register.simple_tag(asset_url, name="asset")
@@ -274,7 +273,7 @@ def more(
 
 @register.simple_tag(takes_context=True)
 def sort_heading(context: template.Context, word: str, label: str, css: str = "") -> SafeString:
-    """Write a table's heading that orders its rows. The view puts `sort` (`web.sorting.Sort`) into the context."""
+    """Write a table's heading that orders its rows. The view puts `sort` (`core.pagination.Sort`) into the context."""
     sort: Sort = context["sort"]
     is_current = sort.word == word
     query = context["request"].GET.copy()

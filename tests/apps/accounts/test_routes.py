@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from accounts import actor
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role
 from accounts.services import secrets
 from config.env import ProjectCreators
-from core import callers, clock
+from core import clock
 from tests.factories.api import call
 
 pytestmark = pytest.mark.django_db
@@ -136,7 +137,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(member):
 
 def test_only_a_credential_that_holds_tells_who_calls(member, client):
     told = []
-    callers.listen(told.append)
+    actor.listen_for_caller(told.append)
     secret = call(member, "POST", "/tokens", {"name": "laptop"}).body["secret"]
     told.clear()
 

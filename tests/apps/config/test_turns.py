@@ -8,9 +8,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 
+from accounts import actor
 from config import turns
 from config.turns import Turns, with_turns
-from core import callers
 
 ALICE, BOB = b"Bearer alice", b"Bearer bob"
 END = {"type": "http.request", "body": b"", "more_body": False}
@@ -38,7 +38,7 @@ class Site:
         path = scope["path"]
         token = dict(scope["headers"]).get(b"authorization")
         if token in {ALICE, BOB}:
-            callers.tell(token.decode())
+            actor.tell_caller(token.decode())
         self.at_work.append(path)
         answer = self._answers.setdefault(path, asyncio.Queue())
         has_more = True

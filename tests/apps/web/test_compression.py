@@ -7,7 +7,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.test import RequestFactory
 
 from tests.factories.browsers import browser_of
-from web.compression import CompressPages
+from web.middleware import CompressPages
 
 pytestmark = pytest.mark.django_db
 GZIP = {"Accept-Encoding": "gzip, br"}

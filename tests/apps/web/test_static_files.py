@@ -9,10 +9,10 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient, Client
 
-from web import static_files
-from web.assets import asset_url, style_url
+from web import middleware
+from web.looks import asset_url, style_url
 
-STATIC = Path(static_files.__file__).parent / "static"
+STATIC = Path(middleware.__file__).parent / "static"
 LOGO = STATIC / "web" / "logo.svg"
 URL = "/static/web/logo.svg"
 
@@ -70,6 +70,6 @@ def test_a_new_build_is_served_without_a_restart(db):
     assert (before.status_code, after) == (404, b"export {}")
 
 
-@pytest.mark.parametrize("path", ["web", "web/", "nothing.js", "../static_files.py", "%ff", "a" * 5000])
+@pytest.mark.parametrize("path", ["web", "web/", "nothing.js", "../middleware.py", "%ff", "a" * 5000])
 def test_an_address_of_no_file_is_no_error_of_the_server(path, db):
     assert Client().get(f"/static/{path}").status_code == 404

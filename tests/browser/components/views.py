@@ -9,9 +9,9 @@ from django.shortcuts import render
 from accounts.errors import LastAdmin
 from core import clock
 from core.outages import DatabaseUnavailable
+from core.pagination import read_sort
 from web import looks
 from web.series import Chart, Series
-from web.sorting import read_sort
 
 LONG = "run-01m7ye80xjxqyb49a1j7-a-step-with-a-very-long-name-indeed-0-1"
 
