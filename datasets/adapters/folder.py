@@ -1,23 +1,136 @@
-"""A store in a local folder. Its signed addresses are served by the web process (`web.store_views`)."""
+"""A store in a local folder. Its signed addresses are served by the web process (`web.store_views`).
+
+What exactly the holder of an address may do is sealed in it with the key of the site. Packs whose content lies in a
+source have such addresses too, in every store.
+"""
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from datasets.adapters import store_grants
+from django.core import signing
+
 from datasets.adapters.folder_marks import STORE_MARK, MarkedFolder, holds_objects
-from datasets.adapters.growing_file import GrowingFile
-from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.layout import check_key, check_prefix
 from datasets.engine.ports import Announcement, BlobStat, PutProof, SignedRequest
-from datasets.errors import BlobMissing, ContentCorrupt, StoreUnreachable
+from datasets.errors import (
+    BlobMissing,
+    BodyRefused,
+    ContentCorrupt,
+    SignatureExpired,
+    SignatureInvalid,
+    StoreUnreachable,
+)
 
 # A key cannot start with a dot, so no object can lie here.
 _UNFINISHED = ".unfinished"
+_SALT = "datasets.store"
 _ADVICE = "Is its disk mounted? Once it is, what waits for the store goes on."
 _WHERE = "Site admins read at Settings, Health where it should be."
+
+
+@dataclass(frozen=True)
+class StoreGrant:
+    """One method on one key of one store until a moment; for a PUT, of a body of that length and hash."""
+
+    method: str
+    store_id: str
+    key: str
+    size_bytes: int
+    sha256: str
+    expires_at: datetime
+
+    def request(self, base_url: str) -> SignedRequest:
+        """Return the request to the web process that has this grant in its address."""
+        headers = {"Content-Length": str(self.size_bytes)} if self.method == "PUT" else {}
+        return SignedRequest(self.method, f"{base_url}/store/{self.seal()}", headers, self.expires_at)
+
+    def seal(self) -> str:
+        """Return the grant as text for a URL that nobody else can make."""
+        expires = int(self.expires_at.timestamp())
+        facts = [self.method, self.store_id, self.key, self.size_bytes, self.sha256, expires]
+        return signing.Signer(salt=_SALT).sign_object(facts)
+
+    @classmethod
+    def unseal(cls, text: str, *, method: str, now: datetime) -> "StoreGrant":
+        """Return what `text` allows.
+
+        Raises SignatureInvalid when it is not ours or for another method, SignatureExpired when it is late.
+        """
+        try:
+            signed_method, store_id, key, size_bytes, sha256, expires = signing.Signer(salt=_SALT).unsign_object(text)
+        except (signing.BadSignature, ValueError) as error:
+            raise SignatureInvalid("This store address was not signed by this installation.") from error
+        if signed_method != method:
+            raise SignatureInvalid(f"This store address is for {signed_method}, not for {method}.")
+        expires_at = datetime.fromtimestamp(expires, tz=UTC)
+        if now >= expires_at:
+            raise SignatureExpired("This store address has expired.")
+        return cls(signed_method, store_id, key, size_bytes, sha256, expires_at)
+
+
+class GrowingFile:
+    """Takes a body piece by piece, beside the place of its file. It appears there only if it is what was announced.
+
+    `finish` publishes it durably; `discard` leaves nothing, also after a failure.
+
+    `require_store` raises where the store is not there any more, so that nothing is made in its place.
+    """
+
+    def __init__(self, folder: Path, target: Path, body: Announcement, require_store: Callable[[], None]) -> None:
+        self._target = target
+        self._body = body
+        self._require_store = require_store
+        self._hasher = hashlib.sha256()
+        self._size = 0
+        try:
+            folder.mkdir(exist_ok=True)
+            self._descriptor, self._name = tempfile.mkstemp(dir=folder)
+        except OSError as error:
+            raise _unwritable(error) from error
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append the next piece. Raises BodyRefused when there are more bytes than announced."""
+        self._size += len(data)
+        if self._size > self._body.size_bytes:
+            raise BodyRefused(f"More than the announced {self._body.size_bytes} bytes were sent.")
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError as error:
+            raise _unwritable(error) from error
+        self._hasher.update(data)
+
+    def finish(self) -> None:
+        """Publish the file under its name. Raises BodyRefused unless it is what was announced."""
+        if self._size != self._body.size_bytes:
+            raise BodyRefused(f"{self._size} bytes were sent where {self._body.size_bytes} were announced.")
+        if self._hasher.hexdigest() != self._body.sha256:
+            raise BodyRefused("The bytes that were sent do not have the announced SHA-256.")
+        try:
+            os.fsync(self._descriptor)
+            self._require_store()
+            self._target.parent.mkdir(parents=True, exist_ok=True)
+            Path(self._name).replace(self._target)
+            self._close()
+            _sync_folder(self._target.parent)
+        except OSError as error:
+            raise _unwritable(error) from error
+
+    def discard(self) -> None:
+        """Remove what is there of it; nothing happens to a file that was finished."""
+        if self._descriptor >= 0:
+            self._close()
+            Path(self._name).unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        os.close(self._descriptor)
+        self._descriptor = -1
 
 
 class FolderStore:
@@ -127,16 +240,13 @@ class FolderStore:
         check_key(key)
         expires_at = now + timedelta(seconds=lifetime_s)
         grant = StoreGrant("PUT", self._store_id, key, body.size_bytes, body.sha256, expires_at)
-        return self._request(grant, {"Content-Length": str(body.size_bytes)})
+        return grant.request(self._base_url)
 
     def sign_get(self, key: str, *, now: datetime, lifetime_s: int) -> SignedRequest:
         """Return a request to the web process."""
         check_key(key)
-        return self._request(StoreGrant("GET", self._store_id, key, 0, "", now + timedelta(seconds=lifetime_s)), {})
-
-    def _request(self, grant: StoreGrant, headers: dict[str, str]) -> SignedRequest:
-        url = f"{self._base_url}/store/{store_grants.seal(grant)}"
-        return SignedRequest(grant.method, url, headers, grant.expires_at)
+        grant = StoreGrant("GET", self._store_id, key, 0, "", now + timedelta(seconds=lifetime_s))
+        return grant.request(self._base_url)
 
     def path_of(self, key: str) -> Path:
         """Return the file that holds, or would hold, an object. Always inside the root."""
@@ -178,3 +288,15 @@ def _walk(folder: Path, prefix: str) -> Iterator[BlobStat]:
             yield from _walk(folder / entry.name, prefix + name)
         else:
             yield BlobStat(prefix + name, entry.stat().st_size)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unwritable(error: OSError) -> StoreUnreachable:
+    return StoreUnreachable(f"The store's folder cannot be written: {error.strerror}.")

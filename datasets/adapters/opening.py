@@ -11,8 +11,7 @@ from django.db.models import QuerySet
 
 from core import encryption
 from datasets.adapters.folder import FolderStore
-from datasets.adapters.mapped_packs import MappedPacks
-from datasets.adapters.scoped import ScopedStore
+from datasets.adapters.scoped import MappedPacks, ScopedStore
 from datasets.adapters.sources.folder import SourceFolder
 from datasets.adapters.sources.volume import SourceVolume
 from datasets.engine.layout import dataset_prefix, pack_key

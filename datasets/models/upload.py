@@ -76,7 +76,7 @@ class ManifestRange(BaseModel):
     """A range that was read and found right, so that commits which share it need not read it again.
 
     The paths, files and bytes are what a root must say about it. `names` holds the fingerprints of its names
-    (`engine.collisions`), by which a name that differs from another only in case is found without reading the range.
+    (`engine.range_names`), by which a name that differs from another only in case is found without reading the range.
     `is_committed`: it is part of a commit or of a stored tree, so its packs stay as long as it does.
     `touched_at` and `due_at` are used in internal datasets, as those of a stored tree.
     """

@@ -15,8 +15,7 @@ from core.signals import send_on_commit
 from core.tasks import enqueue_on_commit
 from datasets import permissions, signals
 from datasets.adapters.opening import open_dataset_store
-from datasets.engine.commit_ids import CommitRecord
-from datasets.engine.layout import commit_key
+from datasets.engine.layout import CommitRecord, commit_key
 from datasets.errors import NothingToRevert, PackLeaving, StaleParent, UploadClosed
 from datasets.models import Branch, Commit, CommitSource, Dataset, UploadSession, UploadState
 from datasets.selectors import commits as commit_reads

@@ -15,7 +15,7 @@ from core import orm
 from core.units import count_of
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
-from datasets.engine import collisions
+from datasets.engine import range_names
 from datasets.engine.layout import range_key, root_key
 from datasets.errors import BlobMissing, ManifestMissing, ManifestRejected, NameCollision, PackMissing
 from datasets.models import PRESENT, Commit, Dataset, ManifestRange, Pack
@@ -120,18 +120,19 @@ def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, a
         return
     names_of |= _read_names(dataset, set(ids) - new_ids)
     before = [names_of[range_id] for range_id in parent_ids if range_id in names_of]
-    suspects = collisions.find_suspects([names_of[range_id] for range_id in ids], before)
+    suspects = range_names.find_suspects([names_of[range_id] for range_id in ids], before)
     if not suspects.hashes:
         return
     if allow_collisions and not suspects.is_complete:
         raise NameCollision(
-            f"More than {collisions.MOST_SUSPECTS:,} names differ only in case or Unicode form: too many to be allowed."
+            f"More than {range_names.MOST_SUSPECTS:,} names differ only in case or Unicode form: "
+            "too many to be allowed."
         )
     paths: set[bytes] = set()
     for index, hashes in suspects.hashes.items():
-        paths.update(collisions.paths_behind(reader.load_range(ids[index]), hashes))
+        paths.update(range_names.paths_behind(reader.load_range(ids[index]), hashes))
     clashes = list(find_collisions(sorted(paths)))
-    known = collisions.find_known({name for collision in clashes for name in collision.names}, before)
+    known = range_names.find_known({name for collision in clashes for name in collision.names}, before)
     refused = [
         collision
         for collision in clashes
@@ -219,10 +220,10 @@ def _read_ranges(
             reader.keep_names(row.range_id, entries)
             reach = {pack.hex(): end for pack, end in entries.pack_ends().items()}
             if twin and twin_entries and twin_entries.has_paths_of(entries):
-                names = _read_names(dataset, [twin]).get(twin) or collisions.fingerprints(entries)
+                names = _read_names(dataset, [twin]).get(twin) or range_names.fingerprints(entries)
                 yield ReadRange(row, names, reach, twin, len(twin_entries.find_differing(entries)))
             else:
-                yield ReadRange(row, collisions.fingerprints(entries), reach)
+                yield ReadRange(row, range_names.fingerprints(entries), reach)
 
 
 def _span(row: RootRange) -> tuple[bytes, bytes, int]:

@@ -14,8 +14,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
-from datasets.engine.commit_ids import CommitRecord
-from datasets.engine.layout import commit_key, range_key, root_key
+from datasets.engine.layout import CommitRecord, commit_key, range_key, root_key
 from datasets.engine.queries import CompiledQuery
 from datasets.errors import InvalidQuery, NothingSelected, PackLeaving
 from datasets.models import Commit, CommitSource, Query, Selection

@@ -15,7 +15,7 @@ from django.db import connections
 from django.http import HttpResponse
 
 from core.errors import PlatformError
-from datasets.adapters.growing_file import GrowingFile
+from datasets.adapters.folder import GrowingFile
 from datasets.workers import store_requests
 from web import problems
 from web.problems import send_response

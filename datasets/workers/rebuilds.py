@@ -19,8 +19,8 @@ from accounts.services import projects
 from core import clock, orm
 from core.errors import PlatformError
 from datasets.adapters.opening import open_store
-from datasets.engine import collisions
-from datasets.engine.commit_ids import CommitRecord
+from datasets.engine import range_names
+from datasets.engine.layout import CommitRecord
 from datasets.errors import DatasetExists
 from datasets.models import (
     PRESENT,
@@ -243,7 +243,7 @@ class _Rebuild:
                     self._is_readable = False
                 else:
                     reach = {pack.hex(): end for pack, end in entries.pack_ends().items()}
-                    yield ReadRange(row, collisions.fingerprints(entries), reach)
+                    yield ReadRange(row, range_names.fingerprints(entries), reach)
 
     def _find_packs(self, dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
         """Return the rows of packs: the dataset's own, those that it borrows, and those that are missing as damaged."""

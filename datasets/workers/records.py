@@ -12,8 +12,7 @@ from django.db.models import F, QuerySet
 
 from core import isolation
 from datasets.adapters.opening import open_manifests
-from datasets.engine.dataset_records import DatasetRecord
-from datasets.engine.layout import record_key
+from datasets.engine.layout import DatasetRecord, record_key
 from datasets.models import Branch, Dataset, Query, Tag
 
 WRITE: Final = "datasets.write_record"

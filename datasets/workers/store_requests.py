@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from core import clock
-from datasets.adapters import store_grants
-from datasets.adapters.folder import FolderStore
-from datasets.adapters.growing_file import GrowingFile
+from datasets.adapters.folder import FolderStore, GrowingFile, StoreGrant
 from datasets.adapters.opening import open_dataset_store, open_folder
-from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.ports import Announcement
 from datasets.errors import BlobMissing, BodyRefused, SignatureInvalid
 from datasets.models import Dataset, Store, StoreKind
@@ -36,7 +33,7 @@ def open_signed(*, signed: str, content_length: int | None) -> GrowingFile:
 
     Raises SignatureInvalid, SignatureExpired, and BodyRefused when another length is to come than was announced.
     """
-    grant = store_grants.unseal(signed, method="PUT", now=clock.now())
+    grant = StoreGrant.unseal(signed, method="PUT", now=clock.now())
     if content_length is not None and content_length != grant.size_bytes:
         raise BodyRefused(f"{content_length} bytes were to be sent where {grant.size_bytes} were announced.")
     return _open_granted(grant).open_put(grant.key, Announcement(grant.size_bytes, grant.sha256))
@@ -48,7 +45,7 @@ def find_signed(*, signed: str) -> StoreDownload:
     Such a pack is read before the answer begins, as far as it is asked for: so no answer breaks off because a file
     was changed. Raises SignatureInvalid, SignatureExpired, BlobMissing.
     """
-    grant = store_grants.unseal(signed, method="GET", now=clock.now())
+    grant = StoreGrant.unseal(signed, method="GET", now=clock.now())
     dataset = Dataset.objects.select_related("store").filter(pk=grant.store_id).first()
     store = _open_granted(grant) if dataset is None else open_dataset_store(dataset)
     status = store.stat(grant.key)

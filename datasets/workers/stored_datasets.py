@@ -10,12 +10,11 @@ by its key before it counts as missing.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from datasets.adapters.mapped_packs import MappedPacks
 from datasets.adapters.opening import open_source
-from datasets.adapters.scoped import ScopedStore
-from datasets.engine.commit_ids import CommitRecord
-from datasets.engine.dataset_records import DatasetRecord
+from datasets.adapters.scoped import MappedPacks, ScopedStore
 from datasets.engine.layout import (
+    CommitRecord,
+    DatasetRecord,
     commit_key,
     dataset_of_key,
     dataset_prefix,

@@ -19,8 +19,8 @@ from compute.engine.states import JobState
 from compute.models import Job
 from config.api import api
 from core import clock
-from datasets.adapters import copy_tokens, store_grants
-from datasets.adapters.store_grants import StoreGrant
+from datasets.adapters import copy_tokens
+from datasets.adapters.folder import StoreGrant
 from datasets.api.copy_routes import authenticate_copy
 from datasets.api.early_routes import authenticate_reader
 from datasets.api.import_job_routes import authenticate_import
@@ -75,7 +75,7 @@ def tokens(everything) -> dict[str, str]:
         "import": copy_tokens.sign_import(values["running_import"]),
         "ticket": connection_tickets.sign(claims),
         "pass": connection_tickets.sign_pass(claims),
-        "grant": store_grants.seal(StoreGrant("GET", Store.objects.get().pk, "datasets/a", 0, "", ends_at)),
+        "grant": StoreGrant("GET", Store.objects.get().pk, "datasets/a", 0, "", ends_at).seal(),
         "jupyter": jupyter_tokens.token_of(job.pk),
     }
 

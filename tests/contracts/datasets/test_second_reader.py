@@ -17,9 +17,16 @@ from datasets.adapters.folder import FolderStore
 from datasets.adapters.folder_marks import STORE_MARK, ensure_mark
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.scoped import ScopedStore
-from datasets.engine.commit_ids import CommitRecord
-from datasets.engine.dataset_records import DatasetRecord
-from datasets.engine.layout import commit_key, dataset_prefix, pack_key, range_key, record_key, root_key
+from datasets.engine.layout import (
+    CommitRecord,
+    DatasetRecord,
+    commit_key,
+    dataset_prefix,
+    pack_key,
+    range_key,
+    record_key,
+    root_key,
+)
 from nearline.content.paths import find_clashes
 from tests.engine.content.strategies import PATHS
 from tests.factories.datasets import PackedTree

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from datasets.engine.commit_ids import CommitRecord
-from datasets.engine.dataset_records import DatasetRecord
-from datasets.engine.layout import record_key
+from datasets.engine.layout import CommitRecord, DatasetRecord, record_key
 from nearline.content import manifest, packs
 from nearline.content.hashing import EMPTY_ID
 from nearline.content.manifest import BlobRef, Entry, EntryKind

@@ -3,7 +3,7 @@
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from datasets.engine.collisions import find_known, find_suspects, fingerprints, paths_behind
+from datasets.engine.range_names import find_known, find_suspects, fingerprints, paths_behind
 from nearline.content.hashing import EMPTY_ID
 from nearline.content.manifest import Entry
 from nearline.content.paths import find_collisions, has_clash

@@ -9,8 +9,8 @@ from accounts.permissions import Role
 from core import clock
 from datasets import signals
 from datasets.adapters.opening import open_dataset_store
-from datasets.engine.collisions import fingerprints
 from datasets.engine.layout import commit_key, range_key, root_key
+from datasets.engine.range_names import fingerprints
 from datasets.errors import (
     ManifestMissing,
     ManifestRejected,

@@ -4,8 +4,7 @@ import pytest
 
 from core.errors import InvalidInput
 from datasets.adapters.opening import open_dataset_store
-from datasets.engine.commit_ids import CommitRecord
-from datasets.engine.layout import commit_key
+from datasets.engine.layout import CommitRecord, commit_key
 from datasets.engine.merges import Resolution
 from datasets.errors import MergeConflicts, MergeTooLarge, NothingToMerge, StaleParent
 from datasets.models import Branch, Commit, Pack

@@ -4,8 +4,7 @@ import pytest
 
 from core import clock
 from datasets.adapters.opening import open_manifests
-from datasets.engine.dataset_records import DatasetRecord
-from datasets.engine.layout import record_key
+from datasets.engine.layout import DatasetRecord, record_key
 from datasets.models import Dataset
 from datasets.services import branches, datasets
 from datasets.workers import records
