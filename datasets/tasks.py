@@ -1,7 +1,7 @@
 """Background tasks of datasets: ids in, one service or worker, done."""
 
 from core.tasks import Queue, task
-from datasets.services import damage
+from datasets.services import packs
 from datasets.workers import (
     cache_hydration,
     collection,
@@ -117,7 +117,7 @@ def read_arrays() -> None:
 @task("datasets.check_pack", queue=Queue.TIDY)
 def check_pack(*, dataset_id: str, pack: str) -> None:
     """Note whether a pack that could not be read is damaged."""
-    damage.check_pack(dataset_id, pack)
+    packs.check_pack(dataset_id, pack)
 
 
 @task("datasets.work_on_import", queue=Queue.TIDY)

@@ -19,7 +19,6 @@ from datasets.selectors import damage as damage_reads
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import differences, files
 from datasets.selectors import merges as merge_reads
-from datasets.selectors import uploads as upload_reads
 from datasets.selectors.last_changes import find_last_changes
 from datasets.services import branches, commits, datasets, downloads, merges, tree_edits, uploads
 from datasets.services.downloads import Wanted
@@ -297,7 +296,7 @@ def start_upload(request: ApiRequest, project: str, name: str, body: schemas.Upl
 @router.post(f"{_UPLOAD}/packs", response=schemas.PacksOut, operation_id="datasets_offer_packs")
 def offer_packs(request: ApiRequest, upload_id: str, body: schemas.PacksIn) -> schemas.PacksOut:
     """Say which packs you have; the answer says which the store wants, and how to send them."""
-    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    upload = commit_reads.get_upload(actor=request.actor, upload_id=upload_id)
     offers = [
         Offer(ObjectKind.PACK, pack.sha256, Announcement(pack.size_bytes, pack.sha256, pack.md5)) for pack in body.packs
     ]
@@ -308,7 +307,7 @@ def offer_packs(request: ApiRequest, upload_id: str, body: schemas.PacksIn) -> s
 @router.post(f"{_UPLOAD}/packs/complete", response=schemas.PacksOut, operation_id="datasets_confirm_packs")
 def confirm_packs(request: ApiRequest, upload_id: str, body: schemas.PackNamesIn) -> schemas.PacksOut:
     """Say which packs you sent; the server looks for them in the store."""
-    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    upload = commit_reads.get_upload(actor=request.actor, upload_id=upload_id)
     answers = uploads.confirm_packs(actor=request.actor, upload=upload, names=body.packs)
     return schemas.PacksOut(items=[schemas.PackOut.of(answer) for answer in answers])
 
@@ -316,7 +315,7 @@ def confirm_packs(request: ApiRequest, upload_id: str, body: schemas.PackNamesIn
 @router.post(f"{_UPLOAD}/manifests", response=schemas.ManifestsOut, operation_id="datasets_offer_manifests")
 def offer_manifests(request: ApiRequest, upload_id: str, body: schemas.ManifestsIn) -> schemas.ManifestsOut:
     """Say which ranges and roots you have; the answer says which the store wants, and how to send them."""
-    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    upload = commit_reads.get_upload(actor=request.actor, upload_id=upload_id)
     offers = [Offer(one.kind, one.id, Announcement(one.size_bytes, one.sha256, one.md5)) for one in body.objects]
     answers = uploads.offer_manifests(actor=request.actor, upload=upload, offers=offers)
     return schemas.ManifestsOut(items=[schemas.ObjectOut.of(answer) for answer in answers])
@@ -325,7 +324,7 @@ def offer_manifests(request: ApiRequest, upload_id: str, body: schemas.Manifests
 @router.post(f"{_UPLOAD}/downloads", response=schemas.DownloadsOut, operation_id="datasets_sign_upload_downloads")
 def sign_upload_downloads(request: ApiRequest, upload_id: str, body: schemas.DownloadsIn) -> schemas.DownloadsOut:
     """Return requests by which packs and manifests that the upload builds on can be read straight from the store."""
-    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    upload = commit_reads.get_upload(actor=request.actor, upload_id=upload_id)
     objects = [Wanted(one.kind, one.id) for one in body.objects]
     signed = downloads.sign_downloads(actor=request.actor, dataset=upload.dataset, objects=objects)
     return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
@@ -334,7 +333,7 @@ def sign_upload_downloads(request: ApiRequest, upload_id: str, body: schemas.Dow
 @router.post(f"{_UPLOAD}/commit", response={201: schemas.CommitOut}, operation_id="datasets_commit_upload")
 def commit_upload(request: ApiRequest, upload_id: str, body: schemas.CommitIn) -> Status[schemas.CommitOut]:
     """Make the uploaded tree the newest commit of the branch."""
-    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    upload = commit_reads.get_upload(actor=request.actor, upload_id=upload_id)
     commit = commits.commit_upload(actor=request.actor, upload=upload, **body.model_dump())
     return Status(201, schemas.CommitOut.of(commit_reads.view_commit(commit)))
 

@@ -12,12 +12,10 @@ from datasets.models.cached_commit import (
     SharedContent,
     SiteArray,
 )
-from datasets.models.commit import Branch, Commit, CommitSource, Tag
-from datasets.models.dataset import Dataset
+from datasets.models.dataset import Branch, Commit, CommitSource, Dataset, Tag
 from datasets.models.in_place import WORKING, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.models.query import Query, Selection
-from datasets.models.storage_limit import StorageLimit
-from datasets.models.store import Store, StoreKind
+from datasets.models.store import StorageLimit, Store, StoreKind
 from datasets.models.stored_tree import StoredBlob, StoredTree, TreeHold
 from datasets.models.upload import PRESENT, ManifestRange, Pack, PackState, UploadPart, UploadSession, UploadState
 

@@ -11,8 +11,7 @@ from core.orm import BaseModel, Leased
 from datasets.engine import volumes
 from datasets.engine.cache_ports import EARLY_FOLDER
 from datasets.engine.cache_states import CURRENT, CacheState, has_begun
-from datasets.models.commit import Commit
-from datasets.models.dataset import Dataset
+from datasets.models.dataset import Commit, Dataset
 
 
 class CacheSiteKind(StrEnum):

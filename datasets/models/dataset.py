@@ -1,8 +1,11 @@
-"""A dataset: a named file tree with a history."""
+"""Datasets, which are named file trees, and their history: commits, and the branches and tags that name them."""
+
+from enum import StrEnum
 
 from django.conf import settings
 from django.db import models
 
+from core import clock
 from core.orm import BaseModel
 from datasets.models.store import Store
 
@@ -56,6 +59,100 @@ class Dataset(BaseModel):
                 condition=models.Q(idle_days__isnull=True) | models.Q(idle_days__gte=0), name="sane_idle_days"
             ),
         ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CommitSource(StrEnum):
+    """The interface through which a commit was recorded. What a query selected is on no branch."""
+
+    CLI = "cli"
+    SDK = "sdk"
+    WEB = "web"
+    REVERT = "revert"
+    FLOW = "flow"
+    MERGE = "merge"
+    QUERY = "query"
+    IMPORT = "import"
+
+
+class Commit(models.Model):
+    """One version of a dataset's file tree. Never changed; its id is the hash of what it says.
+
+    `files` and `size_bytes` describe the whole tree; `added`, `removed` and `changed` count files against the parent.
+    `merged` is the commit whose changes a merge brought in.
+    """
+
+    id = models.CharField(primary_key=True, max_length=64, editable=False)
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="commits")
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
+    merged = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="merges")
+    root = models.CharField(max_length=64)
+    message = models.TextField(blank=True)
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
+    author_name = models.CharField(max_length=200)
+    source = models.CharField(max_length=10, choices=[(source.value, source.value) for source in CommitSource])
+    idempotency_key = models.CharField(max_length=100, blank=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False, db_index=True)
+    files = models.BigIntegerField()
+    size_bytes = models.BigIntegerField()
+    added = models.BigIntegerField()
+    removed = models.BigIntegerField()
+    changed = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["dataset", "root"], name="commit_by_root")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["dataset", "idempotency_key"],
+                condition=~models.Q(idempotency_key=""),
+                name="one_commit_per_idempotency_key",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.short
+
+    @property
+    def short(self) -> str:
+        """The first eight digits of the id, for people."""
+        return self.id[:8]
+
+    @property
+    def label(self) -> str:
+        """What error messages call it."""
+        return f"commit {self.short}"
+
+
+class Branch(BaseModel):
+    """A name whose commit moves forward. `head` is null until the first commit."""
+
+    id_prefix = "br"
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="branches")
+    name = models.CharField(max_length=100)
+    head = models.ForeignKey(Commit, on_delete=models.PROTECT, null=True, related_name="branches")
+    updated_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["dataset", "name"], name="one_branch_per_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tag(BaseModel):
+    """A name that stays with its commit."""
+
+    id_prefix = "tag"
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="tags")
+    name = models.CharField(max_length=100)
+    commit = models.ForeignKey(Commit, on_delete=models.PROTECT, related_name="tags")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["dataset", "name"], name="one_tag_per_name")]
 
     def __str__(self) -> str:
         return self.name

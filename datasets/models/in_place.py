@@ -6,8 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from core.orm import BaseModel
-from datasets.models.commit import Commit
-from datasets.models.dataset import Dataset
+from datasets.models.dataset import Commit, Dataset
 
 
 class SourceKind(StrEnum):

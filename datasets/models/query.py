@@ -5,8 +5,7 @@ from django.db import models
 
 from core.orm import BaseModel
 from datasets.engine.queries import Conditions
-from datasets.models.commit import Commit
-from datasets.models.dataset import Dataset
+from datasets.models.dataset import Commit, Dataset
 
 
 class Query(BaseModel):

@@ -1,4 +1,4 @@
-"""Where packs and manifests are kept."""
+"""Where packs and manifests are kept, and how much of it a project may use."""
 
 from enum import StrEnum
 
@@ -43,3 +43,18 @@ class Store(BaseModel):
 
     def __str__(self) -> str:
         return self.name
+
+
+class StorageLimit(BaseModel):
+    """The most bytes that a project's datasets may have in their stores. A project without one is not limited."""
+
+    id_prefix = "slim"
+
+    project = models.OneToOneField("accounts.Project", on_delete=models.CASCADE, related_name="storage_limit")
+    limit_bytes = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(limit_bytes__gte=0), name="sane_storage_limit")]
+
+    def __str__(self) -> str:
+        return f"{self.limit_bytes} bytes"

@@ -7,8 +7,7 @@ from django.db import models
 
 from core import clock
 from core.orm import BaseModel
-from datasets.models.commit import Commit
-from datasets.models.dataset import Dataset
+from datasets.models.dataset import Commit, Dataset
 from datasets.models.in_place import InPlaceImport
 
 

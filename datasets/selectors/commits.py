@@ -1,4 +1,7 @@
-"""Reads about history: what a name or the beginning of an id means, and the line of commits behind it."""
+"""Reads about history: what a name or the beginning of an id means, and the line of commits behind it.
+
+An upload is a commit in the making.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,8 +16,8 @@ from core.pagination import MAX_LIMIT, Page, decode_cursor, encode_cursor
 from datasets import permissions
 from datasets.engine.cache_states import CURRENT
 from datasets.engine.names import COMMIT_ID_LENGTH, LATEST, may_be_commit
-from datasets.errors import AmbiguousReference, EmptyBranch, ReferenceNotFound
-from datasets.models import Branch, CachedCommit, Commit, Dataset, Tag
+from datasets.errors import AmbiguousReference, EmptyBranch, ReferenceNotFound, UploadNotFound
+from datasets.models import Branch, CachedCommit, Commit, Dataset, Tag, UploadSession
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,22 @@ def get_branch(actor: Actor, dataset: Dataset, name: str) -> Branch:
     # The caller has the dataset with its store at hand; the branch need not fetch them again.
     branch.dataset = dataset
     return branch
+
+
+def get_upload(*, actor: Actor, upload_id: str) -> UploadSession:
+    """Return a session of the actor's own. Raises UploadNotFound."""
+    uploads = UploadSession.objects.select_related("dataset__store", "dataset__project")
+    upload = uploads.filter(pk=upload_id, dataset__deleted_at=None).first()
+    is_own = upload is not None and (upload.user_id == actor.user_id or actor.is_site_admin)
+    if upload is None or not is_own:
+        raise UploadNotFound("There is no such upload, or it is someone else's.")
+    require(actor, permissions.COMMIT, upload.dataset.project_id)
+    return upload
+
+
+def head_of(*, actor: Actor, upload: UploadSession) -> Commit | None:
+    """Return the commit that the session's branch is at now; None for an empty branch."""
+    return get_branch(actor, upload.dataset, upload.branch).head
 
 
 def _find_by_name(dataset: Dataset, name: str) -> Commit | None:

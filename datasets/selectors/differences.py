@@ -11,8 +11,7 @@ from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions
 from datasets.models import Commit
 from datasets.selectors import files
-from datasets.selectors.kept import Kept
-from datasets.selectors.trees import TreeReader
+from datasets.selectors.trees import Kept, TreeReader
 from nearline.content.diff import Change, diff_roots
 from nearline.content.manifest import LoadRange, RangeEntries, RootRange
 

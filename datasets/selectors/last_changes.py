@@ -12,8 +12,7 @@ from datasets.engine.browse import FolderItem
 from datasets.engine.last_changes import BoundedLoad, OutOfBudget, Step, find_changed
 from datasets.models import Commit
 from datasets.selectors import commits
-from datasets.selectors.kept import Kept
-from datasets.selectors.trees import TreeReader
+from datasets.selectors.trees import Kept, TreeReader
 from nearline.content.manifest import Entry
 
 # So far is looked back for one page: this many commits, and this many ranges that are not in two neighbours.

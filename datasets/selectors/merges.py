@@ -15,8 +15,7 @@ from datasets.models import Commit, CommitSource, Dataset
 from datasets.selectors import differences
 from datasets.selectors.differences import Counts
 from datasets.selectors.files import kind_of
-from datasets.selectors.kept import Kept
-from datasets.selectors.trees import TreeReader
+from datasets.selectors.trees import Kept, TreeReader
 from nearline.content.diff import Change, Conflict, MergeResult, diff_roots, merge_changes
 
 _KEPT_CHANGES = 100_000

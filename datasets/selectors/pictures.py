@@ -4,7 +4,7 @@ from accounts.actor import Actor
 from datasets.adapters import pictures
 from datasets.models import Commit
 from datasets.selectors import dicoms, files, volumes
-from datasets.selectors.kept import Kept
+from datasets.selectors.trees import Kept
 
 MAX_SOURCE_BYTES = 32 * 1024 * 1024
 """Larger files are not read for a thumbnail."""

@@ -13,7 +13,7 @@ from datasets.engine.queries import BadQuery, CompiledQuery, Conditions
 from datasets.errors import FileNotInCommit, InvalidQuery, QueryNotFound
 from datasets.models import Commit, Dataset, Query, Selection
 from datasets.selectors import commits, files
-from datasets.selectors.kept import Kept
+from datasets.selectors.trees import Kept
 from nearline.content.expressions import TooCostly
 from nearline.content.manifest import Entry, EntryKind
 from nearline.content.paths import to_bytes, to_text

@@ -1,8 +1,14 @@
-"""Reading trees, those of commits and those that are stored without one: verified, the latest kept decoded."""
+"""Reading trees, those of commits and those that are stored without one: verified, the latest kept decoded.
 
+Trees never change, so what it costs something to make of one is kept in memory for the next reader, in one place for
+all threads.
+"""
+
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -14,12 +20,13 @@ from datasets.engine.layout import range_key, root_key
 from datasets.engine.range_names import join_names
 from datasets.errors import ContentCorrupt, FileNotInCommit, TreeNotFound
 from datasets.models import Commit, Dataset, StoredTree
-from datasets.selectors.kept import Kept
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, load_range, root_id
 from nearline.content.paths import show_path
 from nearline.content.range_deltas import KeepEntries, forget_entries
 from nearline.content.retry import RetryPolicy
+
+T = TypeVar("T")
 
 # About 40 MB of ranges (an entry takes some 150 bytes, four times that once it was made), and a few MB of roots.
 _CACHED_ENTRIES = 250_000
@@ -31,6 +38,48 @@ _CACHED_ITEMS = 20_000
 # So many ranges are read from a store while the one before them is searched.
 _READ_AHEAD = 8
 _readers = ThreadPoolExecutor(_READ_AHEAD, thread_name_prefix="ranges")
+
+
+class Kept(Generic[T]):
+    """The values used last that never change, up to a total weight. One value heavier than that is not kept."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._weight = 0
+        self._values: OrderedDict[tuple[str, ...], tuple[T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, ...]) -> T | None:
+        """Return what is kept under a key; None when nothing is."""
+        with self._lock:
+            memo = self._values.get(key)
+            if memo is None:
+                return None
+            self._values.move_to_end(key)
+            return memo[0]
+
+    def put(self, key: tuple[str, ...], value: T, *, weight: int = 1) -> None:
+        """Keep a value, and drop those that were not asked for longest where there is no space."""
+        with self._lock:
+            if key in self._values or weight > self._capacity:
+                return
+            self._values[key] = (value, weight)
+            self._weight += weight
+            while self._weight > self._capacity:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self._weight -= dropped
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self._values.clear()
+            self._weight = 0
+
+
+_roots: Kept[Sequence[RootRange]] = Kept(_CACHED_ROOTS)
+_ranges: Kept[RangeEntries] = Kept(_CACHED_ENTRIES)
+_pages: Kept[Listing] = Kept(_CACHED_ITEMS)
+_names: Kept[bytes] = Kept(_CACHED_NAME_BYTES)
 
 
 class TreeReader:
@@ -243,9 +292,3 @@ def _decode_root(data: bytes, root: str) -> Sequence[RootRange]:
         return decode_root(data)
     except ContentError as error:
         raise ContentCorrupt(f"The root {root[:12]} cannot be read: {error}", root=root) from error
-
-
-_roots: Kept[Sequence[RootRange]] = Kept(_CACHED_ROOTS)
-_ranges: Kept[RangeEntries] = Kept(_CACHED_ENTRIES)
-_pages: Kept[Listing] = Kept(_CACHED_ITEMS)
-_names: Kept[bytes] = Kept(_CACHED_NAME_BYTES)

@@ -12,7 +12,7 @@ from datasets.adapters.opening import as_path, open_dataset_store
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import SIGNED_LIFETIME, SignedRequest
 from datasets.models import PRESENT, Dataset
-from datasets.services import damage
+from datasets.services import packs
 from datasets.services.uploads import ObjectKind
 
 _KEYS = {ObjectKind.PACK: pack_key, ObjectKind.RANGE: range_key, ObjectKind.ROOT: root_key}
@@ -62,4 +62,4 @@ def report_packs(*, actor: Actor, dataset: Dataset, names: Sequence[str]) -> Non
     """Read packs that someone found damaged; the store decides who is right. Unknown names are passed over."""
     require(actor, permissions.VIEW, dataset.project_id)
     audit.record(actor, "datasets.report_damage", dataset, project_id=dataset.project_id, packs=list(names))
-    damage.check_packs(dataset, list(dataset.packs.filter(sha256__in=names, state__in=PRESENT)))
+    packs.check_packs(dataset, list(dataset.packs.filter(sha256__in=names, state__in=PRESENT)))

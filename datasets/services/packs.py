@@ -1,23 +1,45 @@
-"""Which packs the store holds for us. Every change of a pack's state is here or in `collection`.
+"""Which packs the store holds for us, and whether it holds them whole. Their state changes here and in `collection`.
 
 A pack that nothing refers to is condemned and later deleted; whoever wants one says so here first. What is told here
 is true afterwards too, however long the caller takes: a wanted pack is out of the collection's reach for a day, and a
 commit refers to packs under the same lock under which they are given up.
+
+A pack is named by the SHA-256 of its bytes, which tells when it is read whether it is damaged. So whoever makes the
+same bytes again may put them in its place, and every commit that refers to it is whole again.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import structlog
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from core import clock, orm
+from accounts.actor import Actor
+from core import clock, isolation, orm
+from core.errors import PlatformError
 from core.units import count_of
-from datasets.adapters.opening import open_manifests
+from datasets.adapters.opening import open_dataset_store, open_manifests
+from datasets.engine.cache_states import CacheState
 from datasets.engine.layout import map_key, pack_key
-from datasets.errors import BodyRefused, PackLeaving, PackMissing
-from datasets.models import PRESENT, Dataset, InPlaceImport, ManifestRange, Pack, PackState
+from datasets.errors import (
+    BlobMissing,
+    BodyRefused,
+    ContentCorrupt,
+    PackLeaving,
+    PackMissing,
+    SourceFileChanged,
+    SourceFileMissing,
+)
+from datasets.models import PRESENT, CachedCommit, Dataset, InPlaceImport, ManifestRange, Pack, PackState
 from datasets.selectors.damage import find_damaged_parts
+from datasets.services import caches, storage_space
+from nearline.content.packs import Pack as PackBytes
+
+log = structlog.get_logger(__name__)
+
+# Why a cached copy could not be made, or not be healed, where a pack was damaged.
+_CAUSES = (ContentCorrupt.code, BlobMissing.code, SourceFileChanged.code, SourceFileMissing.code)
 
 
 class RangesForgotten(Exception):
@@ -64,6 +86,29 @@ def mark_complete(packs: Iterable[Pack]) -> None:
     ids = [pack.pk for pack in packs]
     if ids:
         Pack.objects.filter(pk__in=ids, state=PackState.PENDING).update(state=PackState.COMPLETE)
+
+
+def store_pack(dataset: Dataset, pack: PackBytes) -> Pack:
+    """Bring a pack into the store unless it is there, and return its row.
+
+    Raises PackLeaving, StorageLimitReached and StoreUnreachable.
+    """
+    data = pack.data
+    sizes = {pack.name: len(data)}
+    with transaction.atomic():
+        storage_space.require_space(dataset, sizes)
+        row = claim(dataset, sizes).rows[pack.name]
+    if row.state != PackState.COMPLETE:
+        open_dataset_store(dataset).put(pack_key(pack.name), data)
+        confirm_pack(dataset, row)
+    return row
+
+
+def confirm_pack(dataset: Dataset, row: Pack) -> None:
+    """Vouch for a pack that was just put; one that was damaged is read whole."""
+    mark_complete([row])
+    if row.state == PackState.DAMAGED:
+        check_packs(dataset, [row])
 
 
 def mark_mapped(pack: Pack, origin: InPlaceImport) -> None:
@@ -166,3 +211,65 @@ def hold_ranges(dataset: Dataset, range_ids: Sequence[str]) -> None:
         # Looked at after the lock: who gives packs up forgets their ranges in the same transaction.
         if ManifestRange.objects.filter(pk__in=batch).update(is_committed=True) != len(batch):
             raise RangesForgotten
+
+
+def record_failure(dataset: Dataset, error: PlatformError) -> None:
+    """Read the pack that a failure to read content names, if it names one. Raises nothing: that has failed already."""
+    if not isinstance(error, ContentCorrupt | BlobMissing) or "pack" not in error.details:
+        return
+    try:
+        check_packs(dataset, dataset.packs.filter(sha256=error.details["pack"], state__in=PRESENT))
+    except PlatformError:
+        log.warning("packs.not_checked", dataset_id=dataset.pk, exc_info=True)
+
+
+def check_packs(dataset: Dataset, rows: Iterable[Pack]) -> list[str]:
+    """Read packs whole and note which are damaged and which are whole again; return the names of the damaged.
+
+    Copies that could not be made for want of a pack that is whole again are asked for once more.
+    """
+    store = open_dataset_store(dataset)
+    damaged: list[str] = []
+    healed: set[str] = set()
+    for row in rows:
+        if row.origin_id is not None and take_stored(dataset, row):
+            store = open_dataset_store(dataset)
+        parts = find_damaged_parts(store, row.sha256, row.size_bytes)
+        if not parts:
+            if mark_whole(row):
+                healed.update(rows_of_object(row).values_list("dataset_id", flat=True))
+        else:
+            damaged.append(row.sha256)
+            if mark_damaged(row, parts):
+                log.warning("packs.damaged", dataset_id=dataset.pk, pack=row.sha256)
+    for dataset_id in sorted(healed):
+        log.info("packs.healed", dataset_id=dataset_id)
+        _ask_for_copies(dataset_id)
+    return damaged
+
+
+def check_pack(dataset_id: str, pack: str) -> None:
+    """Read one pack, which somebody could not read, as `check_packs` does. One that is gone is passed over."""
+    dataset = Dataset.objects.filter(pk=dataset_id, deleted_at=None).select_related("store").first()
+    if dataset is not None:
+        check_packs(dataset, dataset.packs.filter(sha256=pack, state__in=PRESENT))
+
+
+def check_all_packs(dataset: Dataset) -> list[str]:
+    """Read every pack of a dataset as `check_packs` does: all of its bytes leave the store once."""
+    return check_packs(dataset, dataset.packs.filter(state__in=PRESENT).order_by("pk").iterator())
+
+
+def _ask_for_copies(dataset_id: str) -> None:
+    stopped = CachedCommit.objects.filter(dataset=dataset_id, error_code__in=_CAUSES)
+    stopped.filter(state=CacheState.READY).update(scrub_requested_at=clock.now())
+    failed = stopped.filter(state=CacheState.FAILED).select_related("site", "commit__dataset__project")
+    isolation.for_each("datasets.ask_again", failed, _ask_for_copy)
+
+
+def _ask_for_copy(row: CachedCommit) -> None:
+    try:
+        caches.request_cache(actor=Actor.system("healing"), commit=row.commit, site=row.site)
+    except PlatformError:
+        # There is no space for it now. It stays failed, with its reason, until someone asks for it.
+        log.info("cache.not_asked_for_again", cached_commit_id=row.pk, exc_info=True)

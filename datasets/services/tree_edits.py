@@ -11,8 +11,8 @@ from datasets import permissions
 from datasets.engine.browse import TreeView
 from datasets.errors import FileNotInCommit, ManifestRejected, StaleParent
 from datasets.models import Commit, CommitSource, Dataset, UploadSession, UploadState
+from datasets.selectors.commits import head_of
 from datasets.selectors.trees import TreeReader
-from datasets.selectors.uploads import head_of
 from datasets.services import commits, manifests, upload_parts, uploads
 from nearline.content.diff import Change
 from nearline.content.errors import BadPath, ContentError

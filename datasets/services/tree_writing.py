@@ -21,7 +21,7 @@ from datasets.engine.layout import pack_key, range_key
 from datasets.engine.source_files import SourceFile
 from datasets.errors import ManifestRejected, PackLeaving, SourceChanged
 from datasets.models import Dataset, ManifestRange, Pack, PackState, StoredBlob, StoredTree
-from datasets.services import manifests, packing, packs
+from datasets.services import manifests, packs
 from datasets.services.manifests import ReadRange
 from nearline.content.entries import carried_ns
 from nearline.content.errors import ContentError
@@ -204,7 +204,7 @@ class TreeWriter:
             row, pack, future = self._sending.popleft()
             if future is not None:
                 future.result()
-                packing.confirm_pack(self._dataset, row)
+                packs.confirm_pack(self._dataset, row)
             self._index(row, pack.blobs)
             # Forgotten with the next batch, which finds them in the index.
             self._settled += (blob.content_id for blob in pack.blobs)
@@ -240,8 +240,8 @@ class TreeWriter:
             return
         self._store.put(range_key(encoded.range_id), encoded.data)
         reach = manifests.reach_of_entries(entries)
-        packs = manifests.find_packs(self._dataset, reach)
-        manifests.keep_ranges(self._dataset, [ReadRange(described, b"", reach)], packs, is_committed=True)
+        present = manifests.find_packs(self._dataset, reach)
+        manifests.keep_ranges(self._dataset, [ReadRange(described, b"", reach)], present, is_committed=True)
 
 
 def touch_manifests(rows: QuerySet[ManifestRange] | QuerySet[StoredTree]) -> None:

@@ -25,9 +25,9 @@ from datasets.engine.layout import pack_key
 from datasets.engine.part_frames import PART_BYTES, IncomingFile, PartHeader, Read, read_exactly, read_header
 from datasets.errors import BodyRefused, ManifestRejected, UploadClosed, UploadTooLarge
 from datasets.models import Dataset, UploadPart, UploadSession
+from datasets.selectors.commits import head_of
 from datasets.selectors.trees import TreeReader
-from datasets.selectors.uploads import head_of
-from datasets.services import packing, uploads
+from datasets.services import packs, uploads
 from nearline.content.errors import ContentError
 from nearline.content.hashing import EMPTY_ID, Hasher, file_id, new_hasher
 from nearline.content.manifest import BlobRef, Entry, EntryKind, build_range, read_range
@@ -150,7 +150,7 @@ def _receive_piece(
 def _store_pack(dataset: Dataset, builder: PackBuilder) -> bytes:
     """Bring what was collected into the store and return the pack's name."""
     pack = builder.finish()
-    packing.store_pack(dataset, pack)
+    packs.store_pack(dataset, pack)
     return pack.sha256
 
 

@@ -30,7 +30,7 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors import commits as commit_reads
-from datasets.services import damage, packs, storage_space, tree_writing
+from datasets.services import packs, storage_space, tree_writing
 from datasets.services.packs import ClaimedPacks
 from nearline.content.packs import MAX_PACK_BYTES
 
@@ -131,7 +131,7 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) 
     """
     prolong(actor=actor, upload=upload)
     dataset = upload.dataset
-    damage.check_packs(dataset, dataset.packs.filter(sha256__in=names, state=PackState.DAMAGED))
+    packs.check_packs(dataset, dataset.packs.filter(sha256__in=names, state=PackState.DAMAGED))
     sizes = dict(dataset.packs.filter(sha256__in=names).values_list("sha256", "size_bytes"))
     with transaction.atomic():
         storage_space.require_space(dataset, sizes)

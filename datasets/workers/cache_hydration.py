@@ -37,7 +37,7 @@ from datasets.errors import CacheSiteAway, HydrationStopped, StagingLost
 from datasets.models import CachedCommit, CachedCommitEventKind, CacheSite, CacheSiteKind
 from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
-from datasets.services import cache_space, damage
+from datasets.services import cache_space, packs
 from datasets.services.cache_events import change_state, record, tell_changed
 from datasets.workers import cache_leases, site_folders
 from datasets.workers.cache_leases import Columns, Heartbeat
@@ -73,7 +73,7 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
         if absence := _find_absence(row.site):
             _pause(row, message=absence, waits_for=_site_awaited(absence), token=row.lease_token)
         else:
-            damage.record_failure(row.dataset, error)
+            packs.record_failure(row.dataset, error)
             _fail(row, error)
     finally:
         # Whatever went wrong, a database that was busy for too long say, the next worker need not wait for the expiry.

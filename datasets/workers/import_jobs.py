@@ -19,7 +19,7 @@ from datasets.engine.layout import map_key, pack_key
 from datasets.engine.ports import SIGNED_LIFETIME, Announcement, SignedRequest
 from datasets.errors import ImportNotReady, ManifestRejected, PackMissing, SourceNotFound, UploadNotFound
 from datasets.models import Commit, ImportState, InPlaceImport, Pack, PackState, UploadSession, UploadState
-from datasets.selectors.uploads import head_of
+from datasets.selectors.commits import head_of
 from datasets.services import packs, storage_space, tree_edits, upload_parts, uploads
 from datasets.workers.mapped_writing import facts_of, store_map
 from nearline.content.errors import ContentError

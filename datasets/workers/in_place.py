@@ -46,9 +46,9 @@ from datasets.models import (
     SourceKind,
     UploadSession,
 )
+from datasets.selectors.commits import head_of
 from datasets.selectors.trees import open_tree
-from datasets.selectors.uploads import head_of
-from datasets.services import cache_space, caches, damage, packs, storage_space, tree_edits, uploads
+from datasets.services import cache_space, caches, packs, storage_space, tree_edits, uploads
 from datasets.workers import import_jobs, mapped_writing
 from nearline.content.manifest import Entry
 from nearline.content.mapping import FoundFile, MapWriter
@@ -346,14 +346,14 @@ class _Work:
             self._renew()
             self._stop_if_cancelled()
             # What was changed when it was last read may have been put back since.
-            if pack.state == PackState.DAMAGED and damage.check_packs(dataset, [pack]):
+            if pack.state == PackState.DAMAGED and packs.check_packs(dataset, [pack]):
                 continue
             if packs.take_stored(dataset, pack):
                 continue
             try:
                 data = mapped.get(pack_key(pack.sha256))
             except SourceFileChanged:
-                damage.check_packs(dataset, [pack])
+                packs.check_packs(dataset, [pack])
                 continue
             with transaction.atomic():
                 storage_space.require_space(dataset, {pack.sha256: pack.size_bytes})
@@ -375,7 +375,7 @@ class _Work:
             for file in pack_map.files if pack_map is not None else ():
                 now = listed.get(file.path)
                 is_suspect |= now is None or (now.size_bytes, now.version) != (file.size_bytes, file.version)
-            if is_suspect and damage.check_packs(row.dataset, [pack]) and pack_map is not None:
+            if is_suspect and packs.check_packs(row.dataset, [pack]) and pack_map is not None:
                 changes = mapped.find_changes(pack_key(pack.sha256)) or ()
                 changed.update(change.file.path for change in changes)
         names = [show_path(path) for path in sorted(changed)]

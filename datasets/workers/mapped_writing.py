@@ -3,7 +3,7 @@
 from datasets.adapters.opening import open_manifests
 from datasets.engine.layout import map_key
 from datasets.models import InPlaceImport, Pack, PackState
-from datasets.services import damage, packs
+from datasets.services import packs
 from nearline.content.pack_maps import PackMap
 
 
@@ -23,5 +23,5 @@ def store_map(row: InPlaceImport, name: str, pack_map: PackMap) -> int:
     open_manifests(dataset).put(map_key(name), data)
     packs.mark_mapped(claimed, row)
     if claimed.state == PackState.DAMAGED:
-        damage.check_packs(dataset, [Pack.objects.get(pk=claimed.pk)])
+        packs.check_packs(dataset, [Pack.objects.get(pk=claimed.pk)])
     return len(data)

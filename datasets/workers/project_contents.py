@@ -29,7 +29,7 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors.project_contents import describe
-from datasets.services import records
+from datasets.services import datasets
 
 
 def _stop(project: Project) -> None:
@@ -66,13 +66,13 @@ def _remove(project_id: str) -> bool:
 
 
 @transaction.atomic
-def _delete_for_good(datasets: QuerySet[Dataset]) -> bool:
+def _delete_for_good(rows: QuerySet[Dataset]) -> bool:
     """Delete some datasets so that they cannot be restored, also the one of outputs and code."""
-    due = datasets.filter(Q(deleted_at=None) | Q(restore_ends_at__isnull=False))
+    due = rows.filter(Q(deleted_at=None) | Q(restore_ends_at__isnull=False))
     ids = list(due.order_by("pk").values_list("pk", flat=True)[:BATCH_ROWS])
     Dataset.objects.filter(pk__in=ids).update(deleted_at=clock.now(), restore_ends_at=None)
     for dataset_id in ids:
-        records.note_change(dataset_id)
+        datasets.note_change(dataset_id)
     if ids:
         tasks.enqueue_on_commit("datasets.purge_deleted")
     return bool(ids)

@@ -26,7 +26,7 @@ from datasets.errors import CopyDiffers, CopyGone
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import caches, failures
 from datasets.selectors.trees import TreeReader
-from datasets.services import damage
+from datasets.services import packs
 from datasets.services.cache_events import record
 from datasets.workers import evictions
 from datasets.workers.evictions import HEALING
@@ -86,7 +86,7 @@ def _verify(row: CachedCommit, verifier: Verifier | None) -> None:
     try:
         findings_here = verifier.verify(row.pk, part=part)
     except PlatformError as error:
-        damage.record_failure(row.dataset, error)
+        packs.record_failure(row.dataset, error)
         _note([row], CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
         if isinstance(error, CopyDiffers):
             evictions.give_up(row, "It is not what its commit says, and is not ours to heal.")
@@ -212,7 +212,7 @@ class _Scrub:
         try:
             self._heal(findings, strays)
         except PlatformError as error:
-            damage.record_failure(self._row.dataset, error)
+            packs.record_failure(self._row.dataset, error)
             _note(report, CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
             raise
         settled_ns = self._folder.now_ns()

@@ -12,7 +12,7 @@ from accounts.api.bodies import raw_body
 from accounts.selectors import get_project
 from core import bounds
 from core.pagination import Cursor, Limit, Page, paginate
-from datasets.selectors.uploads import get_upload
+from datasets.selectors.commits import get_upload
 from flows.api import schemas
 from flows.api.editor_routes import router as editor_router
 from flows.engine import spec

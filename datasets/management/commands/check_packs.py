@@ -9,7 +9,7 @@ from core.commands import PlatformCommand
 from core.units import count_of
 from datasets.engine.names import parse_reference
 from datasets.selectors import datasets
-from datasets.services import damage
+from datasets.services import packs
 
 
 class Command(PlatformCommand):
@@ -25,10 +25,11 @@ class Command(PlatformCommand):
         """Run it. Ends with an error when something is damaged."""
         named = parse_reference(dataset)
         record = datasets.get_dataset(actor=Actor.system("check"), project=named.project, name=named.dataset)
-        damaged = damage.check_all_packs(record)
+        damaged = packs.check_all_packs(record)
         for sha256 in damaged:
             self.stdout.write(sha256)
         if damaged:
-            packs = count_of(len(damaged), "pack")
-            raise CommandError(f"{packs} damaged. `nearline data damage {dataset}` names the files.")
+            raise CommandError(
+                f"{count_of(len(damaged), 'pack')} damaged. `nearline data damage {dataset}` names the files."
+            )
         self.stdout.write("No pack is damaged.")

@@ -12,7 +12,7 @@ from datasets.engine.ports import Announcement
 from datasets.errors import ContentCorrupt, PackMissing
 from datasets.models import Pack
 from datasets.selectors.damage import get_damage
-from datasets.services import caches, damage, downloads, uploads
+from datasets.services import caches, downloads, packs, uploads
 from datasets.services.uploads import ObjectKind, Offer
 from datasets.workers import collection, scrubs
 from tests.apps.caching.conftest import FILES
@@ -117,7 +117,7 @@ def test_only_members_may_report(make_actor, dataset, commit):
 
 def test_commits_go_on_beside_damage(member, dataset, commit):
     pack, _ = spoil(dataset)
-    damage.check_all_packs(dataset)
+    packs.check_all_packs(dataset)
 
     newer = commit_files(member, dataset, {"new": b"content"})
 
@@ -151,7 +151,7 @@ def test_a_damaged_pack_stays_while_a_commit_needs_it_and_leaves_without_a_grace
     member, dataset, commit
 ):
     pack, _ = spoil(dataset)
-    damage.check_all_packs(dataset)
+    packs.check_all_packs(dataset)
     Pack.objects.update(touched_at=LONG_AGO)
     assert collection.condemn_unreferenced() == 0
 

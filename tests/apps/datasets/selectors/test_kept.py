@@ -1,6 +1,6 @@
 """What selectors keep in memory."""
 
-from datasets.selectors.kept import Kept
+from datasets.selectors.trees import Kept
 
 
 def test_what_was_read_last_is_kept_within_bounds():

@@ -9,8 +9,7 @@ from datasets.engine.merges import Resolution
 from datasets.errors import MergeConflicts, MergeTooLarge, NothingToMerge, StaleParent
 from datasets.models import Branch, Commit, Pack
 from datasets.selectors import merges as plans
-from datasets.selectors.kept import Kept
-from datasets.selectors.trees import TreeReader
+from datasets.selectors.trees import Kept, TreeReader
 from datasets.services import branches, merges
 from nearline.content.hashing import file_id
 from tests.factories.datasets import commit_files

@@ -17,7 +17,7 @@ from datasets.selectors import commits as commit_reads
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import files, hub
 from datasets.selectors import trees as tree_reads
-from datasets.services import damage, datasets, downloads, trees, uploads
+from datasets.services import datasets, downloads, packs, trees, uploads
 from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
 from datasets.workers import collection, purges, store_requests
@@ -144,13 +144,13 @@ def test_a_released_tree_leaves_the_store_with_all_that_only_it_has(store, membe
     assert read(member, kept, b"a") == b"shared"
     assert not StoredTree.objects.filter(pk=gone.pk).exists()
     ranges = {row.range_id for row in kept.ranges.all()}
-    packs = {pack.sha256 for pack in kept.dataset.packs.all()}
+    names = {pack.sha256 for pack in kept.dataset.packs.all()}
     assert objects(kept.dataset) == {
         root_key(kept.root),
         *(range_key(range_id) for range_id in ranges),
-        *(pack_key(sha256) for sha256 in packs),
+        *(pack_key(sha256) for sha256 in names),
     }
-    assert len(ranges) == len(packs) == 1
+    assert len(ranges) == len(names) == 1
 
 
 def test_a_tree_that_is_held_stays_however_old_it_is(store, member, at):
@@ -347,7 +347,7 @@ def test_damage_of_a_pack_shows_where_it_lies_and_where_it_is_borrowed_and_heals
     whole = lender.get(pack_key(borrowed.sha256))
 
     lender.put(pack_key(borrowed.sha256), b"?" + whole[1:])
-    damaged = damage.check_all_packs(dataset)
+    damaged = packs.check_all_packs(dataset)
 
     assert damaged == [borrowed.sha256]
     assert {pack.state for pack in Pack.objects.all()} == {PackState.DAMAGED}

@@ -12,7 +12,7 @@ from datasets.engine.layout import pack_key
 from datasets.engine.ports import Announcement
 from datasets.errors import BodyRefused, PackMissing, ReferenceNotFound, UploadClosed, UploadNotFound
 from datasets.models import Pack, UploadSession
-from datasets.selectors import uploads as upload_reads
+from datasets.selectors import commits as commit_reads
 from datasets.services import uploads
 from datasets.services.uploads import ObjectKind, Offer
 from datasets.workers import unfinished
@@ -62,7 +62,7 @@ def test_a_session_is_its_owners_alone(upload, make_actor):
     other = make_actor(name="other")
 
     with pytest.raises(UploadNotFound):
-        upload_reads.get_upload(actor=other, upload_id=upload.id)
+        commit_reads.get_upload(actor=other, upload_id=upload.id)
 
 
 def test_a_new_pack_is_wanted_and_may_be_sent(dataset, member, upload):

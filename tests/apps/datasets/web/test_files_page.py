@@ -12,7 +12,7 @@ from core.units import format_bytes
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key
 from datasets.models import Branch, Commit
-from datasets.services import damage
+from datasets.services import packs
 from tests.engine.datasets.test_parquet_footer import FILE as PARQUET
 from tests.factories.browsers import browser_of
 from tests.factories.datasets import commit_files
@@ -217,7 +217,7 @@ def test_a_dataset_that_is_damaged_in_the_store_says_which_files_and_what_heals_
     store = open_dataset_store(dataset)
     pack = dataset.packs.get()
     store.put(pack_key(pack.sha256), b"other bytes")
-    damage.check_all_packs(dataset)
+    packs.check_all_packs(dataset)
 
     page = flat(page_of(browser))
 
