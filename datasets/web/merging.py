@@ -14,7 +14,7 @@ from accounts.web.requests import PageRequest, text
 from core.errors import InvalidInput
 from datasets.engine.merges import Resolution
 from datasets.engine.text_diff import pair_lines
-from datasets.errors import MergeConflicts
+from datasets.errors import MergeConflicts, StaleParent
 from datasets.models import Dataset
 from datasets.selectors import commits, datasets, merges
 from datasets.selectors.merges import MergePlan
@@ -62,9 +62,18 @@ def merge_page(request: PageRequest, project: str, name: str) -> HttpResponse:
 
 
 def _show(
-    request: PageRequest, dataset: Dataset, source: str, into: str, sent: Mapping[str, str] | None = None
+    request: PageRequest,
+    dataset: Dataset,
+    source: str,
+    into: str,
+    sent: Mapping[str, str] | None = None,
+    *,
+    has_moved: bool = False,
 ) -> HttpResponse:
-    """Show the page; of what was `sent` and lacks choices, with a mark at each file without one."""
+    """Show the page; of what was `sent` and refused, with its choices and a mark at each file without one.
+
+    `has_moved`: it was refused because one of both has a newer commit.
+    """
     context = heading.of(request.actor, dataset, tab="names") | {"source": source, "into": into}
     if source:
         branch = commits.get_branch(request.actor, dataset, into)
@@ -80,6 +89,8 @@ def _show(
             "rows": rows[:_ROWS],
             "open_files": sum(row.is_open for row in rows),
             "message": sent.get("message", "") if sent else "",
+            "otherwise": sent.get("otherwise", "") if sent else "",
+            "has_moved": has_moved,
             "more": max(0, len(plan.conflicts) - _ROWS),
             "pair": urlencode({"source": source, "into": into}),
             "resolutions": list(Resolution),
@@ -112,8 +123,9 @@ def merge(request: PageRequest, project: str, name: str) -> HttpResponse:
             otherwise=Resolution(otherwise) if otherwise in set(Resolution) else None,
             message=request.POST.get("message", "").strip(),
         )
-    except MergeConflicts:
-        return _show(request, dataset, source, into, request.POST.dict())
+    except (MergeConflicts, StaleParent) as error:
+        has_moved = isinstance(error, StaleParent)
+        return _show(request, dataset, source, into, request.POST.dict(), has_moved=has_moved)
     messages.success(request, f"{into} is at {made.short}: {made.message}.")
     return redirect(f"{reverse('datasets:commits', args=[project, name])}?{urlencode({'ref': into})}")
 
@@ -131,7 +143,7 @@ def _row_of(conflict: Conflict, selected: bytes, sent: Mapping[str, str] | None 
     return ConflictRow(
         field=field,
         choice=choice,
-        is_open=sent is not None and not choice,
+        is_open=sent is not None and not choice and not sent.get("otherwise"),
         name=show_path(conflict.path),
         link=link_path(conflict.path),
         base=side_of(conflict.base),

@@ -194,6 +194,37 @@ def test_a_merge_shows_both_versions_and_takes_the_choices_of_the_page(browser, 
     assert (head.parent, head.merged, head.files) == (ours, theirs, 4)
 
 
+def test_a_merge_of_a_branch_that_has_moved_is_shown_as_it_is_now_with_what_was_chosen(browser, member, dataset):
+    first = commit_files(member, dataset, {"a.txt": b"1", "b.txt": b"1"})
+    branches.create_branch(actor=member, dataset=dataset, name="side", at=first.pk)
+    seen = commit_files(member, dataset, {"a.txt": b"theirs", "b.txt": b"1"}, branch="side")
+    ours = commit_files(member, dataset, {"a.txt": b"ours", "b.txt": b"ours"})
+    newest = commit_files(member, dataset, {"a.txt": b"theirs", "b.txt": b"theirs"}, branch="side")
+
+    answer = browser.post(
+        f"{PAGE}merge/now/",
+        {
+            "source": "side",
+            "into": "main",
+            "expected_source": seen.pk,
+            "expected_head": ours.pk,
+            "message": "Both sides",
+        }
+        | {f"keep-{b'a.txt'.hex()}": "both", "otherwise": "theirs"},
+    )
+
+    page = flat(answer.content.decode())
+    assert answer.status_code == 409
+    assert "There is a newer commit on one of both since you looked." in page
+    assert f'name="expected_source" value="{newest.pk}"' in page
+    assert "2 files changed on both sides" in page
+    assert '<option value="both" selected>both</option>' in page
+    assert '<option value="theirs" selected>the version of side</option>' in page
+    assert 'value="Both sides"' in page
+    assert "Choose one" not in page
+    assert Branch.objects.get(dataset=dataset, name="main").head == ours
+
+
 def test_a_merge_page_says_what_is_in_the_way_of_a_file_and_gives_a_command_for_any_folder(browser, member, dataset):
     first = commit_files(member, dataset, {"a.txt": b"1"})
     branches.create_branch(actor=member, dataset=dataset, name="side", at=first.pk)
