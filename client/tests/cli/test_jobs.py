@@ -202,6 +202,23 @@ def test_a_job_is_shown_with_the_gpus_that_it_sees(cli, server, facts, shown):
     assert [line.partition(":")[2].strip() for line in lines] == ([shown] if shown else [])
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ([], ""),
+        (["python train.py > log"], "python train.py > log"),
+        (["--", "python", "train.py", "--lr", "0.1"], "python train.py --lr 0.1"),
+        (["--", "sh", "-c", "echo a b; exit 1"], "sh -c 'echo a b; exit 1'"),
+    ],
+)
+def test_a_job_is_submitted_with_a_line_for_a_shell_or_a_program_and_its_arguments(cli, server, words, command):
+    server.on("POST", "/compute/jobs", job(), status=201)
+
+    cli("job", "submit", "--project", "team", *words)
+
+    assert server.asked[-1][3]["command"] == command
+
+
 def test_a_job_is_submitted_with_a_checkpoint_folder_and_a_grace_period(cli, server):
     server.on("POST", "/compute/jobs", job(), status=201)
 

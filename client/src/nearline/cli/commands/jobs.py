@@ -1,5 +1,6 @@
 """Jobs on compute resources."""
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -100,9 +101,13 @@ app = CommandGroup(
 @app.command("submit")
 def submit(  # noqa: PLR0917 (each is an option of the command line)
     context: typer.Context,
-    command: Annotated[
-        str, typer.Argument(metavar="COMMAND", help="A shell runs it; left out, the image runs its own.")
-    ] = "",
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND",
+            help="A line for a shell, or after -- a program and its arguments; left out, the image runs its own.",
+        ),
+    ] = None,
     project: Project = None,
     name: Annotated[str, typer.Option("--name", help="Left out, it gets one.")] = "",
     gpus: Gpus = "",
@@ -164,6 +169,8 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     from nearline.resources.code_bundle import get_code  # noqa: PLC0415
 
     session = session_of(context)
+    words = words or []
+    command = words[0] if len(words) == 1 else shlex.join(words)
     options: JobOptions = {
         **_placement(
             template=template,
