@@ -12,5 +12,5 @@ class ComputeConfig(AppConfig):
     def ready(self) -> None:
         """Register background tasks and answers to other hosts, and join the shell."""
         from compute import receivers, tasks  # noqa: F401
-        from compute.web import gpu_shapes, live_topics, navigation, running_work, site_readers  # noqa: F401
+        from compute.web import navigation  # noqa: F401
         from compute.workers import project_contents  # noqa: F401

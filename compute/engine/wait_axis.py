@@ -23,9 +23,9 @@ _FARTHEST = 3
 
 _STEPS_S = [
     *(1, 2, 5, 10, 20, 30),
-    *(60 * minutes for minutes in (1, 2, 5, 10, 20, 30)),
-    *(3600 * hours for hours in (1, 2, 3, 6, 12)),
-    *(86400 * days for days in (1, 2, 7, 14, 30, 90)),
+    *[60 * minutes for minutes in (1, 2, 5, 10, 20, 30)],
+    *[3600 * hours for hours in (1, 2, 3, 6, 12)],
+    *[86400 * days for days in (1, 2, 7, 14, 30, 90)],
 ]
 
 

@@ -1,18 +1,46 @@
-"""Jobs as lists and pages show them: each with why it is as it is, and how long it waited and ran.
+"""What lists and pages tell of jobs: why each is as it is, how long it waited and ran, a stamp that says it changed.
 
-The number of queries does not depend on how many jobs there are.
+The number of queries does not depend on how many jobs there are. Times are those of all runs together. Stamps are for
+pages that wait for a change: they are cheap, and tell nothing but that there was one.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
+from typing import Protocol
+
+from django.db.models import DurationField, Exists, Max, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
-from compute.models import Job
-from compute.selectors import idleness, job_times, outlooks
+from compute.engine.run_history import RunHistory, read_history
+from compute.engine.states import JobState
+from compute.models import Job, JobEvent
+from compute.selectors import idleness, outlooks
 from compute.selectors.idleness import Idleness, IdleState
 from compute.selectors.jobs import list_parts
 from compute.selectors.outlooks import Outlook
-from core.times import Times
+from core import clock, orm
+from core.times import Interval, Times, measure
+
+__all__ = [
+    "JobRow",
+    "RunHistory",
+    "Timed",
+    "find_histories",
+    "measure_job",
+    "measure_times",
+    "ran_before",
+    "read_parts",
+    "read_row",
+    "read_rows",
+    "stamp_of_all_jobs",
+    "stamps_of_jobs",
+]
+
+_BREAKS = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
 
 
 @dataclass(frozen=True)
@@ -40,12 +68,20 @@ class JobRow:
         return f"{self.job.reason_shown}. {self.outlook.text}" if self.job.has_parts else self.outlook.text
 
 
+class Timed(Protocol):
+    """A job, or what another app records of one: when it was made, and when its present run began and ended."""
+
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
 def read_rows(*, actor: Actor, jobs: Iterable[Job]) -> list[JobRow]:
     """Return these jobs in their order, which the actor may see."""
     listed = list(jobs)
     idle_states = idleness.find_idle_states(listed)
     outlook_of = outlooks.find_outlooks(actor=actor, jobs=listed)
-    times_of = job_times.measure_times(listed)
+    times_of = measure_times(listed)
     return [JobRow(job, idle_states.get(job.pk), outlook_of.get(job.pk), times_of[job.pk]) for job in listed]
 
 
@@ -58,3 +94,83 @@ def read_row(*, actor: Actor, job: Job) -> JobRow:
     """Return one job, which the actor may see."""
     [row] = read_rows(actor=actor, jobs=[job])
     return row
+
+
+def measure_times(jobs: Collection[Job]) -> dict[str, Times | None]:
+    """Return by id how long these jobs waited, ran and were suspended, and took in all. For jobs that may be seen."""
+    histories = find_histories({job.pk for job in jobs})
+    runs_of = _runs_of_parts([job.pk for job in jobs if job.has_parts and job.pk in histories])
+    return {job.pk: measure_job(job, histories.get(job.pk), runs_of.get(job.pk)) for job in jobs}
+
+
+def find_histories(job_ids: Collection[str]) -> Mapping[str, RunHistory]:
+    """Return by id what those of these jobs did before their present runs that were evicted or suspended."""
+    histories: dict[str, RunHistory] = {}
+    for batch in orm.in_batches(sorted(job_ids)):
+        histories |= {
+            pk: read_history(created_at, (event[2:] for event in events))
+            for (pk, created_at), events in groupby(_breaks_of(batch), key=itemgetter(0, 1))
+        }
+    return histories
+
+
+def measure_job(
+    job: Timed, history: RunHistory | None, runs_of_parts: Sequence[Interval] | None = None
+) -> Times | None:
+    """Return how long a job waited, ran and was suspended, with the runs of its history and of its parts."""
+    intervals = _intervals(job, history)
+    if runs_of_parts is not None:
+        intervals = [*(replace(each, started_at=None) for each in intervals), *runs_of_parts]
+    suspensions = [] if history is None else [(start, end or job.finished_at) for start, end in history.suspensions]
+    return measure(intervals, suspensions=suspensions, now=clock.now())
+
+
+def ran_before() -> Coalesce:
+    """Return, for rows of an app above, how long the job whose id is in `job` ran before its present run."""
+    of_job = Job.objects.filter(pk=OuterRef("job")).values("ran_before")
+    return Coalesce(Subquery(of_job), timedelta(0), output_field=DurationField())
+
+
+def stamp_of_all_jobs() -> str:
+    """Return a stamp that is another one whenever any job changed its state."""
+    return str(JobEvent.objects.aggregate(newest=Max("pk"))["newest"])
+
+
+def stamps_of_jobs(names: Collection[str]) -> Mapping[str, str]:
+    """Return for each of these jobs a stamp that is another one whenever it, or a replica of it, changed its state.
+
+    The same when it has saved a checkpoint, and when the progress of its parts changed.
+    """
+    columns = ("name", "event_seq", "checkpoint__saved_at", "parts_running", "replicas")
+    rows = Job.objects.filter(name__in=names).values_list(*columns)
+    return {
+        name: " ".join([str(seq), str(saved_at), str(parts), *(str(each.get("state")) for each in gang)])
+        for name, seq, saved_at, parts, gang in rows
+    }
+
+
+def _breaks_of(job_ids: Collection[str]) -> Iterable[tuple[str, datetime, str, datetime]]:
+    suspended = JobEvent.objects.filter(job=OuterRef("pk"), state=JobState.SUSPENDED)
+    broken = Job.objects.filter(Q(evictions__gt=0) | Exists(suspended), pk__in=job_ids).order_by()
+    events = JobEvent.objects.filter(job__in=broken, state__in=_BREAKS).order_by("job_id", "seq")
+    return events.values_list("job_id", "job__created_at", "state", "at")
+
+
+def _runs_of_parts(job_ids: Collection[str]) -> Mapping[str, list[Interval]]:
+    """Return when the parts of jobs waited and ran, by the ids of those jobs."""
+    if not job_ids:
+        return {}
+    parts = list(Job.objects.filter(part_of__in=job_ids).defer("spec"))
+    histories = find_histories({part.pk for part in parts})
+    runs: dict[str, list[Interval]] = {job_id: [] for job_id in job_ids}
+    for part in parts:
+        if part.part_of_id is not None:
+            runs[part.part_of_id] += _intervals(part, histories.get(part.pk))
+    return runs
+
+
+def _intervals(job: Timed, history: RunHistory | None) -> list[Interval]:
+    if history is None:
+        return [Interval(job.created_at, job.started_at, job.finished_at)]
+    present = [] if history.queued_at is None else [Interval(history.queued_at, job.started_at, job.finished_at)]
+    return [*history.runs, *present]

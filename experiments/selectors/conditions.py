@@ -18,7 +18,7 @@ from django.db.models import (
 from django.db.models.functions import Cast
 from django.db.models.lookups import GreaterThan
 
-from compute.selectors import job_times
+from compute.selectors import job_rows
 from experiments.engine.columns import Column, Kind, Nature
 from experiments.engine.filter_tree import All, Any, Contains, Filter, Is, Known, Not
 from experiments.models import Experiment, Fact, MetricLast
@@ -43,7 +43,7 @@ _LOOKUPS = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 
 def with_computed(rows: QuerySet[Experiment], used: Collection[Column]) -> QuerySet[Experiment]:
     """Return the experiments with `took` (null while they run) and `run_as_number`, where used."""
-    before = job_times.ran_before()
+    before = job_rows.ran_before()
     # Its last run may have ended before it began.
     ran = Case(
         When(finished_at__isnull=True, then=None),

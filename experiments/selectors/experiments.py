@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
-from compute.selectors import job_times
+from compute.selectors import job_rows
 from compute.selectors import jobs as job_selectors
 from core.errors import InvalidInput
 from core.times import Times
@@ -88,8 +88,8 @@ def metrics_of(experiments: Sequence[Experiment]) -> Mapping[str, dict[str, floa
 
 def times_of(experiments: Collection[Experiment]) -> Mapping[str, Times | None]:
     """Return by id how long experiments waited, ran and were suspended, with the runs before an eviction."""
-    histories = job_times.find_histories({row.job_id for row in experiments if row.job_id is not None})
-    return {row.pk: job_times.measure_job(row, histories.get(row.job_id or "")) for row in experiments}
+    histories = job_rows.find_histories({row.job_id for row in experiments if row.job_id is not None})
+    return {row.pk: job_rows.measure_job(row, histories.get(row.job_id or "")) for row in experiments}
 
 
 def list_usage(*, actor: Actor, experiment: Experiment) -> Sequence[object]:

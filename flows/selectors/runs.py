@@ -11,9 +11,9 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
-from compute.selectors import job_times, logs, outlooks, waits
+from compute.selectors import job_rows, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
-from compute.selectors.job_times import RunHistory
+from compute.selectors.job_rows import RunHistory
 from compute.selectors.jobs import JobStatus
 from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
@@ -188,7 +188,7 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     # Read after the attempts: each has its experiment from the same transaction on.
     records = records_of_run(run.pk)
     jobs = job_selectors.states_of(Attempt.objects.filter(run=run).values("job"))
-    histories = job_times.find_histories({pk for pk, job in jobs.items() if job.evictions})
+    histories = job_rows.find_histories({pk for pk, job in jobs.items() if job.evictions})
     waiting: dict[str, str] = {}
     steps = list(Step.objects.filter(run=run))
     preparing, queued = ([row.pk for row in rows if row.state == state] for state in _WAITING)

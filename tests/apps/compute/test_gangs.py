@@ -12,7 +12,7 @@ from compute.engine.launcher import Launcher
 from compute.engine.placing import Placing
 from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Job, Resource
-from compute.selectors.stamps import stamps_of_jobs
+from compute.selectors.job_rows import stamps_of_jobs
 from compute.services import jobs, resources, submissions
 from compute.services.submissions import Submission
 from compute.workers import launches, observe, stops

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.test import RequestFactory
 
-from compute.selectors.job_times import RunHistory
+from compute.selectors.job_rows import RunHistory
 from core import clock
 from core.times import Interval
 from flows.engine.spec import FlowSpec
