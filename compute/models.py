@@ -12,7 +12,7 @@ from django.db import models
 from compute.engine.environment import UNCAPPED
 from compute.engine.idleness import IdleTimes, Use
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, name_of_run
-from compute.engine.pod_options import PodOptions
+from compute.engine.placing import PodOptions
 from compute.engine.states import HOLDING, JOB_STATES, UNKNOWN, Gate, JobState, ReasonCode, explain_unknown
 from core import priorities
 from core.orm import BaseModel, live_field

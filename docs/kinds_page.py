@@ -47,7 +47,7 @@ def _facts(kind: Any) -> list[str]:
 
 
 def _mounts(kind: Any) -> str:
-    from compute.engine.mounts import describe_kinds  # noqa: PLC0415
+    from compute.engine.job_spec import describe_kinds  # noqa: PLC0415
 
     return f"Its jobs can mount {describe_kinds(kind.mountable)}."
 

@@ -9,7 +9,7 @@ from typing import Any
 from django import forms
 
 from compute.adapters.form_fields import SecretField
-from compute.engine.mounts import SourceKind
+from compute.engine.job_spec import SourceKind
 from compute.engine.ports import ComputeDriver
 from compute.models import Resource
 

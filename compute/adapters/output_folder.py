@@ -8,7 +8,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
 
-from compute.engine.mounts import HostFolder
+from compute.engine.job_spec import HostFolder
 from compute.engine.ports import OutputFile
 from nearline.content.folders import list_plain_files
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from compute.adapters.output_folder import OutputFolder
-from compute.engine.mounts import SourceKind
+from compute.engine.job_spec import SourceKind
 from compute.engine.ports import (
     CommandOutput,
     EndCause,

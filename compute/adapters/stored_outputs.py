@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 from accounts.actor import Actor
-from compute.engine.mounts import HostFolder
+from compute.engine.job_spec import HostFolder
 from compute.engine.ports import OutputFile, OutputReader
 from compute.models import Job
 from datasets.errors import FileNotInCommit, TreeNotFound

@@ -1,22 +1,56 @@
-"""What a job asks of GPUs and nodes beyond its size: a part of a GPU, the nodes that may run it, how it may shrink."""
+"""Where and how the pods of a job run, beyond their size: what the job asks for, and what its template says of pods."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
-from compute.engine.launcher import Launcher
-from compute.errors import InvalidJobSpec
+from compute.errors import InvalidJobSpec, InvalidResource
 from core.gpus import ONE_GPU
+from core.taints import Toleration, parse_toleration
 
 _LEAST_MEMORY = 100 * 10**6
 _PROFILE = re.compile(r"[1-9]g\.[1-9][0-9]{0,2}gb")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,250}[A-Za-z0-9])?")
 _MOST_LABELS = 20
+_GIB = 1 << 30
+_LAST_PORT = 65_535
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_MOST_OPTIONS = 20
 
 
 def is_profile(text: str) -> bool:
     """Whether a text names slices of GPUs (MIG)."""
     return _PROFILE.fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A pod of a gang without GPUs that runs the job's command and starts processes in the others, as `mpirun` does.
+
+    `worker_port`: the launcher begins once each replica listens there; 0: once their host names are known.
+    """
+
+    cpu_millicores: int = 500
+    memory_bytes: int = _GIB
+    worker_command: str = "exec /usr/sbin/sshd -D"
+    worker_port: int = 22
+
+    def list_faults(self) -> Sequence[str]:
+        """Say what of it cannot be."""
+        faults = {
+            "A launcher needs some CPU and some memory.": self.cpu_millicores <= 0 or self.memory_bytes <= 0,
+            "Replicas beside a launcher need a command, such as /usr/sbin/sshd -D.": not self.worker_command.strip(),
+            "The command of replicas beside a launcher holds a NUL byte.": "\0" in self.worker_command,
+            f"'{self.worker_port}' is no port.": not 0 <= self.worker_port <= _LAST_PORT,
+        }
+        return [text for text, is_so in faults.items() if is_so]
+
+    def in_words(self) -> str:
+        """Return it for people."""
+        size = f"{self.cpu_millicores / 1000:g} CPU, {self.memory_bytes / _GIB:.3g} GiB"
+        return f"{size}; the replicas run {self.worker_command}"
 
 
 @dataclass(frozen=True)
@@ -137,5 +171,73 @@ class Placing:
             "Near by": self.preferred_level and f"{self.preferred_level} (preferred)",
             "Replicas": f"from {self.min_replicas}" if self.min_replicas else "",
             "Launcher": self.launcher.in_words() if self.launcher is not None else "",
+        }
+        return [(name, text) for name, text in shown.items() if text]
+
+
+@dataclass(frozen=True)
+class PodOptions:
+    """It adds to what is set for all pods of the cluster; its priority class takes the place of that of the cluster.
+
+    A node must have all labels of `node_selector`. `tolerations` are written as `gpu=only:NoSchedule`, `gpu=only` or
+    `gpu`. `image_pull_secrets` are names of Secrets of the namespace.
+    """
+
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[str, ...] = ()
+    priority_class: str = ""
+    image_pull_secrets: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerations", tuple(self.tolerations))
+        object.__setattr__(self, "image_pull_secrets", tuple(self.image_pull_secrets))
+
+    @classmethod
+    def read(cls, value: object) -> "PodOptions":
+        """Read `to_json`'s answer, or the same names from elsewhere; also None, of jobs of earlier releases."""
+        return cls(**value) if isinstance(value, Mapping) else cls()
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON types, without what says nothing."""
+        return {name: value for name, value in vars(self).items() if value}
+
+    @property
+    def parsed_tolerations(self) -> tuple[Toleration, ...]:
+        """What its pods tolerate."""
+        return tuple(filter(None, map(parse_toleration, self.tolerations)))
+
+    def check(self) -> None:
+        """Raise InvalidResource for what no pod could have."""
+        if faults := self._faults():
+            raise InvalidResource(faults[0], field="pod")
+
+    def _faults(self) -> Sequence[str]:
+        faults = [
+            f"'{key}={value}' is no label of a node; write one like pool=train."
+            for key, value in self.node_selector.items()
+            if not (_LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value))
+        ]
+        faults += [
+            f"'{text}' is no toleration; write one like gpu=only:NoSchedule, gpu=only or gpu."
+            for text in self.tolerations
+            if parse_toleration(text) is None
+        ]
+        faults += [
+            f"'{name}' cannot be the name of {what}: use small letters, digits, '-' and '.'."
+            for what, names in (("a priority class", [self.priority_class]), ("a Secret", self.image_pull_secrets))
+            for name in names
+            if (name or what == "a Secret") and not _OBJECT_NAME.fullmatch(name)
+        ]
+        if max(map(len, (self.node_selector, self.tolerations, self.image_pull_secrets))) > _MOST_OPTIONS:
+            faults.append(f"A template names at most {_MOST_OPTIONS} labels, tolerations and Secrets each.")
+        return faults
+
+    def in_words(self) -> list[tuple[str, str]]:
+        """Return what it says, for people: names and values."""
+        shown = {
+            "Nodes with": ", ".join(f"{key}={value}" for key, value in self.node_selector.items()),
+            "Tolerates": ", ".join(self.tolerations),
+            "Priority class": self.priority_class,
+            "Pull secrets": ", ".join(self.image_pull_secrets),
         }
         return [(name, text) for name, text in shown.items() if text]

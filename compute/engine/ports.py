@@ -10,8 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from compute.engine.job_spec import JobSpec, name_of_run
-from compute.engine.mounts import HostFolder, SourceKind, Tree
+from compute.engine.job_spec import HostFolder, JobSpec, SourceKind, Tree, name_of_run
 from compute.engine.visible_gpus import VisibleGpus
 from core.taints import Taint
 

@@ -19,8 +19,7 @@ from accounts.selectors import get_project
 from compute import permissions
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
-from compute.engine.job_spec import JobSpec, read_inputs_and_code
-from compute.engine.mounts import HostFolder, Mount, Tree
+from compute.engine.job_spec import HostFolder, JobSpec, Mount, Tree, read_inputs_and_code
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
 from compute.engine.states import HOLDING, IDLE, JOB_STATES, LIMITS, JobState, ReasonCode, explain_unknown
 from compute.errors import JobHasParts, JobIsPart, JobNotFound, ResourceUnreachable

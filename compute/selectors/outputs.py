@@ -10,7 +10,7 @@ from django.db.models import QuerySet, Sum
 from accounts.actor import Actor
 from accounts.permissions import require
 from compute import permissions, signals
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import Tree
 from compute.engine.states import JobState
 from compute.errors import OutputEmpty, OutputGone, OutputNotStored
 from compute.models import Job

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from compute.engine.holders import Amounts
-from compute.engine.launcher import Launcher
-from compute.engine.placing import Placing
+from compute.engine.placing import Launcher, Placing
 from compute.models import Resource, Template
 from compute.selectors.pool_places import in_pool
 from core import units

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from compute.engine.placing import Placing
-from compute.engine.pod_options import PodOptions
+from compute.engine.placing import Placing, PodOptions
 from core.taints import Toleration
 from scheduler.services.workloads import PodSet
 

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.adapters.kinds import ResourceKind
-from compute.engine.mounts import SourceKind
+from compute.engine.job_spec import SourceKind
 from compute.engine.states import IDLE
 from compute.errors import ResourceNotFound
 from compute.models import Job, Resource, ResourceSite, ResourceState

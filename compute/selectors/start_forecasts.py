@@ -15,8 +15,7 @@ from typing import Any
 
 from accounts.actor import Actor
 from compute.engine.holders import Amounts, fits
-from compute.engine.placing import Placing
-from compute.engine.pod_options import PodOptions
+from compute.engine.placing import Placing, PodOptions
 from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
 from compute.selectors import capacity, grace_periods, own_sizes, run_times, templates

@@ -8,9 +8,8 @@ from accounts.actor import Actor
 from accounts.selectors import get_project
 from compute.adapters import drivers
 from compute.engine import volumes
-from compute.engine.mounts import SourceKind, describe_kinds
-from compute.engine.placing import Placing
-from compute.engine.pod_options import PodOptions
+from compute.engine.job_spec import SourceKind, describe_kinds
+from compute.engine.placing import Placing, PodOptions
 from compute.errors import InvalidJobSpec, TemplateNotFound
 from compute.models import Resource, Template
 from compute.selectors import pool_places, resources

@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from accounts.actor import Actor
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import Mount, SourceKind, Tree, source_from_json
+from compute.engine.job_spec import JobSpec, Mount, SourceKind, Tree, source_from_json
 from compute.engine.states import Gate
 from compute.models import Job, JobVolume, Resource
 from compute.selectors import resources

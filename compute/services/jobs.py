@@ -13,8 +13,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.services import secrets
 from compute import permissions, signals
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, source_from_json, source_to_json
+from compute.engine.job_spec import HostFolder, JobSpec, Mount, SourceKind, Tree, source_from_json, source_to_json
 from compute.engine.parts import parts_variables
 from compute.engine.placing import Placing
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode

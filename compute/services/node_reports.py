@@ -10,7 +10,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from compute.engine.node_faults import find_fault
-from compute.engine.pod_options import PodOptions
+from compute.engine.placing import PodOptions
 from compute.engine.ports import ClusterFacts, ForeignUse, NodeFacts
 from compute.models import Resource, ResourceState
 from compute.selectors.resource_events import BACK

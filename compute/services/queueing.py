@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from compute.engine.placing import Placing
-from compute.engine.pod_options import PodOptions
+from compute.engine.placing import Placing, PodOptions
 from compute.models import Job
 from compute.selectors import locality
 from compute.selectors.pod_sets import launcher_of, placing_of

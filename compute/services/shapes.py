@@ -7,7 +7,7 @@ from itertools import product
 
 from accounts.actor import Actor
 from compute.engine.holders import Amounts, count_empty, fits
-from compute.engine.pod_options import PodOptions
+from compute.engine.placing import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
 from compute.selectors import capacity, confinement, locality, own_sizes, pool_places, templates

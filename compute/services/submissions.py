@@ -19,8 +19,7 @@ from accounts.models import Project
 from accounts.permissions import Permission, require
 from accounts.services import secrets
 from compute import permissions, signals
-from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, is_safe_name
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, Mount, Tree, is_safe_name
 from compute.engine.placing import Placing
 from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, Template

@@ -12,7 +12,7 @@ from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from compute.adapters import drivers
-from compute.engine.pod_options import PodOptions
+from compute.engine.placing import PodOptions
 from compute.errors import InvalidResource, TemplateExists
 from compute.models import Resource, Template
 from core.units import ONE_GPU

@@ -16,7 +16,7 @@ from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
 from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.adapters.kinds import ResourceKind
-from compute.engine.pod_options import PodOptions
+from compute.engine.placing import PodOptions
 from compute.errors import InvalidResource, ResourceChanged, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
 from compute.selectors import cluster_facts, confinement, failures

@@ -12,8 +12,7 @@ from accounts.actor import Actor
 from accounts.errors import NotSignedIn
 from accounts.models import Project
 from compute.adapters.attempt_tokens import read_attempt
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import JobSpec, Tree
 from compute.engine.states import HOLDING
 from compute.errors import MountNotFound
 from compute.models import Checkpoint, Job, OutputState

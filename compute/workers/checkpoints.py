@@ -8,7 +8,7 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from accounts.actor import Actor
 from accounts.models import Project
 from compute.adapters import drivers
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import Tree
 from compute.engine.ports import CheckpointFolder, KeepsCheckpoints, ReadsCheckpoints
 from compute.engine.states import JobState
 from compute.models import Checkpoint, Job, Resource

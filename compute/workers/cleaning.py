@@ -20,8 +20,7 @@ from accounts.models import Project
 from compute import signals
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import JobSpec, Tree
 from compute.engine.ports import ComputeDriver, KeepsCheckpoints, KeepsLeftovers, SharesVolumes
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable

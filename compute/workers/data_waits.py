@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
-from compute.engine.mounts import Mount, source_from_json
+from compute.engine.job_spec import Mount, source_from_json
 from compute.engine.states import Gate, JobState, ReasonCode
 from compute.errors import UnmountableSource
 from compute.models import Job

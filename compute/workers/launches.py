@@ -23,8 +23,7 @@ from django.db.models.functions import Greatest
 from accounts.errors import SecretNotFound, SecretUnreadable
 from accounts.services import secrets
 from compute.adapters import drivers, jupyter_tokens
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import HostFolder, source_from_json
+from compute.engine.job_spec import HostFolder, JobSpec, source_from_json
 from compute.engine.ports import CheckpointFolder, ComputeDriver, GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused, VolumeRefused

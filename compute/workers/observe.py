@@ -18,11 +18,10 @@ from django.db.models import F, Q, QuerySet
 
 from compute.adapters import drivers
 from compute.engine.checkpoints import find_last_told
-from compute.engine.failures import with_cause
 from compute.engine.job_spec import job_of_run, name_of_run
 from compute.engine.log_excerpt import find_excerpt
 from compute.engine.ports import ComputeDriver, JobReport, ReportState
-from compute.engine.reconcile import JobRecord, Record, Repairs, compare
+from compute.engine.reconcile import JobRecord, Record, Repairs, compare, with_cause
 from compute.engine.states import IDLE, JOB_STATES, JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job, OutputState, Resource, new_token

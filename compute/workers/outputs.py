@@ -11,7 +11,7 @@ import structlog
 
 from accounts.actor import Actor
 from accounts.models import Project
-from compute.engine.mounts import HostFolder
+from compute.engine.job_spec import HostFolder
 from compute.engine.ports import OutputReader
 from compute.errors import ResourceUnreachable
 from compute.models import Job, OutputState

@@ -17,8 +17,7 @@ import httpcore
 import pytest
 
 from compute.adapters.job_stream import JobStream
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import HostFolder, Mount, NfsExport, RemoteFolder, SourceKind, Tree, Volume
+from compute.engine.job_spec import HostFolder, JobSpec, Mount, NfsExport, RemoteFolder, SourceKind, Tree, Volume
 from compute.engine.ports import (
     CheckpointFolder,
     ComputeDriver,

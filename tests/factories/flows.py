@@ -9,7 +9,7 @@ from accounts.models import Project
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.adapters.scripted import ScriptedDriver
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import Tree
 from compute.engine.ports import NodeFacts
 from compute.models import Job, Resource, Template
 from compute.selectors import jobs as job_selectors

@@ -12,7 +12,7 @@ from urllib3 import BaseHTTPResponse
 from compute.adapters.kubernetes.driver import KubernetesDriver
 from compute.adapters.kubernetes.manifests import PodSettings, build_checkpoint_claim, checkpoint_claim, object_name
 from compute.adapters.output_folder import OutputFolder
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import Mount, Tree
 from compute.engine.ports import GpuShare, JobReport, Launch
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig

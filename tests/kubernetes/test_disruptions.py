@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from compute.engine.failures import explain_end
 from compute.engine.ports import ReportState
+from compute.engine.reconcile import explain_end
 from compute.engine.states import JobState, ReasonCode
 from tests.kubernetes import manifests
 from tests.kubernetes.kwok import add_node, gpu_node

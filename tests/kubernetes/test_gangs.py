@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from compute.adapters.kubernetes.nodes import parse_quantity
-from compute.engine.failures import explain_end
-from compute.engine.launcher import Launcher
-from compute.engine.placing import Placing
+from compute.engine.placing import Launcher, Placing
 from compute.engine.ports import EndCause, Replica, ReplicaReport, ReportState
+from compute.engine.reconcile import explain_end
 from compute.engine.states import ReasonCode
 from tests.contracts.compute_driver import read_output
 from tests.kubernetes.attached_product import attached_product

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import Mount, Tree
 from compute.engine.ports import EndCause, ReportState
 from compute.errors import JobNotRunning
 from tests.contracts.compute_driver import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from compute.engine.failures import explain_end
 from compute.engine.ports import EndCause, ReportState
+from compute.engine.reconcile import explain_end
 from compute.engine.states import JobState, ReasonCode
 from tests.kubernetes.agent_image import write_agent_image
 from tests.kubernetes.conftest import running_cluster

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from compute.engine.mounts import Mount, Volume
+from compute.engine.job_spec import Mount, Volume
 from compute.models import Job
 from compute.workers import cleaning
 from core import clock

@@ -14,7 +14,7 @@ import pytest
 from accounts.actor import Actor
 from compute.adapters.kubernetes import shares
 from compute.adapters.kubernetes.manifests import PodSettings
-from compute.engine.mounts import Mount, source_from_json
+from compute.engine.job_spec import Mount, source_from_json
 from core import clock
 from core.kubernetes import access, connections
 from core.kubernetes import trident as trident_objects

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from compute.engine.environment import JobPaths, job_environment
-from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, describe_kinds
+from compute.engine.job_spec import HostFolder, Mount, SourceKind, Tree, describe_kinds
 from compute.engine.ports import Launch
 from compute.errors import StartRefused
 from core.units import ONE_GPU

@@ -37,8 +37,7 @@ from compute.adapters.docker.engine import Engine, Json, Refusal
 from compute.adapters.docker.outputs import ContainerOutput, read_tar
 from compute.adapters.docker.terminals import ContainerTerminal
 from compute.adapters.stamped_logs import StampedLogs
-from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
-from compute.engine.mounts import HostFolder, SourceKind, Tree
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, HostFolder, SourceKind, Tree
 from compute.engine.ports import (
     CommandOutput,
     EndCause,

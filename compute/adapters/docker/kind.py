@@ -16,7 +16,7 @@ from compute.adapters.form_fields import MOST_GPUS, SecretField
 from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
 from compute.adapters.local.elsewhere import ElsewhereDriver
 from compute.adapters.local.gpus import list_gpus
-from compute.engine.mounts import HostFolder, SourceKind, Tree
+from compute.engine.job_spec import HostFolder, SourceKind, Tree
 from compute.engine.ports import ComputeDriver, GpuFacts
 from compute.errors import InvalidResource
 from compute.models import Resource

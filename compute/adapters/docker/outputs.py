@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 from compute.adapters.docker.containers import PATHS
 from compute.adapters.docker.engine import Engine
 from compute.adapters.stored_outputs import Chunks
-from compute.engine.mounts import HostFolder
+from compute.engine.job_spec import HostFolder
 from compute.engine.ports import OutputFile
 
 # Go's own bit for a link in a file's mode.

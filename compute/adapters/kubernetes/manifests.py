@@ -23,9 +23,8 @@ from typing import Any
 from compute.engine import volumes
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.gangs import launcher_variables, rank_variables, worker_variables, write_hostfile
-from compute.engine.launcher import Launcher
-from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
-from compute.engine.pod_options import PodOptions
+from compute.engine.job_spec import NfsExport, SourceKind, Tree, Volume, describe_kinds
+from compute.engine.placing import Launcher, PodOptions
 from compute.engine.ports import GpuShare, Launch, Replica
 from compute.errors import StartRefused, VolumeRefused
 from core.kubernetes import trident

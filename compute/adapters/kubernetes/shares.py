@@ -11,7 +11,7 @@ from typing import Any
 
 from compute.adapters.kubernetes import manifests
 from compute.adapters.kubernetes.manifests import PodSettings
-from compute.engine.mounts import Mount, Volume
+from compute.engine.job_spec import Mount, Volume
 from compute.errors import ResourceUnreachable
 from core.kubernetes import trident
 from core.kubernetes.gateway import Gateway

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import HostFolder, Mount
+from compute.engine.job_spec import HostFolder, JobSpec, Mount
 from compute.errors import StartRefused
 
 # Beyond so many files folders are linked instead: making a link for each would hold the start up.

@@ -34,8 +34,7 @@ from compute.adapters.local.tree_folders import TreeFolders, TreeSource
 from compute.adapters.local.views import Entry, Views
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.environment import JobPaths, job_environment
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree
+from compute.engine.job_spec import HostFolder, JobSpec, Mount, SourceKind, Tree
 from compute.engine.ports import (
     EndCause,
     JobReport,

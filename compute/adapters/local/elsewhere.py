@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, NoReturn
 
 from compute.adapters.local import questions
-from compute.engine.mounts import HostFolder, SourceKind
+from compute.engine.job_spec import HostFolder, SourceKind
 from compute.engine.ports import JobReport, Launch, LogChunk, NodeFacts, OutputFile, UsageSample
 from compute.errors import ResourceUnreachable
 from compute.models import Resource

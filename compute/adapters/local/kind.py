@@ -11,7 +11,7 @@ from compute.adapters.local.elsewhere import ElsewhereDriver
 from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.tree_folders import TreeFolders
 from compute.adapters.local.views import Views
-from compute.engine.mounts import SourceKind, Tree
+from compute.engine.job_spec import SourceKind, Tree
 from compute.engine.ports import ComputeDriver, Launch
 from compute.errors import InvalidResource
 from compute.models import Resource

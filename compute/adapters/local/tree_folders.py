@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from compute.adapters.file_locks import try_lock
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import Tree
 from compute.engine.ports import Launch
 from core import clock
 from core.removals import remove

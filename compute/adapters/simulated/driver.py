@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from compute.engine.mounts import HostFolder, SourceKind
+from compute.engine.job_spec import HostFolder, SourceKind
 from compute.engine.ports import (
     EndCause,
     JobReport,

@@ -10,7 +10,7 @@ from django import forms
 from compute.adapters.form_fields import MOST_CORES
 from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
 from compute.adapters.simulated.driver import SimulatedDriver
-from compute.engine.mounts import SourceKind
+from compute.engine.job_spec import SourceKind
 from compute.engine.ports import GpuFacts, NodeFacts
 from compute.errors import InvalidResource
 from compute.models import Resource

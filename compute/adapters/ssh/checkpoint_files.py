@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from compute.adapters.ssh.connection import HostConnection
-from compute.engine.mounts import HostFolder
+from compute.engine.job_spec import HostFolder
 from compute.engine.ports import OutputFile
 
 _PIECE_BYTES = 1 << 20

@@ -16,8 +16,7 @@ from compute.adapters.ssh.checkpoint_files import HostFolderReader
 from compute.adapters.ssh.connection import HostConnection
 from compute.adapters.ssh.program import build_packages
 from compute.adapters.stored_outputs import SentOutput, StoredOutputs
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import HostFolder, Mount, RemoteFolder, SourceKind, describe_kinds
+from compute.engine.job_spec import HostFolder, JobSpec, Mount, RemoteFolder, SourceKind, describe_kinds
 from compute.engine.ports import JobReport, Launch, LogChunk, NodeFacts, OutputReader, UsageSample
 from compute.engine.volumes import describe_fault, read_volumes
 from compute.errors import ResourceUnreachable, StartRefused, VolumeRefused

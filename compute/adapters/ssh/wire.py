@@ -9,8 +9,7 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
-from compute.engine.job_spec import JobSpec
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import JobSpec, Tree
 from compute.engine.ports import (
     CheckpointFolder,
     EndCause,

@@ -11,7 +11,7 @@ from accounts.actor import Actor
 from client.tests.deep_folders import deep_folder
 from compute.adapters.attempt_tokens import sign_attempt
 from compute.adapters.stored_outputs import StoredTreeOutputs
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import Mount, Tree
 from compute.engine.states import JobState
 from compute.models import Checkpoint, Job, Resource
 from compute.workers import launches

@@ -8,7 +8,7 @@ import pytest
 from django.core import signing
 
 from accounts.actor import Actor
-from compute.engine.mounts import SourceKind, source_from_json
+from compute.engine.job_spec import SourceKind, source_from_json
 from compute.errors import InvalidJobSpec
 from compute.models import Job, ResourceSite
 from compute.selectors.jobs import get_spec

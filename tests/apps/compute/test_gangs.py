@@ -8,8 +8,7 @@ import pytest
 
 from accounts.actor import Actor
 from accounts.models import User
-from compute.engine.launcher import Launcher
-from compute.engine.placing import Placing
+from compute.engine.placing import Launcher, Placing
 from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Job, Resource
 from compute.selectors.job_rows import stamps_of_jobs

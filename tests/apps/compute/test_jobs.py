@@ -4,7 +4,7 @@ from accounts.actor import Actor
 from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.models import AuditEntry, Project
 from accounts.permissions import Role
-from compute.engine.mounts import HostFolder, Mount, SourceKind
+from compute.engine.job_spec import HostFolder, Mount, SourceKind
 from compute.engine.states import JobState
 from compute.errors import JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.actor import Actor
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import Mount, Tree
 from compute.models import Resource, ResourceSite
 from compute.workers import locality
 from core import clock

@@ -8,7 +8,7 @@ from django.db import connection
 from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
-from compute.engine.mounts import Mount, Volume
+from compute.engine.job_spec import Mount, Volume
 from compute.engine.states import Gate
 from compute.models import Job, JobVolume, Resource, Template
 from compute.services import jobs

@@ -13,8 +13,7 @@ from django.core.management import CommandError, call_command
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import Project
-from compute.engine.launcher import Launcher
-from compute.engine.placing import Placing
+from compute.engine.placing import Launcher, Placing
 from compute.errors import NoResourceFits
 from compute.models import Job, ResourceSite
 from compute.services import resources, submissions, trials

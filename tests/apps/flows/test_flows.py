@@ -3,7 +3,7 @@ import pytest
 from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.permissions import Role
 from accounts.services import secrets
-from compute.engine.mounts import SourceKind
+from compute.engine.job_spec import SourceKind
 from compute.errors import NoResourceFits
 from compute.models import Job, Resource
 from flows.errors import InvalidFlow, InvalidParameters, NothingToRetry, RunHasEnded, RunNotFinished

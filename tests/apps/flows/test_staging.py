@@ -6,7 +6,7 @@ import pytest
 
 from accounts.models import User
 from accounts.selectors import actor_of
-from compute.engine.mounts import SourceKind
+from compute.engine.job_spec import SourceKind
 from compute.models import Resource, ResourceSite
 from compute.services import resources
 from core import clock

@@ -17,7 +17,7 @@ import pytest
 from accounts.actor import Actor
 from compute.adapters.ssh.connection import HostConnection
 from compute.adapters.ssh.driver import SshDriver
-from compute.engine.mounts import Mount, RemoteFolder, source_from_json
+from compute.engine.job_spec import Mount, RemoteFolder, source_from_json
 from core import clock, remote_hosts
 from core.remote_hosts import HostNotAttached, RemoteHost
 from datasets.adapters.sites import registry

@@ -17,8 +17,7 @@ def main() -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "platform")]
     from compute.adapters.local.driver import LocalDriver
     from compute.adapters.local.views import Views
-    from compute.engine.job_spec import JobSpec
-    from compute.engine.mounts import HostFolder, Mount
+    from compute.engine.job_spec import HostFolder, JobSpec, Mount
     from compute.engine.ports import Launch, ReportState
 
     if "--help" in sys.argv:

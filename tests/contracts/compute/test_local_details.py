@@ -21,7 +21,7 @@ from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
 from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
-from compute.engine.mounts import HostFolder, Mount
+from compute.engine.job_spec import HostFolder, Mount
 from compute.engine.ports import EndCause, GpuShare, ReportState
 from compute.engine.visible_gpus import SeenGpu, VisibleGpus
 from compute.errors import PortNotOpen, StartRefused, VolumeRefused

@@ -10,7 +10,7 @@ import pytest
 
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.tree_folders import TreeFolders
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import Mount, Tree
 from compute.engine.ports import EndCause, ReportState
 from datasets.errors import HydrationStopped, StoreUnreachable
 from tests.contracts.compute.test_local import LocalPlace

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compute.engine.failures import explain_end
 from compute.engine.gangs import join_reports, launcher_variables, rank_variables, worker_variables, write_hostfile
 from compute.engine.ports import EndCause, JobReport, ReplicaReport, ReportState
+from compute.engine.reconcile import explain_end
 from compute.engine.states import JobState, ReasonCode
 
 HOSTS = ["replica-0.ring", "replica-1.ring"]

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute.engine.job_spec import JobSpec, is_safe_name
-from compute.engine.mounts import HostFolder, Mount, NfsExport, Tree, Volume
+from compute.engine.job_spec import HostFolder, JobSpec, Mount, NfsExport, Tree, Volume, is_safe_name
 from compute.errors import InvalidJobSpec
 
 texts = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), min_size=1)

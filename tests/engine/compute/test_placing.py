@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from compute.engine.launcher import Launcher
-from compute.engine.placing import Placing
+from compute.engine.placing import Launcher, Placing
 from compute.errors import InvalidJobSpec
 
 GB = 10**9

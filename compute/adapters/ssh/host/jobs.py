@@ -14,7 +14,7 @@ from compute.adapters.local.tree_folders import OnWait, ShouldStop, TreeFolders
 from compute.adapters.local.views import Views
 from compute.adapters.ssh.host import shim
 from compute.adapters.ssh.host.attempt_calls import AttemptCalls
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import Mount, Tree
 from compute.engine.ports import EndCause, JobReport, Launch, NodeFacts, ReportState
 
 _LIVE = {ReportState.STARTING, ReportState.RUNNING}

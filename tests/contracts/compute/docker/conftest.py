@@ -9,7 +9,7 @@ import pytest
 from compute.adapters.docker.containers import ContainerSettings
 from compute.adapters.docker.driver import DockerDriver
 from compute.adapters.docker.engine import Address, Engine
-from compute.engine.mounts import HostFolder, Mount, Tree
+from compute.engine.job_spec import HostFolder, Mount, Tree
 from compute.engine.ports import GpuShare, Launch
 from nearline.content import archives
 from tests.contracts.compute.docker.daemon import USER_IMAGE, Daemon

@@ -3,7 +3,7 @@
 import pytest
 
 from compute.adapters import drivers
-from compute.engine.mounts import SourceKind
+from compute.engine.job_spec import SourceKind
 from compute.errors import CredentialsRefused, InvalidResource, ResourceExists, ResourceUnreachable
 from compute.models import Resource
 from compute.selectors import resources as selectors

@@ -12,7 +12,7 @@ import pytest
 
 from compute.adapters.docker import containers
 from compute.adapters.docker.engine import Address, Engine
-from compute.engine.mounts import HostFolder, Mount, Tree
+from compute.engine.job_spec import HostFolder, Mount, Tree
 from compute.engine.ports import CommandOutput, EndCause, GpuShare, ReportState, TerminalRequest
 from compute.errors import JobNotRunning, ResourceUnreachable, StartRefused
 from core import clock

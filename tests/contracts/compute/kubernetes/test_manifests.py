@@ -21,10 +21,8 @@ from compute.adapters.kubernetes.manifests import (
     object_name,
 )
 from compute.adapters.kubernetes.nodes import requests_of
-from compute.engine.launcher import Launcher
-from compute.engine.mounts import HostFolder, Mount, NfsExport, Tree, Volume
-from compute.engine.placing import Placing
-from compute.engine.pod_options import PodOptions
+from compute.engine.job_spec import HostFolder, Mount, NfsExport, Tree, Volume
+from compute.engine.placing import Launcher, Placing, PodOptions
 from compute.engine.ports import CheckpointFolder, GpuShare, Replica
 from compute.errors import StartRefused
 from tests.contracts.compute_driver import make_launch

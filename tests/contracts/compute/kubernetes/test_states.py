@@ -7,8 +7,8 @@ import pytest
 
 from compute.adapters.kubernetes import fields, states
 from compute.adapters.kubernetes.states import Verdict
-from compute.engine.failures import explain_end
 from compute.engine.ports import EndCause, JobReport, ReportState
+from compute.engine.reconcile import explain_end
 from compute.engine.states import JobState, ReasonCode
 
 CREATED, STARTED, FINISHED = "2026-11-21T12:00:00Z", "2026-11-21T12:00:10Z", "2026-11-21T12:01:00Z"

@@ -11,7 +11,7 @@ import pytest
 
 from compute.adapters.ssh.connection import Host, HostConnection, find_host_key
 from compute.adapters.ssh.program import build_program
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import Mount, Tree
 from compute.engine.ports import ReportState
 from compute.errors import ResourceUnreachable, StartRefused
 from core.breaker import Breaker

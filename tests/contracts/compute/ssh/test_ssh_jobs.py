@@ -11,7 +11,7 @@ import pytest
 
 from compute.adapters.ssh.program import build_program
 from compute.adapters.stored_outputs import StoredTreeOutput
-from compute.engine.mounts import Mount, Tree
+from compute.engine.job_spec import Mount, Tree
 from compute.engine.ports import EndCause, GpuFacts, ReportState
 from compute.errors import VolumeRefused
 from compute.workers.outputs import store_folder

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compute.adapters.ssh import wire
-from compute.engine.mounts import Tree
+from compute.engine.job_spec import Tree
 from compute.engine.ports import CheckpointFolder, JobReport, NodeFacts
 from tests.contracts.compute_driver import make_launch
 
