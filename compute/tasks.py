@@ -8,14 +8,12 @@ from compute.workers import (
     forecasts,
     idleness,
     launches,
-    locality,
     logs,
     observe,
     parts,
     probes,
     releases,
     resizes,
-    stops,
     stranded,
     watch,
 )
@@ -63,7 +61,7 @@ def watch_resources() -> None:
 @task("compute.stop", queue=Queue.WATCH)
 def stop_jobs() -> None:
     """Stop cancelled jobs. Without a period: each run of `compute.observe` stops them again."""
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
 
 
 @task(
@@ -75,7 +73,7 @@ def stop_jobs() -> None:
 )
 def evict_jobs() -> None:
     """Stop the jobs whose workload was evicted."""
-    stops.evict_jobs()
+    launches.evict_jobs()
 
 
 @task(
@@ -191,7 +189,7 @@ def delete_orphans() -> None:
 )
 def update_missing_bytes() -> None:
     """Tell the scheduler what pending workloads lack of their data."""
-    locality.update_missing_bytes()
+    data_waits.update_missing_bytes()
 
 
 @task("compute.clean_trees", queue=Queue.TIDY, every_s=3600.0, on_each_host=True)

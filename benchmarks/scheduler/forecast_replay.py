@@ -192,13 +192,13 @@ class Replay:
 
     def _settle(self) -> None:
         """Run what the platform's tasks run, until nothing more follows."""
-        from compute.workers import launches, stops
+        from compute.workers import launches
         from scheduler.workers import cycle
 
         for _ in range(MOST_CYCLES):
             made = cycle.run_once()
             if made.evicted:
-                stops.evict_jobs()
+                launches.evict_jobs()
                 self._go_on_later()
                 self._observe()
             if made.placed:

@@ -18,20 +18,20 @@ from compute.selectors import (
     checkpoints,
     closed_places,
     data_waits,
-    idle_gpus,
     job_rows,
     logs,
     outlooks,
     outputs,
     pool_places,
     resource_events,
+    usage,
     waits,
 )
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
-from compute.selectors.idle_gpus import IdleGpus
 from compute.selectors.job_rows import JobRow
+from compute.selectors.usage import IdleGpus
 from compute.services import (
     changes,
     commands,
@@ -230,13 +230,13 @@ def get_output(request: ApiRequest, name: str) -> outputs.StoredOutput:
 def read_usage(request: ApiRequest, name: str, after: bounds.Moment | None = None) -> dict[str, Any]:
     """Return what a job used: about once a second, on a cluster its GPUs alone, twice a minute; null: not measured."""
     job = job_selectors.get_program(actor=request.actor, name=name)
-    return {"items": list(job_selectors.usage(actor=request.actor, job=job, after=after))}
+    return {"items": list(usage.read_usage(actor=request.actor, job=job, after=after))}
 
 
 @router.get("/compute/idle-gpus", response=schemas.IdleGpusPageOut, operation_id="compute_list_idle_gpus")
 def list_idle_gpus(request: ApiRequest, project: str | None = None) -> dict[str, Any]:
     """List who holds GPUs that were not used over the last ten minutes, or whose use nobody measures."""
-    holders = idle_gpus.list_idle_gpus(actor=request.actor, project=project)
+    holders = usage.list_idle_gpus(actor=request.actor, project=project)
     return {"items": [_idle_gpus_out(each) for each in holders]}
 
 

@@ -10,7 +10,7 @@ from pydantic import Base64Bytes, Field
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.outlook import StoppedJob
 from compute.engine.ports import MOST_CELLS
-from compute.selectors import cluster_facts
+from compute.selectors import resources
 from compute.selectors.data_waits import DataWait
 from compute.selectors.idleness import Idleness
 from compute.selectors.outlooks import Outlook
@@ -152,12 +152,12 @@ class ResourceOut(Schema):
     @staticmethod
     def resolve_cluster(obj: object) -> object:
         """Return what was written down of a cluster."""
-        return cluster_facts.of_resource(obj)  # type: ignore[arg-type]
+        return resources.find_cluster_facts(obj)  # type: ignore[arg-type]
 
     @staticmethod
     def resolve_warnings(obj: object) -> list[str]:
         """Return them as the page of the resource shows them."""
-        return cluster_facts.list_warnings(obj)  # type: ignore[arg-type]
+        return resources.list_cluster_warnings(obj)  # type: ignore[arg-type]
 
     @staticmethod
     def resolve_foreign_gpus(obj: object) -> dict[str, int]:

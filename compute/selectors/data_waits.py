@@ -6,7 +6,7 @@ from datetime import datetime
 
 from compute.engine.states import Gate, JobState
 from compute.models import Job
-from compute.selectors.locality import sites_by_resource
+from compute.selectors.resources import sites_by_resource
 from core import clock
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival

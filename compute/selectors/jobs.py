@@ -1,7 +1,12 @@
-"""Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
+"""Reads about jobs: the rows, and through their drivers the logs and the outputs.
+
+Those that the task of this thread has written are noted until it ends, as the next tasks of a hand-over need not read
+them again. Those whose transaction was rolled back are among them, and others may have changed them since. So what is
+done with one is compared with its row, or concerns what does not change any more.
+"""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.actor import Actor
@@ -20,13 +26,12 @@ from compute import permissions
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import HostFolder, JobSpec, Mount, Tree, read_inputs_and_code
-from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
+from compute.engine.ports import ComputeDriver, LogChunk, OutputReader
 from compute.engine.states import HOLDING, IDLE, JOB_STATES, LIMITS, JobState, ReasonCode, explain_unknown
 from compute.errors import JobHasParts, JobIsPart, JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent, ResourceState
-from compute.selectors import known_jobs, stored_logs
-from compute.selectors.usage import read_samples
-from core import hosts, orm
+from compute.selectors import stored_logs
+from core import hosts, orm, tasks
 from core.errors import InvalidInput
 from core.prepared import prepared
 from core.sealed_folder import SealedFolder
@@ -36,10 +41,8 @@ from scheduler.selectors.workloads import WorkloadWait
 MAX_LOG_BYTES = 1 << 20
 SUBMITTED = "job"
 """The kind of the jobs that people submit by themselves."""
-
 HOLDER = "job:"
 """The holder of the commits that a job reads: this, and its id."""
-
 
 _STATUS_COLUMNS = (
     *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),
@@ -53,6 +56,9 @@ _READ_COLUMNS = (
     *("output_state", "output_root", "output_folder", "output_files", "output_error"),
     *("resource__name", "resource__kind", "resource__credentials", "resource__unconfined_reason"),
 )
+
+_QUEUED, _ENDED = "compute.queued", "compute.ended"
+COLUMNS = tuple(field.attname for field in Job._meta.concrete_fields)
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ def list_many(job_ids: Collection[str]) -> list[Job]:
 
 def list_for_reading(job_ids: AbstractSet[str]) -> dict[str, Job]:
     """Return jobs by id with what it takes to read their logs and outputs. For the platform itself."""
-    jobs = {job.pk: job for job in map(known_jobs.find_ended, job_ids) if job is not None}
+    jobs = {job.pk: job for job in map(find_ended, job_ids) if job is not None}
     for batch in orm.in_batches(sorted(job_ids - jobs.keys())):
         jobs |= {job.pk: job for job in _for_reading(batch)}
     return jobs
@@ -359,12 +365,6 @@ def _read_log(driver: ComputeDriver, job: Job, offset: int, limit: int) -> LogCh
     return LogChunk(chunk.data, start + chunk.next_offset, is_last and chunk.is_complete, size_bytes)
 
 
-def usage(*, actor: Actor, job: Job, after: datetime | None = None) -> Sequence[UsageSample]:
-    """Return what a job used over time: about once a second, on a cluster its GPUs alone, twice a minute."""
-    require(actor, permissions.VIEW_JOBS, job.project_id)
-    return read_samples(job, after, all_runs=True)
-
-
 def open_output(job: Job) -> OutputReader:
     """Return what reads what a job wrote to `$NEARLINE_OUTPUT` in its last run. For the platform itself."""
     return drivers.driver_of(job.resource).open_output(job.run_name)
@@ -413,3 +413,39 @@ def list_inputs(job: Job) -> tuple[tuple[Mount, ...], Mount | None]:
 def get_spec(job: Job) -> JobSpec:
     """Return what a job was submitted as."""
     return JobSpec.from_json(job.spec)
+
+
+def job_of(columns: tuple[Any, ...]) -> Job:
+    """Return the row of a job from its `COLUMNS`."""
+    return Job.from_db(DEFAULT_DB_ALIAS, COLUMNS, columns)
+
+
+def note_queued(jobs: Iterable[Job]) -> None:
+    """Keep new jobs, with their templates and resources, until the task ends."""
+    _note(_QUEUED, {str(job.workload_id): job for job in jobs})
+
+
+def find_queued(workload_id: str) -> Job | None:
+    """Return the new job of a workload, if this task has queued it."""
+    return _find(_QUEUED, workload_id)
+
+
+def note_ended(jobs: Iterable[Job]) -> None:
+    """Keep jobs that have ended until the task ends."""
+    _note(_ENDED, {job.pk: job for job in jobs})
+
+
+def find_ended(job_id: str) -> Job | None:
+    """Return a job, if this task has ended it."""
+    return _find(_ENDED, job_id)
+
+
+def _note(key: str, jobs: Mapping[str, Job]) -> None:
+    if (memo := tasks.memo()) is not None:
+        memo.setdefault(key, {}).update(jobs)
+
+
+def _find(key: str, job_id: str) -> Job | None:
+    memo: Mapping[str, Any] = tasks.memo() or {}
+    job: Job | None = memo.get(key, {}).get(job_id)
+    return job

@@ -9,7 +9,7 @@ from typing import Any
 from accounts import selectors as accounts
 from accounts.actor import Actor
 from compute.models import Resource
-from compute.selectors import cluster_facts
+from compute.selectors import resources
 from compute.selectors.evictions import mark_deleted
 from scheduler.selectors import evictions, nodes
 
@@ -87,7 +87,7 @@ def _evictions(actor: Actor, resource: Resource) -> Iterator[ResourceEvent]:
 
 
 def _warnings(resource: Resource) -> Iterator[ResourceEvent]:
-    for event in (cluster_facts.of_resource(resource) or {}).get("events", ()):
+    for event in (resources.find_cluster_facts(resource) or {}).get("events", ()):
         times = f" ({event['count']} times)" if event["count"] > 1 else ""
         yield ResourceEvent(
             datetime.fromisoformat(event["at"]),

@@ -10,7 +10,7 @@ from typing import Any
 from compute.engine.forecast import likeness
 from compute.engine.states import HOLDING, JOB_STATES, JobState
 from compute.models import Job
-from compute.selectors import grace_periods
+from compute.selectors import templates
 from core import clock
 from scheduler.selectors.forecasts import Lengths, Run, RunTimes, each_once, learn
 
@@ -72,7 +72,7 @@ class RunHistory:
             lengths = named if named.seconds else every
         limit_s: float | None = job["spec__timeout_s"]
         if template is None and job["state"] in _ENDING:
-            grace_s = 0.0 if job["resource__is_simulated"] else grace_periods.bound(job["grace_period_s"])
+            grace_s = 0.0 if job["resource__is_simulated"] else templates.bound_grace_period(job["grace_period_s"])
             limit_s = min(math.inf if limit_s is None else limit_s, ran_s + grace_s)
         return RunTimes(lengths, ran_s, limit_s)
 

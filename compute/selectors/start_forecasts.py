@@ -18,13 +18,13 @@ from compute.engine.holders import Amounts, fits
 from compute.engine.placing import Placing, PodOptions
 from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
-from compute.selectors import capacity, grace_periods, own_sizes, run_times, templates
+from compute.selectors import capacity, own_sizes, run_times, templates
 from compute.selectors.jobs import SUBMITTED
-from compute.selectors.locality import sites_by_resource
 from compute.selectors.own_sizes import OwnSize
-from compute.selectors.pod_sets import launcher_of, placing_of
 from compute.selectors.pool_places import Place, describe, in_each_pool, in_pool, place_of
+from compute.selectors.resources import sites_by_resource
 from compute.selectors.run_times import RunHistory
+from compute.selectors.templates import launcher_of, placing_of
 from core import clock, moves
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival, Locality
@@ -266,7 +266,7 @@ class Forecaster:
                 for other in self._ending
                 if other.resource_id == job["resource_id"] and not set(outlook.nodes).isdisjoint(other.node_names)
             ]
-        return max(map(grace_periods.bound, graces_s), default=0.0)
+        return max(map(templates.bound_grace_period, graces_s), default=0.0)
 
     @cached_property
     def _ending(self) -> list[Job]:

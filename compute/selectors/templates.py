@@ -1,7 +1,12 @@
-"""Reads about templates. Every signed-in person may see them, and every project may use them."""
+"""Reads about templates, what jobs of theirs can have, and what the scheduler is told of such jobs.
+
+Every signed-in person may see templates, and every project may use them.
+"""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
@@ -13,9 +18,9 @@ from compute.engine.placing import Placing, PodOptions
 from compute.errors import InvalidJobSpec, TemplateNotFound
 from compute.models import Resource, Template
 from compute.selectors import pool_places, resources
-from compute.selectors.pod_sets import launcher_of, placing_of
 from core import hosts
 from core.prepared import prepared
+from core.taints import Toleration
 from core.units import ONE_GPU
 from scheduler.selectors import nodes as node_selectors
 from scheduler.services.workloads import PodSet
@@ -212,3 +217,45 @@ def describe_mismatch(template: Template, what: str, sources: Collection[SourceK
         f"{template.full_name} cannot read {what}: it comes from {describe_kinds(sources)}, "
         f"and jobs on {template.resource.name} mount {describe_kinds(mountable)}."
     )
+
+
+def placing_of(placing: Placing, pod: PodOptions) -> dict[str, Any]:
+    """Return what a `PodSet` says besides size and number."""
+    return {
+        "selector": sorted(pod.node_selector.items()),
+        "tolerations": pod.parsed_tolerations,
+        "gpu_memory_bytes": placing.gpu_memory_bytes,
+        "mig_profile": placing.mig_profile,
+        "node_labels": [tuple(label.split("=", 1)) for label in placing.node_labels],
+        "required_level": placing.required_level,
+        "preferred_level": placing.preferred_level,
+        "min_count": placing.min_replicas or None,
+    }
+
+
+def launcher_of(placing: Placing, tolerations: Sequence[Toleration]) -> PodSet | None:
+    """Return the launcher of a gang, whose nodes need no labels: it runs on any node. None: it has none."""
+    if (launcher := placing.launcher) is None:
+        return None
+    return PodSet(
+        name="launcher",
+        cpu_millicores=launcher.cpu_millicores,
+        memory_bytes=launcher.memory_bytes,
+        tolerations=tolerations,
+    )
+
+
+def describe_grace_period_fault(grace_period_s: float) -> str:
+    """Say why a job cannot have a grace period; empty when it can."""
+    most_s = settings.NEARLINE.max_grace_period_s
+    if grace_period_s <= most_s:
+        return ""
+    return (
+        f"A grace period of {grace_period_s:,.10g} s is longer than the {most_s} s that this installation allows "
+        "(NEARLINE_MAX_GRACE_PERIOD_S)."
+    )
+
+
+def bound_grace_period(grace_period_s: float) -> float:
+    """Return the grace period that a job gets: an admin may have lowered the limit since its flow was saved."""
+    return min(grace_period_s, float(settings.NEARLINE.max_grace_period_s))

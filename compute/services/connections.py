@@ -25,7 +25,6 @@ from compute.engine.ports import ComputeDriver, Connection, OpensPorts, OpensTer
 from compute.engine.states import JobState
 from compute.errors import CommandRefused, InvalidTicket, JobNotRunning, PortRefused
 from compute.models import Job
-from compute.selectors import confinement
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.services import uses
@@ -140,7 +139,7 @@ def _require_access(actor: Actor, job: Job) -> None:
     """Raise PermissionDenied and ResourceUnconfined unless the actor may have all that the job has."""
     require(actor, permissions.SUBMIT_JOBS, job.project_id)
     secrets.require_use(actor=actor, project_id=job.project_id, names=set(job_selectors.get_spec(job).secret_names))
-    confinement.require_use(actor=actor, resources=[job.resource])
+    resource_selectors.require_use(actor=actor, resources=[job.resource])
 
 
 def _check(actor: Actor, job: Job, replica: int) -> ComputeDriver:

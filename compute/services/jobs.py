@@ -19,10 +19,14 @@ from compute.engine.placing import Placing
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
-from compute.selectors import grace_periods, known_jobs
 from compute.selectors import jobs as job_selectors
-from compute.selectors.templates import describe_checkpoint_mismatch, describe_mismatch, describe_placing_mismatch
-from compute.services import checkpoints, job_data, journal, queueing
+from compute.selectors.templates import (
+    bound_grace_period,
+    describe_checkpoint_mismatch,
+    describe_mismatch,
+    describe_placing_mismatch,
+)
+from compute.services import checkpoints, journal, queueing
 from core import clock, orm, priorities, tasks
 from core.deadlocks import repeated_after_deadlock
 from core.prepared import insert, prepared
@@ -77,7 +81,7 @@ class JobRequest:
     part_index: int | None = None
 
     def __post_init__(self) -> None:
-        limits = self.name, grace_periods.bound(self.spec.grace_period_s)
+        limits = self.name, bound_grace_period(self.spec.grace_period_s)
         if (self.spec.name, self.spec.grace_period_s) != limits:
             object.__setattr__(self, "spec", replace(self.spec, name=limits[0], grace_period_s=limits[1]))
 
@@ -156,7 +160,7 @@ def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str
             queueing.queue_again(job, enqueued_at=job.created_at)
     queueing.queue_jobs([job for job in jobs if not job.gate and job.workload_id is None])
     Job.objects.bulk_update(jobs, ["spec", "workload", "gate", "reason", "event_seq"], batch_size=100)
-    job_data.note_volumes(jobs)
+    queueing.note_volumes(jobs)
     now = clock.now()
     insert(
         [
@@ -265,7 +269,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         spec={**request.spec.to_json(), "pod": template.pod, "pool": template.pool},
         submitted_by=request.on_behalf_of or actor.name,
         gate=request.gate or (Gate.PARTS if request.spec.has_parts else ""),
-        reason=job_data.describe_wait(template.resource) if request.gate else "",
+        reason=queueing.describe_data_wait(template.resource) if request.gate else "",
         event_seq=1,
     )
 
@@ -274,8 +278,8 @@ def _create(jobs: Sequence[Job]) -> None:
     checkpoints.attach([job for job in jobs if not job.has_parts])
     queueing.queue_jobs([job for job in jobs if not job.gate])
     insert(jobs)
-    job_data.note_volumes([job for job in jobs if not job.gate])
-    known_jobs.note_queued([job for job in jobs if job.workload_id is not None])
+    queueing.note_volumes([job for job in jobs if not job.gate])
+    job_selectors.note_queued([job for job in jobs if job.workload_id is not None])
     insert(
         [
             JobEvent(

@@ -14,7 +14,7 @@ from django.db.models import F, QuerySet
 from compute import signals
 from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.models import Job, JobEvent
-from compute.selectors import known_jobs
+from compute.selectors import jobs as job_selectors
 from core import clock, orm
 from core.orm import MomentById
 from core.prepared import insert, prepared
@@ -82,9 +82,9 @@ def _write_alone(step: Step) -> list[Written]:
     if step.to not in JOB_STATES.final:
         rows = _of_run.update_returning(changes, ("event_seq", "workload_id"), step.job_id, step.token, sources)
         return [(step, seq, workload_id) for seq, workload_id in rows]
-    rows = _of_run.update_returning(changes, known_jobs.COLUMNS, step.job_id, step.token, sources)
-    jobs = [known_jobs.job_of(row) for row in rows]
-    known_jobs.note_ended(jobs)
+    rows = _of_run.update_returning(changes, job_selectors.COLUMNS, step.job_id, step.token, sources)
+    jobs = [job_selectors.job_of(row) for row in rows]
+    job_selectors.note_ended(jobs)
     return [(step, job.event_seq, job.workload_id) for job in jobs]
 
 

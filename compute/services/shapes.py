@@ -10,11 +10,11 @@ from compute.engine.holders import Amounts, count_empty, fits
 from compute.engine.placing import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
-from compute.selectors import capacity, confinement, locality, own_sizes, pool_places, templates
+from compute.selectors import capacity, own_sizes, pool_places, templates
 from compute.selectors import resources as resource_selectors
 from compute.selectors.own_sizes import OwnSize
-from compute.selectors.pod_sets import placing_of
 from compute.selectors.pool_places import Place, in_pool
+from compute.selectors.templates import placing_of
 from core import units
 from core.units import ONE_GPU
 from scheduler.selectors import pools
@@ -58,7 +58,7 @@ def find_template(*, actor: Actor, ask: Ask) -> Template:
         fitting, faults = _find_places(actor, ask, are_open=False)
         _require_some(ask, fitting, faults)
     ready = capacity.find_with_capacity(fitting)
-    arrivals = locality.arrivals(ask.commits, {each.resource_id for each in fitting})
+    arrivals = resource_selectors.list_arrivals(ask.commits, {each.resource_id for each in fitting})
 
     def rank(template: Template) -> tuple[object, ...]:
         has_data, ready_in_s = True, 0.0
@@ -150,7 +150,7 @@ def get_template(
     has no nodes of it.
     """
     template = templates.get_template(actor=actor, full_name=full_name)
-    confinement.require_use(actor=actor, resources=[template.resource])
+    resource_selectors.require_use(actor=actor, resources=[template.resource])
     if fault := _missing_offer(template.resource, ports, volumes):
         raise NoResourceFits(fault)
     known = ResourcePools([template.resource_id])
@@ -251,7 +251,7 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
     if fault := _missing_offer(resource, ask.ports, ask.volumes):
         yield fault
     try:
-        confinement.require_use(actor=actor, resources=[resource])
+        resource_selectors.require_use(actor=actor, resources=[resource])
     except ResourceUnconfined as error:
         yield error.message
 

@@ -23,9 +23,9 @@ from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, Mount, Tree, is_safe
 from compute.engine.placing import Placing
 from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, Template
-from compute.selectors import grace_periods, resources, templates
 from compute.selectors import jobs as job_selectors
-from compute.services import job_data, jobs, journal, shapes
+from compute.selectors import resources, templates
+from compute.services import jobs, journal, queueing, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
 from core import bounds, clock, ids, priorities, tasks
@@ -150,7 +150,7 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
     if len(submission.command.encode()) > bounds.MAX_ARGUMENT_BYTES:
         raise InvalidJobSpec(f"The command has more than {bounds.MAX_ARGUMENT_BYTES:,} bytes.")
-    if fault := _fault_of_image(submission.image) or grace_periods.describe_fault(submission.grace_period_s):
+    if fault := _fault_of_image(submission.image) or templates.describe_grace_period_fault(submission.grace_period_s):
         raise InvalidJobSpec(fault)
     if submission.idle_limit_s is not None and (fault := bounds.idle_limit_fault(submission.idle_limit_s)):
         raise InvalidJobSpec(fault)
@@ -198,8 +198,8 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
     facts = [_describe(*pair) for pair in zip(submission.data, datasets, strict=True)]
     try:
         commits = [each.commit for each in datasets]
-        copies = job_data.request(actor, template.resource, commits, job_id=job_id, job_name=own_name)
-        spec, gate = job_data.mount(spec, copies, is_early=submission.start_early)
+        copies = queueing.request_data(actor, template.resource, commits, job_id=job_id, job_name=own_name)
+        spec, gate = queueing.mount_data(spec, copies, is_early=submission.start_early)
         request = replace(request, spec=spec, gate=gate)
         with transaction.atomic():
             if code is not None:
@@ -209,10 +209,10 @@ def submit_job(*, actor: Actor, project: Project, submission: Submission) -> Job
                 raise JobNameTaken(f"There is a job called '{name}' already.")
             _tell(job, facts)
     except PlatformError:
-        job_data.release(actor, job_id)
+        queueing.release_data(actor, job_id)
         raise
     except IntegrityError as error:
-        job_data.release(actor, job_id)
+        queueing.release_data(actor, job_id)
         if Job.objects.filter(name=own_name).exists():
             raise JobNameTaken(f"There is a job called '{name}' already.") from error
         raise

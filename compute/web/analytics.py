@@ -7,7 +7,7 @@ from django.shortcuts import render
 
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
-from compute.selectors import idle_gpus
+from compute.selectors import usage as job_usage
 from compute.selectors.evictions import mark_deleted
 from compute.web import node_histories
 from core import clock
@@ -44,7 +44,7 @@ def analytics_page(request: PageRequest) -> HttpResponse:
         "consumed": consumed,
         "consumed_gpu_s": sum(each.gpu_s for each in consumed),
         "consumed_price": sum(each.price for each in consumed),
-        "idle_gpus": idle_gpus.list_idle_gpus(actor=actor, project=project),
+        "idle_gpus": job_usage.list_idle_gpus(actor=actor, project=project),
         "utilisation": _percent(sum(used.held), sum(used.capacity)),
         "evictions": mark_deleted(evictions.view_evictions(actor=actor, rows=evicted[:_EVICTIONS])),
         "evictions_total": evicted.count(),

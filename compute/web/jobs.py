@@ -25,6 +25,7 @@ from compute.selectors import (
     job_links,
     job_rows,
     pool_places,
+    usage,
     waits,
 )
 from compute.selectors import jobs as selectors
@@ -146,7 +147,7 @@ def changes_part(request: PageRequest, name: str) -> HttpResponse:
 def _usage(request: PageRequest, job: Job) -> tuple[list[Chart], bool]:
     """Return the charts of what a job used, and whether the place where it runs or ran answers at all."""
     try:
-        return usage_charts(selectors.usage(actor=request.actor, job=job)), True
+        return usage_charts(usage.read_usage(actor=request.actor, job=job)), True
     except ResourceUnreachable:
         return [], False
 

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import HOLDING, JobState
-from compute.selectors import data_waits, job_rows, jobs, utilisation, waits
+from compute.selectors import data_waits, job_rows, jobs, usage, waits
 from compute.selectors import forecasts as durations
 from compute.web import node_cells
 from compute.web.progress import progress_of
@@ -59,7 +59,7 @@ def overview_page(request: PageRequest) -> HttpResponse:
         ],
         "running_count": running.count(),
         "running": [(job, progress_of(job, forecasts.get(job.pk))) for job in shown],
-        "utilisation": utilisation.measure_utilisation(list(running.defer("spec")[:_MEASURED])),
+        "utilisation": usage.measure_utilisation(list(running.defer("spec")[:_MEASURED])),
         "project_name": project,
     }
     return render(request, "compute/overview_live.html" if request.htmx else "compute/overview.html", context)

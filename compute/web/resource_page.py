@@ -14,7 +14,7 @@ from accounts.actor import Actor
 from accounts.web.requests import PageRequest
 from compute.engine.states import HOLDING
 from compute.models import Resource
-from compute.selectors import cluster_facts, failures, job_rows, jobs, resource_events
+from compute.selectors import failures, job_rows, jobs, resource_events
 from compute.selectors import resources as selectors
 from compute.services import lost_resources, resources
 from compute.web import node_cells
@@ -78,8 +78,8 @@ def resource_page(request: PageRequest, name: str) -> HttpResponse:
         "gpu_models": sorted({node_cells.short_model(line.node.gpu_model) for line in lines if line.node.gpu_model}),
         "node_faults": resource.facts.get("faults", {}),
         "nodes_at": _moment(resource.facts.get("nodes_at")),
-        "cluster": cluster_facts.of_resource(resource),
-        "warnings": cluster_facts.list_warnings(resource),
+        "cluster": selectors.find_cluster_facts(resource),
+        "warnings": selectors.list_cluster_warnings(resource),
         "running": job_rows.read_rows(actor=actor, jobs=live.filter(state__in=sorted(HOLDING)).defer("spec")[:_ROWS]),
         "counts": selectors.count_live_jobs(resource),
         "copies": _copies_of(actor, resource),

@@ -19,7 +19,7 @@ from compute.adapters.kinds import ResourceKind
 from compute.engine.placing import PodOptions
 from compute.errors import InvalidResource, ResourceChanged, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
-from compute.selectors import cluster_facts, confinement, failures
+from compute.selectors import failures
 from compute.selectors import resources as selectors
 from compute.selectors import templates as template_selectors
 from compute.services import resources, templates
@@ -222,7 +222,7 @@ def compute_page(request: PageRequest) -> HttpResponse:
         )
         for resource in resources
     ]
-    context = {"views": views, "is_open": confinement.is_open_to_all()}
+    context = {"views": views, "is_open": selectors.is_open_to_all()}
     return render(request, "compute/compute_live.html" if request.htmx else "compute/compute.html", context)
 
 
@@ -243,7 +243,7 @@ def attach_page(request: PageRequest) -> HttpResponse:
                 f"{resource.name} answers and is attached. Jobs that name their size can run there; a template gives a "
                 "size a name.",
             )
-            for warning in cluster_facts.list_warnings(resource):
+            for warning in selectors.list_cluster_warnings(resource):
                 messages.warning(request, warning)
             return redirect("compute:compute")
     return render(request, "compute/attach.html", {"form": form})

@@ -1,8 +1,8 @@
 """Jobs that wait for their datasets: each is queued once all are ready, and fails when one cannot be brought.
 
-What a job reads early need only have begun to come.
-
-What a job waits for are the cached commits that it holds. Asked again as often as one likes: the rows say what is due.
+What a job reads early need only have begun to come. What a job waits for are the cached commits that it holds. Asked
+again as often as one likes: the rows say what is due. The scheduler is told what of its data each job in its queue
+lacks, resource by resource.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,15 @@ from compute.engine.job_spec import Mount, source_from_json
 from compute.engine.states import Gate, JobState, ReasonCode
 from compute.errors import UnmountableSource
 from compute.models import Job
+from compute.selectors import resources
 from compute.selectors.jobs import get_spec
 from compute.services import jobs, journal
 from compute.services.submissions import HOLDER
-from core import clock, isolation
+from core import clock, isolation, orm
 from datasets.selectors import caches
 from datasets.selectors.caches import HeldCopy
+from scheduler.selectors import workloads as workload_selectors
+from scheduler.services import workloads
 
 _SYSTEM = Actor.system("data waits")
 
@@ -38,6 +41,14 @@ def queue_ready_jobs() -> None:
     rows = list(waiting.order_by("pk"))
     copies = caches.list_held([HOLDER + job.pk for job in rows]) if rows else {}
     isolation.for_each("compute.queue_ready_jobs", rows, partial(_proceed, copies=copies), key=lambda job: job.pk)
+
+
+def update_missing_bytes() -> None:
+    """Compare what pending workloads lack of their data with what was told of them, and tell what changed."""
+    (pending,) = workload_selectors.find_pending_with_data()
+    ids = list(pending.values_list("pk", flat=True))
+    for batch in orm.in_batches(ids):
+        isolation.in_batch("compute.update_missing_bytes", batch, _update_missing_bytes)
 
 
 def _proceed(job: Job, *, copies: Mapping[str, Sequence[HeldCopy]]) -> None:
@@ -91,3 +102,9 @@ def _fail(job: Job, reason: str) -> None:
     ending = {"reason_code": ReasonCode.INFRASTRUCTURE, "reason": reason}
     step = journal.Step(job.pk, job.token, JobState.FAILED, reason, ending, {"finished_at": now})
     journal.record_steps([step], now=now)
+
+
+def _update_missing_bytes(workload_ids: Sequence[str]) -> list[str]:
+    jobs = Job.objects.filter(workload__in=workload_ids).order_by()
+    commits_of = {pk: commits or () for pk, commits in jobs.values_list("workload_id", "spec__commits")}
+    return workloads.set_missing_bytes(resources.count_missing_bytes(commits_of))

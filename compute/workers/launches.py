@@ -1,11 +1,14 @@
-"""Jobs that were placed are started: claimed in one transaction, handed to their driver outside of any.
+"""Jobs that were placed are started, and those that are to end are told so.
+
+They are claimed in one transaction, and handed to their driver outside of any.
 
 A platform that dies in between leaves jobs that are `starting` with a lease. Once that has run out and their resource
 does not know them, `observe` asks for them to be started again, which is harmless: starting is idempotent by name.
+Jobs that are to end are told again at each poll, until they have ended.
 """
 
 import json
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,22 +26,22 @@ from django.db.models.functions import Greatest
 from accounts.errors import SecretNotFound, SecretUnreadable
 from accounts.services import secrets
 from compute.adapters import drivers, jupyter_tokens
-from compute.engine.job_spec import HostFolder, JobSpec, source_from_json
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, HostFolder, JobSpec, source_from_json
 from compute.engine.ports import CheckpointFolder, ComputeDriver, GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused, VolumeRefused
 from compute.models import Job, Resource
-from compute.selectors import confinement, failures, known_jobs
+from compute.selectors import failures, resources
+from compute.selectors import jobs as job_selectors
 from compute.services import journal
-from compute.workers import checkpoints
+from compute.workers import checkpoints, probes
 from core import clock, hosts, isolation, orm, tasks, units
 from core.prepared import prepared
 from datasets.selectors import caches
-from scheduler.selectors.workloads import ClaimedPlacement, find_unclaimed_on
+from scheduler.selectors.workloads import ClaimedPlacement, find_unclaimed_on, list_overdue, list_terminating
 from scheduler.services import workloads
 
 log = structlog.get_logger(__name__)
-
 LEASE = timedelta(seconds=30)
 # So few that all of them are asked for before the first one's lease runs out, also where a start takes seconds.
 _CLAIMED_AT_ONCE = 50
@@ -54,6 +57,11 @@ _LAUNCHED = (
     *("submitted_by", "resource__name", "resource__kind", "resource__host", "resource__unconfined_reason"),
     *("resource__credentials", "project__name"),
 )
+
+_claimed: deque[Job] = deque()
+"""Jobs that this process claimed as they were placed, and starts next."""
+
+_ENDING = (JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING)
 
 
 def start_placed_jobs() -> None:
@@ -104,7 +112,7 @@ def claim_placed(placement: ClaimedPlacement) -> bool:
     """
     if not tasks.is_handing_over():
         return False
-    new = known_jobs.find_queued(placement.workload_id)
+    new = job_selectors.find_queued(placement.workload_id)
     jobs = _locked_pending([placement.workload_id]) if new is None else [new]
     if len(jobs) != 1 or not hosts.is_here(jobs[0].resource.host):
         return False
@@ -112,10 +120,6 @@ def claim_placed(placement: ClaimedPlacement) -> bool:
         return False
     transaction.on_commit(lambda: _claimed.extend(jobs))
     return True
-
-
-_claimed: deque[Job] = deque()
-"""Jobs that this process claimed as they were placed, and starts next."""
 
 
 def _take_claimed() -> Iterator[Job]:
@@ -230,7 +234,7 @@ def _start(jobs: Iterable[Job]) -> None:
 def _prepare(job: Job) -> _Start | journal.Step | _Unanswered | None:
     """Return what starts a job, or how it ended, if it cannot start at all; None if it cannot start yet."""
     try:
-        confinement.require_launch(job)
+        resources.require_launch(job)
         if absence := _find_absence(job):
             journal.put_off_start(job, absence)
             return None
@@ -339,3 +343,64 @@ def _gpus_in_words(gpus: Sequence[Sequence[int]]) -> str:
         str(index) if milli == units.ONE_GPU else f"{units.format_gpus(milli)} of {index}" for index, milli in gpus
     )
     return f", GPU {shares}"
+
+
+def evict_jobs() -> None:
+    """Stop evicted jobs. They are requeued once they have stopped, unless they have reached a time limit."""
+    # Asked without a lock first: most ticks find nothing.
+    reasons = list_terminating()
+    if not reasons:
+        return
+
+    overdue = list_overdue()
+
+    @transaction.atomic
+    def evict(workload_ids: Sequence[str]) -> list[str]:
+        jobs = Job.objects.filter(workload_id__in=workload_ids, state__in=(JobState.STARTING, JobState.RUNNING))
+        steps = []
+        for job_id, token, workload_id in jobs.order_by("pk").values_list("pk", "token", "workload_id"):
+            reason, limit = reasons[str(workload_id)], overdue.get(str(workload_id))
+            state = JobState.LEAVING if limit is None else JobState.STOPPING
+            why = {} if limit is None else {"reason_code": ReasonCode(limit)}
+            steps.append(journal.Step(job_id, token, state, reason, {"reason": reason, **why}))
+        return journal.record_steps(steps, now=clock.now())
+
+    is_news = False
+    for batch in orm.in_batches(list(reasons)):
+        is_news |= any(isolation.in_batch(failures.EVICT, batch, evict))
+    if is_news:
+        stop_ending_jobs()
+
+
+def stop_ending_jobs() -> None:
+    """Tell every job that is being cancelled, evicted or suspended to end. What cannot be reached is told later."""
+    ending = Job.objects.filter(state__in=_ENDING, resource__host__in=hosts.here()).select_related("resource")
+    graces_s = defaultdict[Resource, dict[str, float]](dict)
+    for job in ending.order_by("pk"):
+        graces_s[job.resource][job.run_name] = job.grace_period_s
+    # Those behind a network come last: the others would wait for their answers.
+    places = sorted(graces_s, key=lambda resource: drivers.get_kind(resource.kind).is_remote)
+    isolation.for_each(failures.STOP_ALL, places, lambda resource: _stop_on(resource, graces_s[resource]))
+
+
+def stop_jobs(resource: Resource, names: Sequence[str], graces_s: Mapping[str, float]) -> None:
+    """Tell these jobs to end, each within its grace period. One that fails stops none of the others.
+
+    Raises ResourceUnreachable and CredentialsUnreadable.
+    """
+    driver = drivers.driver_of(resource)
+    with drivers.side_by_side(resource, len(names)) as executor:
+        isolation.for_each(
+            failures.STOP,
+            names,
+            lambda name: driver.stop(name, graces_s.get(name, DEFAULT_GRACE_PERIOD_S)),
+            concerns_all=(ResourceUnreachable,),
+            executor=executor,
+        )
+
+
+def _stop_on(resource: Resource, graces_s: Mapping[str, float]) -> None:
+    try:
+        stop_jobs(resource, list(graces_s), graces_s)
+    except ResourceUnreachable as error:
+        probes.note_unreachable(resource=resource, error=error)

@@ -17,24 +17,28 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from compute.adapters import drivers
+from compute.engine import gpu_check
 from compute.engine.checkpoints import find_last_told
+from compute.engine.gpu_check import GivenGpus
 from compute.engine.job_spec import job_of_run, name_of_run
 from compute.engine.log_excerpt import find_excerpt
+from compute.engine.placing import Placing
 from compute.engine.ports import ComputeDriver, JobReport, ReportState
 from compute.engine.reconcile import JobRecord, Record, Repairs, compare, with_cause
 from compute.engine.states import IDLE, JOB_STATES, JobState, ReasonCode
+from compute.engine.visible_gpus import SeenGpu, VisibleGpus
 from compute.errors import ResourceUnreachable
 from compute.models import Job, OutputState, Resource, new_token
-from compute.selectors import failures, known_jobs, resources
+from compute.selectors import failures, jobs, resources
 from compute.services import checkpoints, journal
 from compute.services.checkpoints import Interruption
-from compute.workers import gpu_checks, launches, probes, stops
+from compute.workers import launches, probes
 from compute.workers.launches import LEASE
 from core import clock, hosts, isolation, orm, tasks
 from core.prepared import prepared
+from scheduler.selectors import nodes
 
 log = structlog.get_logger(__name__)
-
 # A lease is renewed when a third of it is gone, not at each poll.
 _RENEW_BELOW = LEASE * 2 / 3
 _RECORD_FIELDS = (
@@ -56,6 +60,11 @@ _NO_RUN = {
     "lease_expires_at": None,
     "started_at": None,
 }
+
+_Visible = tuple[VisibleGpus | None, ...]
+_MOST_REMEMBERED = 10_000
+# By token of a run: what this process has noted, so that later reports that say the same cost nothing.
+_noted: dict[str, _Visible] = {}
 
 
 def find_started() -> list[QuerySet[Job]]:
@@ -105,8 +114,8 @@ def observe_resource(*, resource_id: str) -> None:
             key=lambda record: record.job_id,
         )
         ended = _write_changes(resource, records, repairs, dict(filter(None, interrupted)))
-        gpu_checks.note_checks(resource, reports)
-        stops.stop_jobs(resource, repairs.stop, {record.name: record.grace_period_s for record in known})
+        _note_gpu_checks(resource, reports)
+        launches.stop_jobs(resource, repairs.stop, {record.name: record.grace_period_s for record in known})
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         if over:  # nobody waits for that
             tasks.after_hand_over(partial(_forget, resource, driver, over))
@@ -219,7 +228,7 @@ def _write_changes(
     @transaction.atomic
     def write(records: Sequence[Record]) -> list[str]:
         written = journal.record_steps([_step_of(record) for record in records], now=now)
-        for job in filter(None, map(known_jobs.find_ended, written)):
+        for job in filter(None, map(jobs.find_ended, written)):
             job.resource = resource
         if interruptions:
             checkpoints.note_interruptions([interruptions[job_id] for job_id in written if job_id in interruptions])
@@ -303,3 +312,59 @@ def _names_of(repairs: Repairs, changed: Collection[str], reports: Sequence[JobR
     ended = {(record.job_id, record.token) for record in repairs.records if record.state in _RUN_OVER}
     tokens = {token for job_id, token in ended if job_id in changed}
     return [report.name for report in reports if report.token in tokens]
+
+
+def _note_gpu_checks(resource: Resource, reports: Sequence[JobReport]) -> None:
+    """Note in jobs what their reports say that they see, unless that was done."""
+    news = [report for report in reports if (report.gpus_seen or report.replicas) and _sees_news(report)]
+    if news:
+        isolation.for_each(
+            failures.CHECK_GPUS, news, lambda report: _note_gpu_check(resource, report), key=lambda report: report.name
+        )
+
+
+def _sees_news(report: JobReport) -> bool:
+    visible = _visible_to(report)
+    return any(visible) and _noted.get(report.token) != visible
+
+
+def _visible_to(report: JobReport) -> _Visible:
+    return tuple(each.gpus_seen for each in report.replicas) or (report.gpus_seen,)
+
+
+def _note_gpu_check(resource: Resource, report: JobReport) -> None:
+    visible = _visible_to(report)
+    _write_gpu_check(resource, report, visible)
+    while len(_noted) >= _MOST_REMEMBERED:
+        _noted.pop(next(iter(tuple(_noted))), None)
+    _noted[report.token] = visible
+
+
+@transaction.atomic
+def _write_gpu_check(resource: Resource, report: JobReport, visible: _Visible) -> None:
+    fields = ("gpu_check", "gpus", "slices", "replicas", "node_name", "spec", *journal.LOCKED_FIELDS)
+    runs = Job.objects.filter(name=job_of_run(report.name), resource=resource, token=report.token)
+    job = runs.select_for_update(of=("self",)).only(*fields).first()
+    if job is None:
+        return
+    check = gpu_check.check(visible, _given_to(resource, job))
+    if check is None or check.to_json() == job.gpu_check:
+        return
+    Job.objects.filter(pk=job.pk).update(gpu_check=check.to_json())
+    if check.differs and check.text != job.gpu_check.get("text"):
+        journal.record_notes({job.pk: check.text}, now=clock.now(), locked=[job])
+
+
+def _given_to(resource: Resource, job: Job) -> list[GivenGpus]:
+    places = job.replicas or [{"node": job.node_name, "gpus": job.gpus, "slices": job.slices}]
+    devices = nodes.list_devices(resource_id=resource.pk, names=[place["node"] for place in places])
+    asked_bytes = Placing.read(job.spec.get("placing")).gpu_memory_bytes
+    return [
+        GivenGpus(
+            place["gpus"],
+            place.get("slices", ()),
+            {gpu.index: SeenGpu(gpu.uuid, gpu.memory_bytes) for gpu in devices.get(place["node"], ())},
+            asked_bytes,
+        )
+        for place in places
+    ]

@@ -1,4 +1,7 @@
-"""Resources are asked for their nodes, now and then and when they come back."""
+"""Resources are asked for their nodes, now and then and when they come back, and for what jobs use of their GPUs.
+
+The latter where a place tells what is used now, and remembers nothing.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,23 +9,26 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
+from django.db import transaction
+from django.db.models import Q
 
 from accounts import audit
 from accounts.actor import Actor
 from compute.adapters import drivers
-from compute.engine.ports import DescribesCluster
+from compute.engine import gpu_history
+from compute.engine.gpu_history import Reading
+from compute.engine.ports import DescribesCluster, GpuReading, MeasuresGpus
+from compute.engine.states import JobState
 from compute.errors import ResourceUnreachable
-from compute.models import Resource, ResourceState
+from compute.models import Job, JobGpuUse, Resource, ResourceState
 from compute.selectors import failures
 from compute.selectors.resource_events import LOST
 from compute.services import node_reports
-from compute.workers import gpu_use
 from core import clock, hosts, isolation
 from core.encryption import CredentialsUnreadable
 from scheduler.services import resource_nodes
 
 log = structlog.get_logger(__name__)
-
 _CONTACT_STEP = timedelta(seconds=30)
 _DESCRIBE_EVERY = timedelta(minutes=2)
 
@@ -70,7 +76,7 @@ def probe_resource(*, resource: Resource, known: Sequence[Any] | None = None) ->
         return
     node_reports.write(resource, nodes, known)
     with suppress(ResourceUnreachable):  # the next tick of `observe` notes it
-        gpu_use.note_use(resource)
+        note_gpu_use(resource)
     if described is not None:
         node_reports.write_facts(resource, described)
 
@@ -100,3 +106,24 @@ def note_unreachable(*, resource: Resource, error: ResourceUnreachable) -> None:
             row.update(**values)
         log.warning("resource.unreachable", resource=resource.name, error=error.message)
         resource_nodes.mark_unreachable(resource_id=resource.pk)
+
+
+def note_gpu_use(resource: Resource) -> None:
+    """Note what the running jobs of a resource use of their GPUs now. Raises ResourceUnreachable."""
+    driver = drivers.driver_of(resource)
+    if not isinstance(driver, MeasuresGpus):
+        return
+    running = Job.objects.filter(resource=resource, is_live=True, state=JobState.RUNNING)
+    # Who asks for a slice asks for no number of GPUs.
+    jobs = list(running.filter(Q(gpu_milli__gt=0) | ~Q(slices=[])).only("name", "evictions").order_by("pk"))
+    readings = driver.measure_gpus() if jobs else {}
+    measured = [(job, readings[job.run_name]) for job in jobs if job.run_name in readings]
+    isolation.for_each(failures.NOTE_GPU_USE, measured, lambda pair: _note_gpu_use(*pair), key=lambda pair: pair[0].pk)
+
+
+@transaction.atomic
+def _note_gpu_use(job: Job, reading: GpuReading) -> None:
+    row, _ = JobGpuUse.objects.select_for_update().get_or_create(job=job)
+    newest = Reading(clock.now().timestamp(), reading.percent, reading.memory_used_bytes)
+    row.readings = gpu_history.append([Reading(*each) for each in row.readings], newest)
+    row.save(update_fields=["readings"])

@@ -20,7 +20,7 @@ from compute.models import Job, JobEvent, JobVolume, Template
 from compute.selectors import capacity, pool_places
 from compute.selectors import jobs as job_selectors
 from compute.selectors.start_forecasts import Forecaster, JobFacts, moves_by, size_of
-from compute.services import job_data, journal, queueing, shapes
+from compute.services import journal, queueing, shapes
 from compute.services.shapes import Ask
 from core import clock, isolation, moves
 from core.errors import PlatformError
@@ -133,14 +133,14 @@ def _bring_and_requeue(job: Job, template: Template, reason: str) -> bool:
     commits = dataset_commits.list_by_id(commit_ids)
     if len(commits) < len(commit_ids):
         return False  # one is deleted; what the job holds of it is all that is left
-    request = partial(job_data.request, _SYSTEM, template.resource, commits, job_id=job.pk, job_name=job.name)
+    request = partial(queueing.request_data, _SYSTEM, template.resource, commits, job_id=job.pk, job_name=job.name)
     try:
         request(purpose=_MOVE)  # it measures and plans, which takes too long for what holds a lock
         return _requeue(job, template, request, reason)
     except PlatformError:
         return False
     finally:
-        job_data.release(_SYSTEM, job.pk, purpose=_MOVE)
+        queueing.release_data(_SYSTEM, job.pk, purpose=_MOVE)
 
 
 @transaction.atomic
@@ -156,19 +156,23 @@ def _requeue(job: Job, template: Template, request: Callable[[], Sequence[Any]],
     there = pool_places.describe(template.resource.name, template.pool)
     message = f"Moved from {here} to {there}, where {reason}."
     copies = request()
-    job_data.release(_SYSTEM, job.pk, keep=copies)
+    queueing.release_data(_SYSTEM, job.pk, keep=copies)
     old_spec = job_selectors.get_spec(job)
-    spec, gate = job_data.mount(old_spec, copies, is_early=bool(old_spec.early))
+    spec, gate = queueing.mount_data(old_spec, copies, is_early=bool(old_spec.early))
     job.resource, job.template_name = template.resource, template.full_name
     job.template = template if template.is_stored else None
     job.cpu_millicores, job.memory_bytes = template.cpu_millicores, template.memory_bytes
     job.spec = {**spec.to_json(), "pod": template.pod, "pool": template.pool}
     job.event_seq = locked.event_seq + 1
-    job.workload, job.gate, job.reason = None, gate or "", job_data.describe_wait(template.resource) if gate else ""
+    job.workload, job.gate, job.reason = (
+        None,
+        gate or "",
+        queueing.describe_data_wait(template.resource) if gate else "",
+    )
     if gate is None:
         queueing.queue_again(job, enqueued_at=enqueued_at)
     JobVolume.objects.filter(job=job).delete()
-    job_data.note_volumes([job])
+    queueing.note_volumes([job])
     columns = (
         *("resource", "template", "template_name", "cpu_millicores", "memory_bytes"),
         *("spec", "event_seq", "workload", "gate", "reason"),

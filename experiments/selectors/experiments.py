@@ -9,8 +9,7 @@ from django.db.models import QuerySet
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
-from compute.selectors import job_rows
-from compute.selectors import jobs as job_selectors
+from compute.selectors import job_rows, usage
 from core.errors import InvalidInput
 from core.times import Times
 from experiments import permissions
@@ -95,7 +94,7 @@ def times_of(experiments: Collection[Experiment]) -> Mapping[str, Times | None]:
 def list_usage(*, actor: Actor, experiment: Experiment) -> Sequence[object]:
     """Return the CPU and memory that the experiment's job used over time."""
     require(actor, permissions.VIEW_EXPERIMENTS, experiment.project_id)
-    return [] if experiment.job is None else job_selectors.usage(actor=actor, job=experiment.job)
+    return [] if experiment.job is None else usage.read_usage(actor=actor, job=experiment.job)
 
 
 def compare(*, actor: Actor, experiment_ids: Sequence[str]) -> Comparison:

@@ -12,7 +12,7 @@ from accounts.models import Project
 from accounts.permissions import MANAGE_SECRETS, require
 from accounts.selectors import list_secrets
 from compute.errors import InvalidJobSpec, ResourceNotFound
-from compute.selectors import grace_periods, templates
+from compute.selectors import templates
 from compute.services.jobs import Placing
 from core import clock
 from core.errors import PlatformError
@@ -114,7 +114,7 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
     for needs in steps:
         yield from _check_templates(needs, known)
         yield from _check_mounts(needs, known)
-        if fault := grace_periods.describe_fault(needs.grace_period_s):
+        if fault := templates.describe_grace_period_fault(needs.grace_period_s):
             yield Finding((*needs.path, "grace_period"), "wrong_value", fault)
         for path, reference in needs.datasets:
             if reference not in datasets:

@@ -13,8 +13,8 @@ from accounts.models import Project
 from accounts.permissions import require
 from accounts.services import secrets
 from compute.errors import NoResourceFits
-from compute.selectors import confinement, templates
 from compute.selectors import jobs as job_selectors
+from compute.selectors import resources, templates
 from core import clock, isolation, orm, tasks
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches, selections
@@ -220,7 +220,7 @@ def _find_places(
     NoResourceFits unless they may run where they would, and what `keep_places` raises.
     """
     spec, graph = specs.spec_of(version_id), specs.graph_of(version_id)
-    confinement.require_templates(actor=actor, full_names=graph.templates)
+    resources.require_use_of_templates(actor=actor, full_names=graph.templates)
     volumes = {step.name: step.volumes for step in spec.steps if step.volumes and step.name in keys}
     known = {each.full_name: each for each in templates.list_templates(actor=actor)} if volumes else {}
     for key, asked in volumes.items():

@@ -8,11 +8,10 @@ APPS = [name for name in ("datasets", "scheduler", "compute", "experiments", "fl
 # Parts of several use cases, which have checked the actor and hold the transaction: by module, with all its functions.
 PARTS = {
     "compute.checkpoints": "notes what jobs have saved and lost, for new jobs, logs and the observer",
-    "compute.job_data": "brings what jobs read and mounts it, for submissions, gates and moves",
     "compute.journal": "writes each change of a job's state, for services and workers",
     "compute.losses": "ends the jobs of what does not come back, for resources and for hosts",
     "compute.node_reports": "writes what a probe found, when a resource is attached and later",
-    "compute.queueing": "queues jobs when they are submitted, and once their data is ready",
+    "compute.queueing": "brings jobs into the queue, and what they read to them, for submissions, gates and moves",
     "compute.uses": "notes the use of jobs, for connections, commands and the look at idle ones",
     "datasets.cache_events": "writes each change of a cached commit's state, for services and workers",
     "datasets.cache_space": "reserves the space of a site, for services and workers",

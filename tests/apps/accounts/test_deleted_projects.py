@@ -18,7 +18,7 @@ from accounts.selectors import actor_of
 from accounts.services import deletions, projects
 from accounts.workers import deleted_projects
 from compute.models import Job
-from compute.workers import checkpoints, cleaning, observe, stops
+from compute.workers import checkpoints, cleaning, launches, observe
 from core import clock
 from core.units import ONE_GPU
 from datasets.models import CachedCommit, CacheHold, Dataset
@@ -54,7 +54,7 @@ def tick() -> None:
     """Run everything that the end of a project needs of others."""
     deleted_projects.stop_work()
     advance.advance_all()
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
     observe.observe_all()
     advance.advance_all()
     staging.release_inputs()

@@ -16,7 +16,7 @@ from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import ClusterFacts, NodeFacts
 from compute.errors import InvalidResource, ResourceChanged, ResourceNotFound
 from compute.models import Resource, ResourceSite
-from compute.selectors import cluster_facts
+from compute.selectors import resources as resource_selectors
 from compute.services import resources
 from datasets.services import cache_sites
 from tests.factories.api import call
@@ -208,12 +208,12 @@ def test_whoever_read_a_resource_before_its_credentials_were_replaced_gets_the_n
 def test_what_the_account_may_not_do_is_told_as_soon_as_its_credentials_are_replaced(browser, vault):
     vault.lacks = ("It may not list quotas.",)
     browser.post("/compute/attach/", VAULT)
-    assert cluster_facts.list_warnings(Resource.objects.get(name="vault-1")) == ["It may not list quotas."]
+    assert resource_selectors.list_cluster_warnings(Resource.objects.get(name="vault-1")) == ["It may not list quotas."]
     vault.lacks = ()
 
     browser.post("/compute/vault-1/credentials/", {"key": "key-1"})
 
-    assert cluster_facts.list_warnings(Resource.objects.get(name="vault-1")) == []
+    assert resource_selectors.list_cluster_warnings(Resource.objects.get(name="vault-1")) == []
 
 
 def test_credentials_are_replaced_over_the_api_by_the_names_of_the_form(browser, vault, site_admin):

@@ -14,7 +14,7 @@ from compute.models import Checkpoint, Job, Resource
 from compute.services import checkpoints as services
 from compute.services import jobs, submissions, suspensions
 from compute.services.submissions import Submission
-from compute.workers import checkpoints, cleaning, launches, observe, stops
+from compute.workers import checkpoints, cleaning, launches, observe
 from core import clock
 from core.models import Failure
 from datasets.models import TreeHold
@@ -76,7 +76,7 @@ def evict(job: Job) -> None:
     """Have a job evicted, stopped and queued again."""
     Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Another queue claims its share.")
     Placement.objects.filter(workload=job.workload_id).update(evicting_since=clock.now())
-    stops.evict_jobs()
+    launches.evict_jobs()
     look(job)
 
 
@@ -109,7 +109,7 @@ def test_every_run_of_a_job_has_the_same_folder(job, driver):
 
 def test_a_suspended_job_finds_its_folder_when_it_is_resumed(job, member, driver):
     suspensions.suspend_job(actor=member, job=job)
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
     look(job)
     make.start([suspensions.resume_job(actor=member, job=now(job))])
 
@@ -545,7 +545,7 @@ def test_its_page_tells_the_last_checkpoint(job, member, driver, client):
 def test_a_cancelled_job_has_nothing_to_resume(job, member, driver):
     save(job, driver, "weights", 900, ago_s=40)
     jobs.cancel_job(actor=member, job=job)
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
     look(job)
 
     assert "resume" not in text_of(job, member).lower()

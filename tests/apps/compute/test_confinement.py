@@ -7,7 +7,7 @@ import pytest
 from accounts.models import User
 from compute.errors import NoResourceFits, ResourceUnconfined
 from compute.models import Job
-from compute.selectors import confinement
+from compute.selectors import resources
 from compute.services import submissions
 from compute.services.submissions import Submission
 from compute.workers import launches, probes
@@ -84,7 +84,7 @@ def test_jobs_of_the_platform_itself_start(project, unconfined, template):
 
 
 def test_the_start_tells_it_in_the_terminal(unconfined):
-    (text,) = confinement.describe_unconfined()
+    (text,) = resources.describe_unconfined()
 
     assert text == (
         f"Jobs on scripted are not confined: {REASON}\n"

@@ -9,8 +9,9 @@ from accounts.models import User
 from compute.engine.ports import EndCause, JobReport, ReportState, UsageSample
 from compute.models import Job
 from compute.selectors import jobs as selectors
+from compute.selectors import usage
 from compute.services import jobs
-from compute.workers import cleaning, launches, logs, observe, stops
+from compute.workers import cleaning, launches, logs, observe
 from core import clock
 from scheduler.models import Placement, Workload
 from tests.factories import compute as make
@@ -45,14 +46,14 @@ def look(job: Job) -> None:
 
 def evict_and_stop(job: Job) -> None:
     evict(job)
-    stops.evict_jobs()
+    launches.evict_jobs()
     look(job)
 
 
 def test_a_job_whose_workload_is_to_leave_is_stopped_and_says_why(job, driver):
     evict(job)
 
-    stops.evict_jobs()
+    launches.evict_jobs()
 
     assert (now(job).state, job.reason, job.has_ended) == ("leaving", WHY, False)
     assert driver.jobs.reports["train"].cause == EndCause.STOPPED
@@ -60,7 +61,7 @@ def test_a_job_whose_workload_is_to_leave_is_stopped_and_says_why(job, driver):
 
 def test_nothing_is_asked_of_jobs_while_nobody_is_to_leave(job, django_assert_num_queries):
     with django_assert_num_queries(1):
-        stops.evict_jobs()
+        launches.evict_jobs()
 
 
 def test_once_stopped_it_waits_again_without_its_room_and_with_a_new_token(job, driver):
@@ -157,7 +158,7 @@ def test_one_that_vanished_while_it_was_being_stopped_waits_again_once_its_lease
 
 def test_one_that_is_cancelled_while_it_leaves_does_not_wait_again(job, project):
     evict(job)
-    stops.evict_jobs()
+    launches.evict_jobs()
 
     jobs.cancel_many(actor=SYSTEM, job_ids=[job.pk], reason="Not needed.")
     look(job)
@@ -179,11 +180,11 @@ def test_one_that_has_not_taken_its_room_yet_starts_and_is_stopped(project, temp
     [job] = make.submit(project, template, "train")
     make.place([job])
     evict(job)
-    stops.evict_jobs()
+    launches.evict_jobs()
     assert now(job).state == "pending"
 
     launches.start_placed_jobs()
-    stops.evict_jobs()
+    launches.evict_jobs()
     look(job)
 
     assert (now(job).state, job.evictions) == ("pending", 1)
@@ -192,7 +193,7 @@ def test_one_that_has_not_taken_its_room_yet_starts_and_is_stopped(project, temp
 def test_a_resource_that_is_away_is_told_at_a_later_look(job, driver):
     driver.is_away = True
     evict(job)
-    stops.evict_jobs()
+    launches.evict_jobs()
     look(job)
     assert now(job).state == "leaving"
 
@@ -229,7 +230,7 @@ def test_what_all_its_runs_used_is_told(job, driver):
     evict_and_stop(job)
     driver.use("train~2", second)
 
-    assert list(selectors.usage(actor=SYSTEM, job=now(job))) == [first, second]
+    assert list(usage.read_usage(actor=SYSTEM, job=now(job))) == [first, second]
 
 
 def test_the_files_of_all_its_runs_are_deleted(job, driver):
@@ -250,7 +251,7 @@ def test_a_job_that_reached_a_time_limit_is_stopped_for_good_and_says_so(job, dr
     evict(job)
     Workload.objects.filter(pk=job.workload_id).update(reason=why, reason_code="time_limit")
 
-    stops.evict_jobs()
+    launches.evict_jobs()
     look(job)
 
     assert (now(job).state, job.reason, job.reason_code) == ("cancelled", why, "time_limit")

@@ -14,7 +14,7 @@ from compute.models import Job, Resource
 from compute.selectors.job_rows import stamps_of_jobs
 from compute.services import jobs, resources, submissions
 from compute.services.submissions import Submission
-from compute.workers import launches, observe, stops
+from compute.workers import launches, observe
 from core import clock
 from scheduler.models import Placement, Workload
 from scheduler.services import workloads
@@ -132,7 +132,7 @@ def test_an_evicted_gang_stops_with_all_its_replicas_and_waits_again_with_none(t
     Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Another queue claims its share.")
     Placement.objects.update(evicting_since=clock.now())
 
-    stops.evict_jobs()
+    launches.evict_jobs()
     job = look(job)
 
     assert (job.state, job.evictions, job.replicas, job.node_name) == ("pending", 1, [], "")
@@ -231,7 +231,7 @@ def test_one_replica_beside_a_launcher_is_a_gang_of_two_which_is_evicted_as_one(
 
     Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Another queue claims its share.")
     Placement.objects.update(evicting_since=clock.now())
-    stops.evict_jobs()
+    launches.evict_jobs()
     job = look(job)
 
     assert (job.state, job.evictions, job.replicas) == ("pending", 1, [])

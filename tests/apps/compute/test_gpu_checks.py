@@ -5,7 +5,7 @@ import pytest
 from compute.engine.ports import ReplicaReport, ReportState
 from compute.engine.visible_gpus import SeenGpu, VisibleGpus
 from compute.models import Job, Resource
-from compute.workers import observe, stops
+from compute.workers import launches, observe
 from core import clock
 from scheduler.models import Gpu, Node, Placement, Workload
 from tests.factories import compute as make
@@ -115,7 +115,7 @@ def test_a_run_that_is_queued_again_says_nothing_of_the_last_one(real, driver, s
     look(real, job)
     Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="It leaves.")
     Placement.objects.filter(workload=job.workload_id).update(evicting_since=clock.now())
-    stops.evict_jobs()
+    launches.evict_jobs()
 
     seen = look(real, job)
 

@@ -8,8 +8,7 @@ from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuReading, NodeFacts, UsageSample
 from compute.models import Job, Resource
-from compute.selectors import idle_gpus
-from compute.selectors import jobs as job_selectors
+from compute.selectors import usage
 from compute.workers import probes
 from tests.factories import compute as make
 from tests.factories.browsers import browser_of
@@ -54,13 +53,13 @@ def test_what_a_place_tells_at_each_probe_is_what_a_job_used_over_time(metered, 
         metered.readings = {"train": GpuReading(percent, 7), "gone": GpuReading(1, 1)}
         probes.probe_resource(resource=resource)
 
-    found = job_selectors.usage(actor=viewer, job=job, after=NOON)
+    found = usage.read_usage(actor=viewer, job=job, after=NOON)
 
     assert found == [
         UsageSample(NOON + timedelta(minutes=1), None, None, None, 7),
         UsageSample(NOON + timedelta(minutes=2), None, None, 80, 7),
     ]
-    assert len(job_selectors.usage(actor=viewer, job=job)) == 3
+    assert len(usage.read_usage(actor=viewer, job=job)) == 3
 
 
 def test_gpus_that_are_not_used_are_listed_those_that_nobody_measures_last(metered, resource, run, viewer, move):
@@ -71,7 +70,7 @@ def test_gpus_that_are_not_used_are_listed_those_that_nobody_measures_last(meter
         metered.readings = {"sleeps": GpuReading(0, 9), "works": GpuReading(50 if minute == 3 else 0, 9)}
         probes.probe_resource(resource=resource)
 
-    found = idle_gpus.list_idle_gpus(actor=viewer)
+    found = usage.list_idle_gpus(actor=viewer)
 
     assert [(each.job.name, each.gpu_milli, each.percent, each.text) for each in found] == [
         ("sleeps", 1000, 0, "used 0 % of 1 GPU over the last 10 min"),

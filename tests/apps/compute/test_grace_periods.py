@@ -8,7 +8,7 @@ from compute.errors import InvalidJobSpec
 from compute.models import Job
 from compute.services import jobs, submissions, suspensions
 from compute.services.submissions import Submission
-from compute.workers import observe, stops
+from compute.workers import launches, observe
 from scheduler.models import Workload
 from tests.factories import compute as make
 from tests.factories.api import call
@@ -29,7 +29,7 @@ def job(project, template) -> Job:
 def test_it_has_that_time_when_it_is_evicted(job, driver):
     Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Another queue claims its share.")
 
-    stops.evict_jobs()
+    launches.evict_jobs()
 
     assert driver.jobs.graces_s == {"train": 45}
 
@@ -38,7 +38,7 @@ def test_it_has_that_time_when_it_is_evicted(job, driver):
 def test_it_has_that_time_when_a_person_stops_it(job, member, driver, end):
     end(actor=member, job=job)
 
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
 
     assert driver.jobs.graces_s == {"train": 45}
 
@@ -56,7 +56,7 @@ def test_without_a_word_it_has_ten_seconds(project, template, member, driver):
     make.start([job])
     jobs.cancel_job(actor=member, job=job)
 
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
 
     assert driver.jobs.graces_s == {"train": 10}
 

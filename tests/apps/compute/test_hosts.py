@@ -15,7 +15,7 @@ from compute.errors import PortRefused, ResourceExists, ResourceUnreachable
 from compute.models import Job, Resource, ResourceSite
 from compute.selectors import jobs as job_selectors
 from compute.services import connections, jobs, lost_hosts, resources
-from compute.workers import launches, moves, observe, outputs, probes, stops
+from compute.workers import launches, moves, observe, outputs, probes
 from core import clock, host_calls, hosts
 from core.errors import InvalidInput
 from datasets.models import CacheSite
@@ -77,10 +77,10 @@ def test_a_cancelled_job_is_stopped_by_its_host(machine, project, on_host):
         make.start([job])
     jobs.cancel_many(actor=Actor.system("test"), job_ids=[job.pk], reason="Enough.")
 
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
     [before] = driver.list_jobs()
     with on_host("b"):
-        stops.stop_ending_jobs()
+        launches.stop_ending_jobs()
     [after] = driver.list_jobs()
 
     assert (before.state, after.state, after.cause) == ("running", "failed", EndCause.STOPPED)

@@ -12,7 +12,7 @@ from compute.errors import JobNotRunning, NoIdleLimit
 from compute.models import Job, JobUse
 from compute.selectors.idleness import find_idle_states
 from compute.services import connections, jobs, keeping, suspensions
-from compute.workers import idleness, observe, stops
+from compute.workers import idleness, launches, observe
 from core import clock
 from scheduler.models import Queue
 from scheduler.selectors import queues as queue_selectors
@@ -84,7 +84,7 @@ def test_an_idle_job_is_warned_about_then_stopped_for_good_and_says_why(notebook
     assert now(notebook).state == "running"
     look(driver, at, notebook, 60)
     assert (now(notebook).state, now(notebook).reason_code) == ("stopping", "idle_limit")
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
     observe.observe_resource(resource_id=notebook.resource_id)
 
     ended = now(notebook)
@@ -325,7 +325,7 @@ def test_a_job_that_a_person_cancels_is_cancelled_and_not_idle(notebook, driver,
     look(driver, at, notebook, 0, 45)
 
     jobs.cancel_job(actor=member, job=notebook)
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
     observe.observe_resource(resource_id=notebook.resource_id)
 
     assert (now(notebook).state, now(notebook).reason_code) == ("cancelled", "cancelled")

@@ -9,6 +9,7 @@ from compute.engine.ports import LogChunk, UsageSample
 from compute.errors import JobNotFound
 from compute.models import Job
 from compute.selectors import jobs as job_selectors
+from compute.selectors import usage
 from compute.services import jobs
 from compute.workers import cleaning, logs, observe
 from core import clock
@@ -49,7 +50,7 @@ def test_strangers_see_neither_the_job_nor_its_log(running, make_actor):
     with pytest.raises(ProjectNotFound):
         job_selectors.read_log(actor=stranger, job=running)
     with pytest.raises(ProjectNotFound):
-        job_selectors.usage(actor=stranger, job=running)
+        usage.read_usage(actor=stranger, job=running)
     assert not job_selectors.list_jobs(actor=stranger).exists()
 
 
@@ -58,8 +59,8 @@ def test_usage_is_that_of_the_driver(running, driver, viewer):
     driver.use("train", first)
     driver.use("train", second)
 
-    assert job_selectors.usage(actor=viewer, job=running) == [first, second]
-    assert job_selectors.usage(actor=viewer, job=running, after=first.at) == [second]
+    assert usage.read_usage(actor=viewer, job=running) == [first, second]
+    assert usage.read_usage(actor=viewer, job=running, after=first.at) == [second]
 
 
 def test_jobs_are_listed_by_project_and_state(running, project, template, make_actor):

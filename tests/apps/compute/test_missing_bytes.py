@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.actor import Actor
 from compute.engine.job_spec import Mount, Tree
 from compute.models import Resource, ResourceSite
-from compute.workers import locality
+from compute.workers import data_waits
 from core import clock
 from datasets.models import CachedCommit, CacheSite, Commit, SharedContent
 from datasets.selectors.locality import read_locality
@@ -90,10 +90,10 @@ def test_the_figures_follow_what_is_filled_on_becomes_ready_and_is_evicted(proje
     seen = []
     for site, done, state in [("near", 40, "hydrating"), ("near", 100, "ready"), ("far", 99, "failed")]:
         put(first, site, done, state)
-        locality.update_missing_bytes()
+        data_waits.update_missing_bytes()
         seen.append(told(workload))
     put(first, "near", 100, "evicting")
-    locality.update_missing_bytes()
+    data_waits.update_missing_bytes()
 
     assert seen == [{"here": 60, "there": 100}, {"here": 0, "there": 100}, {"here": 0, "there": 1}]
     assert told(workload) == {"here": 100, "there": 1}
@@ -112,7 +112,7 @@ def test_what_a_new_copy_shares_with_the_copies_on_a_site_is_not_missing_there(p
     for copied, state in [(commit_files(member, dataset, kept), "ready"), (old, "evicting")]:
         put(copied, "near", copied.size_bytes, state)
         shared_content.measure_shared()
-        locality.update_missing_bytes()
+        data_waits.update_missing_bytes()
         seen.append(told(workload))
 
     assert seen == [{"here": 51, "there": 451}, {"here": 1, "there": 451}, {"here": 1, "there": 451}]
@@ -155,7 +155,7 @@ def test_an_update_costs_as_much_for_many_jobs_as_for_one_and_one_statement_wher
 ):
     def statements() -> int:
         with CaptureQueriesContext(connection) as queries:
-            locality.update_missing_bytes()
+            data_waits.update_missing_bytes()
         return len(queries)
 
     make.submit(project, make.make_template(resources["here"]), "bare")
@@ -183,7 +183,7 @@ def test_after_any_fills_and_evictions_the_figures_are_those_of_a_count_by_hand(
         state = chance.choice(["queued", "hydrating", "ready", "failed", "evicting", "gone"])
         size_bytes = commits[index].size_bytes
         put(commits[index], site, size_bytes if state == "ready" else chance.randrange(size_bytes + 1), state)
-        locality.update_missing_bytes()
+        data_waits.update_missing_bytes()
 
         for indices, workload in workloads.items():
             by_hand = {

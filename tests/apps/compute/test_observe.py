@@ -13,7 +13,7 @@ from compute.engine.states import JobState
 from compute.errors import ResourceUnreachable, StartRefused, VolumeRefused
 from compute.models import Job, ResourceState
 from compute.services import jobs
-from compute.workers import launches, observe, stops
+from compute.workers import launches, observe
 from core import clock
 from core.models import Failure
 from scheduler.models import Node, Workload
@@ -268,7 +268,7 @@ def test_jobs_of_a_place_behind_a_network_are_stopped_side_by_side(project, memb
 
     monkeypatch.setattr(driver, "stop", stop_with_others)
 
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
 
     assert asked == {"a": 10.0, "b": 10.0, "c": 10.0}
     assert Failure.objects.values_list("kind", "item_id").get() == ("compute.stop", "b")
@@ -287,7 +287,7 @@ def test_a_place_that_does_not_answer_is_asked_once_to_stop_its_jobs(project, me
 
     monkeypatch.setattr(driver, "stop", stop)
 
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
 
     template.resource.refresh_from_db()
     assert (asked, template.resource.is_lost, Failure.objects.count()) == (["a"], True, 0)

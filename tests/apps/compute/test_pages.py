@@ -9,7 +9,7 @@ from accounts.models import Project
 from accounts.services import secrets
 from compute.engine.ports import UsageSample
 from compute.models import Job, Resource, Template
-from compute.selectors import forecasts, utilisation
+from compute.selectors import forecasts, usage
 from compute.workers import observe
 from core import clock
 from scheduler.models import Node
@@ -178,7 +178,7 @@ def test_what_stands_still_is_counted_as_idle(project, template, resource, drive
     running = list(Job.objects.filter(state="running").select_related("resource"))
 
     with clock.frozen_at(now):
-        found = utilisation.measure_utilisation(running)
+        found = usage.measure_utilisation(running)
 
     assert (found.percent, found.idle_gpu_milli) == (46, 2000)
     assert (found.gpu_percent, found.measured_gpu_milli) == (None, 0)

@@ -11,7 +11,7 @@ from compute.models import Job, Resource
 from compute.selectors import jobs as selectors
 from compute.services import jobs, submissions, suspensions
 from compute.services.submissions import Submission
-from compute.workers import data_waits, observe, parts, stops
+from compute.workers import data_waits, launches, observe, parts
 from core import clock
 from experiments.models import Experiment
 from tests.factories import compute as make
@@ -53,7 +53,7 @@ def finish(job: Job, driver, name: str, exit_code: int = 0) -> None:
 
 
 def stop(job: Job) -> None:
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
     observe.observe_resource(resource_id=job.resource_id)
 
 

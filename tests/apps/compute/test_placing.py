@@ -8,7 +8,7 @@ from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Job, SimulatedJob
 from compute.services import jobs, resources, submissions, trials
 from compute.services.submissions import Submission
-from compute.workers import launches, observe, resizes, stops
+from compute.workers import launches, observe, resizes
 from scheduler.models import Placement
 from scheduler.workers import cycle
 from tests.factories import compute as make
@@ -50,7 +50,7 @@ def pass_by(resource) -> None:
     """Do what the periodic tasks do, once each."""
     cycle.run_once()
     launches.start_placed_jobs()
-    stops.evict_jobs()
+    launches.evict_jobs()
     observe.observe_resource(resource_id=resource.pk)
     resizes.resize_jobs()
 

@@ -11,7 +11,7 @@ from compute.engine.states import JobState
 from compute.errors import JobBelongsToRun, JobNotSuspended
 from compute.models import Job
 from compute.services import jobs, journal, suspensions
-from compute.workers import data_waits, observe, stops
+from compute.workers import data_waits, launches, observe
 from core import clock
 from scheduler.models import Placement, Workload
 from tests.factories import compute as make
@@ -33,7 +33,7 @@ def now(job: Job) -> Job:
 
 
 def look(job: Job) -> None:
-    stops.stop_ending_jobs()
+    launches.stop_ending_jobs()
     observe.observe_resource(resource_id=job.resource_id)
 
 
@@ -226,7 +226,7 @@ def test_a_suspended_job_can_be_cancelled(job, member):
 
 def test_a_job_that_is_evicted_meanwhile_is_suspended_and_not_requeued(job, member):
     Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Another queue claims its share.")
-    stops.evict_jobs()
+    launches.evict_jobs()
     assert now(job).state == "leaving"
 
     suspend(member, now(job))

@@ -18,7 +18,7 @@ from compute.errors import NoResourceFits
 from compute.models import Job, ResourceSite
 from compute.services import resources, submissions, trials
 from compute.services.submissions import Submission
-from compute.workers import data_waits, launches, observe, resizes, stops
+from compute.workers import data_waits, launches, observe, resizes
 from core import tasks
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
@@ -67,7 +67,7 @@ def turn(*labs) -> None:
     for _ in range(12):
         _observe(labs)
         if list_terminating():
-            stops.evict_jobs()
+            launches.evict_jobs()
             _observe(labs)
         cycle.run_once()
         launches.start_placed_jobs()

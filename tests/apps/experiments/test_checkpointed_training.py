@@ -17,7 +17,7 @@ from compute.models import Checkpoint, Job, Resource, Template
 from compute.selectors import checkpoints as selectors
 from compute.services import submissions
 from compute.services.submissions import Submission
-from compute.workers import checkpoints, observe, probes, stops
+from compute.workers import checkpoints, launches, observe, probes
 from core import clock
 from experiments.workers import harvest, jobs
 from scheduler.models import Placement, Workload
@@ -75,7 +75,7 @@ def wait_for_state(job: Job, state: str) -> None:
 def evict(job: Job) -> None:
     Workload.objects.filter(pk=now(job).workload_id).update(state="leaving", reason="Another queue claims its share.")
     Placement.objects.filter(workload=now(job).workload_id).update(evicting_since=clock.now())
-    stops.evict_jobs()
+    launches.evict_jobs()
     wait_for_state(job, "pending")
 
 

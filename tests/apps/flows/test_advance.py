@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from compute.models import Job
-from compute.workers import observe, stops
+from compute.workers import launches, observe
 from core import clock, leases
 from core.models import Failure
 from experiments.models import Experiment
@@ -238,7 +238,7 @@ def test_a_step_that_a_limit_ended_has_failed_in_time_and_is_tried_again_as_ofte
         Job.objects.filter(pk=attempt.job_id).update(
             state="stopping", reason_code=limit, reason="Stopped: it was idle."
         )
-        stops.stop_ending_jobs()
+        launches.stop_ending_jobs()
         world.turn()
         attempt.refresh_from_db()
         return attempt

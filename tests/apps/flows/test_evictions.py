@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from compute.models import Job
-from compute.workers import stops
+from compute.workers import launches
 from core import clock
 from experiments.models import Experiment
 from experiments.selectors import lists
@@ -25,7 +25,7 @@ def evict(world: World, name: str) -> None:
     job = Job.objects.get(name=name)
     Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Its resources go to others.")
     Placement.objects.filter(workload=job.workload_id).update(evicting_since=clock.now())
-    stops.evict_jobs()
+    launches.evict_jobs()
 
 
 def test_the_step_waits_again_and_runs_on(world: World, member, project):

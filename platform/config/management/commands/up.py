@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from compute.selectors import confinement
+from compute.selectors import resources
 from compute.workers import watch
 from config import first_start, leader, log_setup, recovery, serving, wiring
 from config.demo import Demo
@@ -55,7 +55,7 @@ class Command(PlatformCommand):
         for thread in threads:
             thread.start()
         self.stdout.write(f"Nearline serves on {settings.NEARLINE.url}  (state in {home}, log in {log_file.name})")
-        for text in confinement.describe_unconfined():
+        for text in resources.describe_unconfined():
             self.stdout.write(text)
         self.stdout.flush()
         if demo.is_due:
