@@ -1,7 +1,7 @@
 """Background tasks of the scheduler."""
 
 from core.tasks import Queue, task
-from scheduler.workers import change_log, cycle, node_spans, packing, receipts, strays, usage
+from scheduler.workers import apply, change_log, cycle, node_spans, packing, strays, usage
 
 
 @task("scheduler.cycle", queue=Queue.WATCH, every_s=1.0, find_work=cycle.find_waiting, handover=2)
@@ -31,7 +31,7 @@ def requeue_strays() -> None:
 @task("scheduler.collect_receipts", queue=Queue.TIDY, every_s=3600.0)
 def collect_receipts() -> None:
     """Delete receipts of evictions, dumps of cycles, and spans of nodes that are older than they are kept."""
-    receipts.collect()
+    apply.collect_receipts()
     node_spans.collect()
 
 

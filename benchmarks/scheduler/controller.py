@@ -38,7 +38,7 @@ def _measure() -> None:
     from scheduler.selectors.workloads import list_terminating
     from scheduler.services import pool_members, resource_nodes, workloads
     from scheduler.workers import cycle
-    from scheduler.workers.session_cache import SessionCache
+    from scheduler.workers.cycle import SessionCache
 
     dice = random.Random(1)
     gpus = [resource_nodes.GpuReport(index, f"GPU-{index}", "V100", 32 * GIB) for index in range(8)]

@@ -112,10 +112,10 @@ class Replay:
         from core.units import ONE_GPU
         from scheduler.models import Queue
         from scheduler.services import pool_members, queues
-        from scheduler.workers import session_cache
+        from scheduler.workers import cycle
 
         # A minute of the replay is none of its machine.
-        session_cache._MAX_AGE = timedelta(days=1)  # noqa: SLF001
+        cycle._MAX_AGE = timedelta(days=1)  # noqa: SLF001
         root = projects.create_user(
             actor=self._actor, username="admin", password=os.environ.get("BENCH_PASSWORD") or None, is_site_admin=True
         )

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.jobs import Job, Pod
-from scheduler.engine.rules.runtime import claim_delay_s
+from scheduler.engine.rules.quotas import claim_delay_s
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
     GroupView,

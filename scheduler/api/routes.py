@@ -18,7 +18,7 @@ from scheduler.selectors import queues as queue_selectors
 from scheduler.selectors import workloads as workload_selectors
 from scheduler.selectors.pools import DEFAULT
 from scheduler.selectors.snapshots import view_rules
-from scheduler.services import nodes, pools, queues, sharing
+from scheduler.services import nodes, pools, queues
 from scheduler.workers import standing, trials
 
 router = Router()
@@ -79,7 +79,7 @@ def take_out_label(request: ApiRequest, name: str, body: schemas.LabelRemovalIn)
 def set_sharing(request: ApiRequest, name: str, body: schemas.SharingIn) -> schemas.SharingOut:
     """Change the rules by which the queues of a pool share. For site admins."""
     pool = pool_selectors.get_pool(actor=request.actor, name=name)
-    changed = sharing.set_rules(actor=request.actor, pool=pool, **body.model_dump(exclude_unset=True))
+    changed = pools.set_sharing_rules(actor=request.actor, pool=pool, **body.model_dump(exclude_unset=True))
     return schemas.SharingOut.of(view_rules(changed))
 
 

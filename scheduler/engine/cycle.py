@@ -1,16 +1,16 @@
-"""The whole scheduler in one call: overdue work ends, then the actions run from the least to the most disruptive."""
+"""The whole scheduler in one call: overdue work ends, then the actions run from the least to the most disruptive.
+
+Who is stopped is told why. Other queues are not named: a member of this queue may not see them.
+"""
 
 from collections.abc import Callable, Iterable
 
-from scheduler.engine.actions.allocate import allocate
-from scheduler.engine.actions.consolidate import consolidate
-from scheduler.engine.actions.end_overdue import end_overdue
-from scheduler.engine.actions.evict_stale import evict_stale_gangs
-from scheduler.engine.actions.honor_reservations import honor_reservations
-from scheduler.engine.actions.preempt import preempt
-from scheduler.engine.actions.reclaim import reclaim
-from scheduler.engine.causes import explain_stop
-from scheduler.engine.decisions import Decision, Move, Reserve, Start, Withdraw
+from core.units import format_duration
+from scheduler.engine import wording
+from scheduler.engine.actions.ending import end_overdue, evict_stale_gangs, reached_limit
+from scheduler.engine.actions.starting import allocate, honor_reservations
+from scheduler.engine.actions.taking import consolidate, preempt, reclaim
+from scheduler.engine.decisions import Decision, Move, Reserve, Start, Stop, StopCode, Withdraw
 from scheduler.engine.explain import explain
 from scheduler.engine.jobs import Pod
 from scheduler.engine.session import Session
@@ -54,7 +54,7 @@ def _of(session: Session, pod: Pod) -> list[Move]:
     node_id = pod.node.view.id if pod.node is not None else ""
     decisions: list[Move] = []
     if before is PodState.RUNNING and now is not PodState.RUNNING:
-        decisions.append(explain_stop(session, pod))
+        decisions.append(_explain_stop(session, pod))
     if now is PodState.STARTING:
         decisions.append(Start(job_id, pod.id, node_id, pod.devices))
     elif now is PodState.RESERVED and (before is not now or (node_id, pod.devices) != _place_of(pod.view)):
@@ -66,3 +66,26 @@ def _of(session: Session, pod: Pod) -> list[Move]:
 
 def _place_of(view: PodView) -> tuple[str | None, tuple[str, ...]]:
     return view.node_id, view.devices
+
+
+def _explain_stop(session: Session, pod: Pod) -> Stop:
+    """Return the decision to stop a pod that runs, with the cause that the session noted."""
+    code, job, _ = session.causes[pod]
+    moves_to = pod.node.view if pod.node is not None and pod.state is PodState.RESERVED else None
+    queue = pod.job.queue.view.name
+    if (limit := reached_limit(pod.job)) is not None and code is limit.code:
+        has = "has run" if code is StopCode.TIME_LIMIT else "has not used its GPUs"
+        work, most = wording.kind_of_work(pod.job), format_duration(limit.at_most_s)
+        text = f"The limit of {most} for {work} is reached: it {has} for {format_duration(limit.lasted_s)}."
+    elif job is None:
+        text = "Fewer of its pods run than it needs, and have for longer than they may."
+    elif moves_to is not None:
+        code = StopCode.MOVED
+        text = f"It moves to {moves_to.name}, so that {wording.call(job, pod.job)} finds capacity."
+    elif code is StopCode.PREEMPTED:
+        text = f"{job.view.label} of the same queue, {queue}, has the higher priority."
+    else:
+        text = f"Another queue claims its share; {queue} holds more than it may keep."
+    for_job = job.view.id if job is not None else None
+    moves_to_id = moves_to.id if moves_to is not None else None
+    return Stop(pod.job.view.id, pod.id, moves_to_id, code, text, for_job)

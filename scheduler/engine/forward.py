@@ -19,7 +19,7 @@ from scheduler.engine.decisions import FOR_GOOD, StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import ACTIVE
 from scheduler.engine.rules import reservation
-from scheduler.engine.rules.runtime import claim_delay_s, min_runtimes_s
+from scheduler.engine.rules.quotas import claim_delay_s, min_runtimes_s
 from scheduler.engine.run_times import UNKNOWN, RunTimes
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, PodState, PodView, Policy, Snapshot

@@ -1,16 +1,39 @@
-"""Receipts of the evictions of a cycle: for whom, by what right, what both queues held, and what was passed over."""
+"""Receipts of the evictions of a cycle, and their words: for whom, by what right, what queues held, what was spared."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from core.units import format_duration
+from scheduler.engine import wording
 from scheduler.engine.claims import ClaimClass, WhyNot
 from scheduler.engine.decisions import Decision, Stop, StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import HOLDING
+from scheduler.engine.proof import Resource
 from scheduler.engine.queues import GPU, QueueState
-from scheduler.engine.rules import runtime
+from scheduler.engine.rules import quotas
 from scheduler.engine.session import Session
+
+_ALONE = {
+    StopCode.PREEMPTED: "Priority: the claimant has a higher one in the same project.",
+    StopCode.MOVED: "Consolidation: it moved to another node, so that the claimant fits on one.",
+    StopCode.STALE: "Stale gang: for too long, fewer of its pods had run than it needs.",
+    StopCode.TIME_LIMIT: "Time limit: it had run for as long as its project lets it.",
+    StopCode.IDLE_LIMIT: "Idle limit: it had left its GPUs unused for as long as its project lets it.",
+}
+
+_WHY_NOT = {
+    WhyNot.NOT_ENOUGH: "would not have been enough",
+    WhyNot.OTHER_QUEUE: "its project comes later",
+    WhyNot.PRIORITY: "has a higher priority",
+    WhyNot.NEEDED: "needs all of its pods",
+    WhyNot.FREES_LESS: "frees less",
+    WhyNot.FREES_MORE: "frees more than is needed",
+    WhyNot.EVICTED_MORE: "was evicted more often",
+    WhyNot.LOSES_MORE: "would lose more work",
+    WhyNot.OLDER: "is older",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +111,10 @@ def _receipt(session: Session, job: Job, stops: Sequence[Stop], before: Mapping[
     claim_class, policy = claim.class_against(code, claimant.queue, job.queue), session.policy
     if code is StopCode.RECLAIMED:
         is_surplus = claim_class is ClaimClass.OVER_QUOTA
-        least_s = runtime.min_runtime_s(session, claimant, job.queue, is_surplus=is_surplus)
+        least_s = quotas.min_runtime_s(session, claimant, job.queue, is_surplus=is_surplus)
         receipt = replace(
             receipt,
-            claim_delay_s=runtime.claim_delay_s(session, claimant.queue, claimant.view),
+            claim_delay_s=quotas.claim_delay_s(session, claimant.queue, claimant.view),
             min_runtime_s=least_s if policy.min_runtime else 0.0,
         )
     return replace(
@@ -137,3 +160,40 @@ def list_job_ids(receipts: Iterable[Receipt]) -> set[str]:
         if receipt.claimant_id is not None:
             job_ids.add(receipt.claimant_id)
     return job_ids
+
+
+def explain_rule(
+    code: str,
+    claim_class: str,
+    victim: Held,
+    claimant: Held | None,
+    *,
+    claim_delay_s: float = 0.0,
+    min_runtime_s: float = 0.0,
+) -> str:
+    """Return by which rule a job was stopped."""
+    if code != StopCode.RECLAIMED or claimant is None:
+        return _ALONE[StopCode(code)]
+    delay = f" after a claim delay of {format_duration(claim_delay_s)}" if claim_delay_s else ""
+    minimum = (
+        f" The job had run for longer than the minimum of {format_duration(min_runtime_s)}." if min_runtime_s else ""
+    )
+    held = f"the project of the job that was stopped held {_gpus(victim.before)}"
+    if claim_class == ClaimClass.OVER_QUOTA:
+        ours, theirs = _gpus(claimant.fair), _gpus(victim.fair)
+        bound = f"the claimant stays within its fair share of {ours}"
+        return f"Reclaim beyond the quota{delay}: {bound}; {held}, of a fair share of {theirs}.{minimum}"
+    bound = "its quota" if claimant.quota is None else f"its quota of {_gpus(claimant.quota)}"
+    if claimant.quota is not None and claimant.after > claimant.quota:
+        bound = "the quota of its department"
+    beyond = "" if victim.quota is None else f", of a quota of {_gpus(victim.quota)}"
+    return f"Reclaim by right{delay}: the claimant stays within {bound}; {held}{beyond}.{minimum}"
+
+
+def explain_why_not(why: str) -> str:
+    """Return why another job was not stopped."""
+    return _WHY_NOT[WhyNot(why)]
+
+
+def _gpus(milli: float) -> str:
+    return wording.write(Resource.GPU, round(milli))

@@ -12,13 +12,12 @@ from scheduler.engine.claims import Claim
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
+from scheduler.engine.lines import VictimLines, WaitingLines
 from scheduler.engine.mig import Kind
 from scheduler.engine.node_table import NodeTable
 from scheduler.engine.queues import QueueState, build_queues, share_out
 from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import JobView, Labels, PodState, Policy, Request, Snapshot
-from scheduler.engine.victims import VictimLines
-from scheduler.engine.waiting import WaitingLines
 
 MovedFrom = tuple[str, tuple[str, ...]]
 
@@ -58,7 +57,7 @@ class Session:
         self.reserved: dict[str, Job] = {}
         self.partial: dict[str, Job] = {}
         self.reserved_nodes: dict[Job, list[NodeLedger]] = {}
-        self.lines = VictimLines(policy)
+        self.victim_lines = VictimLines(policy)
         self.waiting_lines = WaitingLines(policy)
         self.cause = Cause(StopCode.STALE)
         self.causes: dict[Pod, Cause] = {}
@@ -100,7 +99,7 @@ class Session:
         views = list(jobs)
         for job_id in (*gone, *(view.id for view in views)):
             self._drop(job_id)
-        self.lines.settle()
+        self.victim_lines.settle()
         self.waiting_lines.settled()
         for view in views:
             if view.queue_id in self.queues:
@@ -125,7 +124,7 @@ class Session:
             for pod in job.pods:
                 pod.view, pod.state = pods[pod.id], PodState.RUNNING
             if view.is_preemptible:
-                self.lines.touch(job)
+                self.victim_lines.touch(job)
         self._log.clear()
 
     def _drop(self, job_id: str) -> None:
@@ -267,7 +266,7 @@ class Session:
         for queue in job.line:
             queue.add_held(charge, sign, is_firm=is_firm)
         if not is_firm:
-            self.lines.touch(job)
+            self.victim_lines.touch(job)
 
     # --- nodes reserved for big jobs
 

@@ -1,13 +1,10 @@
 """How soon, how often and from whom queues take capacity back: the rules of a pool, and the named sets of them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TypedDict, TypeVar
+from typing import TypedDict
 
 from core import bounds
 from scheduler.errors import InvalidQuota
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +69,6 @@ class Rules(TypedDict, total=False):
     consolidate_every_s: float
     usage_half_life_s: float
     usage_pull: float
-
-
-def first_rule(rules: Iterable[T | None], default: T) -> T:
-    """Return the first rule that a queue, or one above it, has; the default where none has any."""
-    return next((rule for rule in rules if rule is not None), default)
 
 
 def is_count(value: object) -> bool:

@@ -20,13 +20,12 @@ from scheduler.engine.claims import (
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import ACTIVE, HOLDING, NodeLedger
+from scheduler.engine.lines import Unit, VictimQueue, line_up
 from scheduler.engine.placing import place, place_as_asked
-from scheduler.engine.rules import limits, pools
+from scheduler.engine.rules import pools, quotas
 from scheduler.engine.rules.order import JobQueue
 from scheduler.engine.session import Session
 from scheduler.engine.upper_bound import UpperBound
-from scheduler.engine.victims import Unit, VictimQueue
-from scheduler.engine.waiting import line_up
 
 _GROWTH, _PARITY_GROWTH = 8, 2
 _COMPARED = 256
@@ -240,7 +239,7 @@ def _passed_over(  # noqa: PLR0917 (the parts of one question)
 
 def _why_after(session: Session, job: Job, victim: Job) -> WhyNot:
     """Return by which rule a job comes after a victim of its queue."""
-    key, victim_key = session.lines.key_of(job), session.lines.key_of(victim)
+    key, victim_key = session.victim_lines.key_of(job), session.victim_lines.key_of(victim)
     reasons = ORDER_BY_LOSS if session.policy.honors_reservations else ORDER_OF_SERVICE
     differing = (why for why, ours, theirs in zip(reasons, key, victim_key, strict=False) if ours != theirs)
     why = next(differing, WhyNot.OLDER)
@@ -255,7 +254,7 @@ def _filter_of(session: Session, pods: Sequence[Pod]) -> Callable[[Unit], bool]:
     requests = {shape.request for shape in {pod.shape for pod in pods}}
     if any(request.is_for_all_nodes for request in requests):
         return lambda _unit: True
-    if not limits.may_hold(session, pods[0].job, session.charge_all(pods)):
+    if not quotas.may_hold(session, pods[0].job, session.charge_all(pods)):
         return lambda _unit: True
     return lambda unit: any(
         pod.node is not None and pod.node.view.serves(request) for pod in unit for request in requests

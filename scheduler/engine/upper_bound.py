@@ -7,9 +7,9 @@ from dataclasses import replace
 from core.units import ONE_GPU
 from scheduler.engine.jobs import Pod
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
+from scheduler.engine.lines import Unit
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import Shape
-from scheduler.engine.victims import Unit
 
 _Freed = list[int]
 

@@ -12,8 +12,7 @@ from django.db.models.functions import TruncWeek
 
 from accounts.actor import Actor
 from accounts.selectors import get_project
-from scheduler.engine.receipt_words import explain_rule, explain_why_not
-from scheduler.engine.receipts import Held
+from scheduler.engine.receipts import Held, explain_rule, explain_why_not
 from scheduler.models import CycleDump, Eviction, Workload
 from scheduler.selectors.nodes import find_simulated_pools
 from scheduler.selectors.pools import require_pool

@@ -31,10 +31,8 @@ from scheduler.engine.states import WorkloadState
 from scheduler.models import Forecast, Pool, Queue, Workload
 from scheduler.selectors import snapshots
 from scheduler.selectors.nodes import find_simulated_pools
-from scheduler.selectors.packing import with_prices
-from scheduler.selectors.pool_choice import PoolChoice, choose_pool
-from scheduler.selectors.resource_pools import ResourcePools
-from scheduler.selectors.snapshots import SnapshotReader
+from scheduler.selectors.resource_pools import PoolChoice, ResourcePools, choose_pool
+from scheduler.selectors.snapshots import SnapshotReader, with_prices
 
 __all__ = [
     "FEWEST_PASSES",

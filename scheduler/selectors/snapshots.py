@@ -19,10 +19,12 @@ from core.prepared import prepared
 from core.taints import Taint, Toleration
 from core.units import ONE_GPU
 from scheduler.engine.mig import find_geometry
-from scheduler.engine.rules import reservation, runtime
+from scheduler.engine.rules import quotas, reservation
 from scheduler.engine.sharing import PROMPT, SharingRules
 from scheduler.engine.snapshot import (
     NEARLINE,
+    CapacityPrices,
+    Fill,
     GroupView,
     JobView,
     MigStrategy,
@@ -40,7 +42,6 @@ from scheduler.engine.snapshot import (
 from scheduler.engine.states import HOLDING, LIVE, WorkloadState
 from scheduler.models import FIRST_POD, Node, Packing, Pool, Queue, Reservation, Workload
 from scheduler.selectors.changes import ChangeReader, News
-from scheduler.selectors.packing import find_packing
 from scheduler.selectors.workloads import list_enqueued_here
 
 QUEUES = "scheduler.queues"
@@ -255,7 +256,7 @@ class SnapshotReader:
         lines = _lines_of([queue for _, queue in queues])
         self._ages = _ages_that_matter(queues, lines, pools)
         self._delays = {
-            queue.id: runtime.queue_claim_delay_s(lines[queue.id], pools[pool_id].sharing) for pool_id, queue in queues
+            queue.id: quotas.queue_claim_delay_s(lines[queue.id], pools[pool_id].sharing) for pool_id, queue in queues
         }
         return True, (ages, delays) != (self._ages, self._delays)
 
@@ -317,7 +318,7 @@ class SnapshotReader:
         """
         due_at = None
         if delay_s := self._delays.get(job.queue_id, 0.0):
-            claims_at = since + timedelta(seconds=runtime.split_delay_s(delay_s, job))
+            claims_at = since + timedelta(seconds=quotas.split_delay_s(delay_s, job))
             if claims_at > now:
                 job, due_at = replace(job, claims_at=claims_at.timestamp()), claims_at
         if not reservation.may_wait_for_nodes(job, self._smallest):
@@ -556,6 +557,34 @@ def _view_pool(pool: Pool, changed: Mapping[str, SharingRules]) -> _PoolRules:
     sharing = changed.get(pool.pk) or view_rules(pool)
     every = timedelta(seconds=sharing.consolidate_every_s)
     return _PoolRules(sharing, pool.consolidated_at + every if every and pool.consolidated_at is not None else None)
+
+
+def find_packing() -> Packing | None:
+    """Return the prices of capacity that are in use; None while each node is simply filled up."""
+    return next(iter(_packings()), None)
+
+
+def with_prices(policy: Policy) -> Policy:
+    """Return the policy with the prices of capacity that were learnt, if they were."""
+    return apply_prices(policy, find_packing())
+
+
+def apply_prices(policy: Policy, known: Packing | None) -> Policy:
+    """Return the policy with prices of capacity, if there are any.
+
+    They choose the node. Shares go on being put onto devices in shared use first, and there onto the fullest: the
+    prices alone would sometimes open a device for a share that fits beside another one.
+    """
+    if known is None:
+        return policy
+    rows = {name: tuple(value) for name, value in known.prices.items() if isinstance(value, list)}
+    prices = CapacityPrices(**known.prices | rows)
+    return replace(policy, gpu_nodes=Fill.MIX, cpu_nodes=Fill.MIX, prices=prices)
+
+
+@prepared
+def _packings() -> QuerySet[Packing]:
+    return Packing.objects.order_by("pk")[:1]
 
 
 def parts_used(queues: Sequence[Queue]) -> Mapping[str, float]:

@@ -15,8 +15,8 @@ from core.prepared import prepared
 from scheduler.engine.node_labels import label_of
 from scheduler.engine.states import WorkloadState
 from scheduler.models import DEFAULT_POOL_ID, Gpu, Node, Placement, Pool, PoolResource, Queue, Reservation, Workload
-from scheduler.selectors.pool_choice import PoolChoice, read_pod_kinds
 from scheduler.selectors.queues import list_project_ids
+from scheduler.selectors.resource_pools import PoolChoice, read_pod_kinds
 from scheduler.selectors.snapshots import view_nodes_by_pool
 
 Claims = Mapping[str, str]

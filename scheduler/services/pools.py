@@ -1,8 +1,12 @@
-"""Pools: nodes over which quotas and fair shares are worked out. Who makes them, and which resources are in them."""
+"""Pools: nodes over which quotas and fair shares are worked out.
+
+Who makes them, which resources are in them, and by which rules their queues share.
+"""
 
 from collections.abc import Collection
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from operator import add
+from typing import Unpack
 
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Sum
@@ -15,11 +19,13 @@ from core import tasks
 from core.units import count_of
 from scheduler.engine.node_labels import is_label
 from scheduler.engine.proof import Resource
+from scheduler.engine.sharing import Rules, with_changes
 from scheduler.engine.states import LIVE
 from scheduler.engine.wording import write
 from scheduler.errors import InvalidPool, PoolHasWork
 from scheduler.models import DEFAULT_POOL_ID, Node, Placement, Pool, PoolResource, Workload
-from scheduler.services import pool_members
+from scheduler.selectors.snapshots import view_rules
+from scheduler.services import pool_members, queues
 from scheduler.services.pool_members import Changes, Claims, Members
 
 _NEW = ""
@@ -167,6 +173,23 @@ def take_out_label(
     _check_work(sum(works.values(), WorkOnMove()), moves_work=moves_work)
     pool_members.take_out(resource_ids, label=label)
     audit.record(actor, "scheduler.take_out_label", pool, resource_ids=sorted(resource_ids), label=label)
+
+
+@transaction.atomic
+def set_sharing_rules(*, actor: Actor, pool: Pool, **changes: Unpack[Rules]) -> Pool:
+    """Change how soon, how often and from whom the queues of a pool take capacity back. Raises InvalidQuota.
+
+    What is not named stays. The next cycle works with them.
+    """
+    queues.require_set_quota(actor=actor)
+    locked = Pool.objects.select_for_update().get(pk=pool.pk)
+    changed = asdict(with_changes(view_rules(locked), changes))
+    for name, value in changed.items():
+        setattr(locked, name, value)
+    locked.save(update_fields=list(changed))
+    audit.record(actor, "scheduler.set_sharing", locked, **changes)
+    tasks.enqueue_on_commit("scheduler.cycle")
+    return locked
 
 
 @transaction.atomic

@@ -18,8 +18,8 @@ from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload
-from scheduler.selectors.pool_choice import choose_pools
 from scheduler.selectors.queues import find_queue
+from scheduler.selectors.resource_pools import choose_pools
 from scheduler.selectors.workloads import ENQUEUED, ClaimedPlacement, find_unclaimed, pod_order
 from scheduler.services import pool_members
 

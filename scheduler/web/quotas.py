@@ -23,12 +23,10 @@ from scheduler.engine.sharing import PRESETS, PROMPT, Rules, SharingRules, name_
 from scheduler.errors import DepartmentExists, InvalidQuota, QueueNotFound
 from scheduler.models import Pool, Queue
 from scheduler.selectors import history, pools, queues
-from scheduler.selectors.packing import find_packing
 from scheduler.selectors.sharing import find_past_use
-from scheduler.selectors.snapshots import view_rules
+from scheduler.selectors.snapshots import find_packing, view_rules
 from scheduler.services import pools as pool_services
 from scheduler.services import queues as services
-from scheduler.services import sharing
 from scheduler.services.queues import QueueSettings
 from scheduler.web.quota_form import SETTINGS, DepartmentForm, QuotaForm
 from scheduler.web.sharing_form import RuleValue, SharingForm, of_queue, write_rules
@@ -290,7 +288,7 @@ def set_sharing(request: PageRequest) -> HttpResponse:
     pool = pools.get_pool(actor=request.actor, name=request.POST.get("pool") or pools.DEFAULT)
     if "sharing" in request.POST and not (form := SharingForm(request.POST)).is_valid():
         return refused_forms.show_again(request, "scheduler:quotas", form, pool=pool.name)
-    sharing.set_rules(actor=request.actor, pool=pool, **_read_rules(request.POST))
+    pool_services.set_sharing_rules(actor=request.actor, pool=pool, **_read_rules(request.POST))
     messages.success(request, f"The queues of the pool {pool.name} share by the new rules from the next second on.")
     return _back(pool.name)
 

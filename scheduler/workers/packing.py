@@ -15,8 +15,7 @@ from core.models import Lease
 from scheduler.engine.rules import packing
 from scheduler.engine.snapshot import CapacityPrices, Fill
 from scheduler.models import Packing, Queue, Workload
-from scheduler.selectors.packing import find_packing
-from scheduler.selectors.snapshots import request_of
+from scheduler.selectors.snapshots import find_packing, request_of
 
 log = structlog.get_logger(__name__)
 

@@ -10,9 +10,8 @@ from django.db.models.functions import Coalesce
 from accounts.actor import Actor
 from core import clock
 from core.units import format_gpus
-from scheduler.engine.loans import Holding, pair_loans
 from scheduler.engine.proof import Resource
-from scheduler.engine.standing import STARVED_AFTER_S, Share
+from scheduler.engine.standing import STARVED_AFTER_S, Holding, Share, pair_loans
 from scheduler.engine.states import HOLDING, WorkloadState
 from scheduler.engine.wording import write
 from scheduler.models import Queue, Workload

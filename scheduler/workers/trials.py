@@ -17,7 +17,7 @@ from scheduler.engine.sharing import Rules, SharingRules, with_changes
 from scheduler.engine.snapshot import NEARLINE, JobView, Policy, QueueView, Snapshot
 from scheduler.engine.wording import write
 from scheduler.models import Pool, Queue
-from scheduler.selectors import packing
+from scheduler.selectors import snapshots
 from scheduler.selectors.snapshots import ClusterView, SnapshotReader, view_queue, view_rules
 from scheduler.services import queues
 from scheduler.services.queues import QueueSettings
@@ -104,7 +104,7 @@ def try_quotas(
     """
     changed = {queue.pk: view_queue(queue) for queue in queues.with_changes(actor=actor, changes=changes)}
     rules = {pool.pk: with_changes(view_rules(pool), sharing)} if sharing else {}
-    policy = packing.with_prices(policy)
+    policy = snapshots.with_prices(policy)
     with transaction.atomic():
         before, after = _read(pool, {}, {}), _read(pool, changed, rules)
     now, now_decisions = _decide(before, policy)

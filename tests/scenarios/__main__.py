@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scheduler.engine.rules.fair_share import ShareRequest, divide, divide_surplus
+from scheduler.engine.queues import ShareRequest, divide, divide_surplus
 from scheduler.engine.snapshot import NEARLINE, PARITY, Policy
 from tests.scenarios.extras import extras_of
 from tests.scenarios.reading import Scenario

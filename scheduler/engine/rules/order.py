@@ -8,9 +8,9 @@ from math import inf
 from typing import NamedTuple
 
 from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.lines import Key, Kind, Line, Lines, kind_of, may_go_together
 from scheduler.engine.queues import QueueState
 from scheduler.engine.session import Session
-from scheduler.engine.waiting import Key, Kind, Line, Lines, kind_of, may_go_together
 
 
 def queue_key(session: Session, queue: QueueState, more: Sequence[float], less: Sequence[float] = (0, 0, 0)) -> Key:

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
-from scheduler.engine.rules import affinity, limits, pools, topology
+from scheduler.engine.rules import affinity, pools, quotas, topology
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import JobView, NodeView, Request
@@ -81,7 +81,7 @@ def _is_reserved_already(session: Session, pods: Sequence[Pod]) -> bool:
 def _is_within_share(session: Session, job: Job, pods: Sequence[Pod]) -> bool:
     """Return whether its queues may hold the job: by their limits now, by their shares once their others are done."""
     amounts = session.charge_all(pods, at_least=True)
-    if not limits.may_hold(session, job, amounts):
+    if not quotas.may_hold(session, job, amounts):
         return False
     return not session.policy.quotas or all(
         amount <= share for queue in job.line for amount, share in zip(amounts, queue.may_hold, strict=True) if amount

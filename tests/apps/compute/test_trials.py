@@ -27,7 +27,7 @@ from scheduler.selectors.workloads import list_terminating
 from scheduler.services import pool_members
 from scheduler.services import pools as pool_services
 from scheduler.workers import cycle
-from scheduler.workers.session_cache import SessionCache
+from scheduler.workers.cycle import SessionCache
 from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store

@@ -11,8 +11,7 @@ from scheduler import signals
 from scheduler.models import Node, Placement, Queue, Workload
 from scheduler.services import resource_nodes, workloads
 from scheduler.workers import cycle
-from scheduler.workers.cycle import CycleReport
-from scheduler.workers.session_cache import SessionCache
+from scheduler.workers.cycle import CycleReport, SessionCache
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ import pytest
 from core import clock
 from scheduler.engine.snapshot import NEARLINE, CapacityPrices, Fill
 from scheduler.models import Packing, Placement, Workload
-from scheduler.selectors.packing import with_prices
+from scheduler.selectors.snapshots import with_prices
 from scheduler.services import pool_members, workloads
 from scheduler.workers import cycle, packing
 from tests.factories.browsers import browser_of

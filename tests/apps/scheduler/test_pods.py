@@ -17,8 +17,7 @@ from scheduler.selectors.workloads import list_pods, list_terminating
 from scheduler.services import pool_members, queues, resource_nodes, workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
 from scheduler.workers import cycle
-from scheduler.workers.cycle import CycleReport
-from scheduler.workers.session_cache import SessionCache
+from scheduler.workers.cycle import CycleReport, SessionCache
 from tests.factories.scheduler import GIB, NOON, enqueue, report, report_nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]

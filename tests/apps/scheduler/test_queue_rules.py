@@ -13,7 +13,7 @@ from scheduler.selectors.workloads import list_overdue
 from scheduler.services import pool_members, queues, resource_nodes
 from scheduler.services.resource_nodes import NodeReport
 from scheduler.workers import cycle
-from scheduler.workers.session_cache import SessionCache
+from scheduler.workers.cycle import SessionCache
 from tests.factories.api import call
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 

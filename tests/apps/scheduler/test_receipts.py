@@ -14,7 +14,7 @@ from scheduler.errors import PoolNotFound
 from scheduler.models import CycleDump, Eviction, Workload
 from scheduler.selectors import evictions
 from scheduler.services import workloads
-from scheduler.workers import cycle, receipts
+from scheduler.workers import apply, cycle
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
@@ -151,20 +151,20 @@ def test_a_cycle_that_evicts_nobody_leaves_no_dump(project, move):
 
 
 def test_receipts_and_dumps_are_deleted_when_they_are_old(evicted, move):
-    move(evicted.at + receipts.KEEP_DUMPS + timedelta(seconds=1))
-    receipts.collect()
+    move(evicted.at + apply.KEEP_DUMPS + timedelta(seconds=1))
+    apply.collect_receipts()
     assert (Eviction.objects.count(), CycleDump.objects.count()) == (1, 0)
 
-    move(evicted.at + receipts.KEEP_RECEIPTS + timedelta(seconds=1))
-    receipts.collect()
+    move(evicted.at + apply.KEEP_RECEIPTS + timedelta(seconds=1))
+    apply.collect_receipts()
     assert not Eviction.objects.exists()
 
 
 def test_dumps_beyond_the_most_are_deleted_the_oldest_first(evicted, monkeypatch):
     pool_id = CycleDump.objects.get().pool_id
     newest = CycleDump.objects.create(pool_id=pool_id, data=b"")
-    monkeypatch.setattr(receipts, "MOST_DUMPS", 1)
+    monkeypatch.setattr(apply, "MOST_DUMPS", 1)
 
-    receipts.collect()
+    apply.collect_receipts()
 
     assert CycleDump.objects.get() == newest

@@ -14,7 +14,7 @@ from scheduler.selectors.snapshots import SnapshotReader
 from scheduler.services import nodes, pool_members, queues, workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
 from scheduler.workers import cycle
-from scheduler.workers.session_cache import SessionCache
+from scheduler.workers.cycle import SessionCache
 from tests.engine.scheduler.rebuilt_session import differences
 from tests.factories.scheduler import GIB, NOON, enqueue, report, report_nodes
 

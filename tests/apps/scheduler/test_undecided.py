@@ -7,9 +7,8 @@ import pytest
 from core import clock, isolation
 from scheduler.engine import cycle as engine_cycle
 from scheduler.models import Workload
-from scheduler.workers import cycle, session_cache, undecided
-from scheduler.workers.cycle import CycleReport
-from scheduler.workers.session_cache import SessionCache
+from scheduler.workers import cycle, undecided
+from scheduler.workers.cycle import CycleReport, SessionCache
 from tests.apps.scheduler.test_cycle import NOON
 from tests.factories.scheduler import enqueue, report, report_nodes
 
@@ -89,9 +88,7 @@ def test_it_is_tried_again_after_a_delay_and_placed_once_the_engine_can(project,
     assert isolation.find([undecided.DECIDE]) == []
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(cycle, "decide_moves"), (session_cache, "Session")], ids=["deciding", "reading"]
-)
+@pytest.mark.parametrize(("module", "name"), [(cycle, "decide_moves"), (cycle, "Session")], ids=["deciding", "reading"])
 def test_a_pool_in_which_the_engine_fails_whoever_waits_holds_up_no_other(project, monkeypatch, module, name):
     monkeypatch.setattr(cycle, "_sessions", SessionCache())
     report_nodes(report("n1", 8))
@@ -105,7 +102,7 @@ def test_a_pool_in_which_the_engine_fails_whoever_waits_holds_up_no_other(projec
 
     with clock.frozen_at(NOON), monkeypatch.context() as faulty:
         faulty.setattr(module, name, fail_there)
-        faulty.setattr(undecided, "Session", session_cache.Session)
+        faulty.setattr(undecided, "Session", cycle.Session)
         (there,) = enqueue(project, "there", gpus=1, resource="res_cloud")
         enqueue(project, "here", gpus=1)
         first = cycle.run_once()

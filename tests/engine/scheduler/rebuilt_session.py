@@ -37,7 +37,8 @@ def _in_queues(cached: Session, rebuilt: Session) -> Iterator[str]:
 def _in_order(cached: Session, rebuilt: Session) -> Iterator[str]:
     for queue_id in cached.queues:
         ours, theirs = (
-            [job.view.id for _, job in session.lines.of(session.queues[queue_id])] for session in (cached, rebuilt)
+            [job.view.id for _, job in session.victim_lines.of(session.queues[queue_id])]
+            for session in (cached, rebuilt)
         )
         if ours != theirs:
             yield f"queue {queue_id}: its victims stand in another order"

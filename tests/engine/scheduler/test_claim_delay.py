@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.scheduler import philly
-from scheduler.engine.actions.consolidate import consolidate
+from scheduler.engine.actions.taking import consolidate
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Stop, StopCode
 from scheduler.engine.forward import Forward, PlannedStop

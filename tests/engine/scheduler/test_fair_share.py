@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.rules.fair_share import ShareRequest, divide, divide_surplus
+from scheduler.engine.queues import ShareRequest, divide, divide_surplus
 
 ONE = 1000
 CASES = Path(__file__).resolve().parents[4] / "shared" / "scenarios" / "scenarios.json"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.actions.allocate import allocate
+from scheduler.engine.actions.starting import allocate
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.jobs import Pod
 from scheduler.engine.session import Session

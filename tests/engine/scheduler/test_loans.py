@@ -1,6 +1,6 @@
 """Who uses whose quota: first what nobody is guaranteed, then the same department, then others."""
 
-from scheduler.engine.loans import Holding, Loan, pair_loans
+from scheduler.engine.standing import Holding, Loan, pair_loans
 
 
 def test_what_no_quota_covers_is_used_first():

@@ -16,9 +16,9 @@ from scheduler.engine.decisions import Reserve, Stop, StopCode
 from scheduler.engine.jobs import Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.mig import A30, A100_40, A100_80, H100_80, H200_141, Opening
+from scheduler.engine.placing import pick_devices
 from scheduler.engine.proof import NodeShortfall, Shortage
 from scheduler.engine.rules.packing import price_capacity
-from scheduler.engine.rules.scoring import pick_devices
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
     NEARLINE,

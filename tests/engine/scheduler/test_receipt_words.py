@@ -4,8 +4,7 @@ import pytest
 
 from scheduler.engine.claims import WhyNot
 from scheduler.engine.decisions import StopCode
-from scheduler.engine.receipt_words import explain_rule, explain_why_not
-from scheduler.engine.receipts import Held
+from scheduler.engine.receipts import Held, explain_rule, explain_why_not
 
 VICTIM = Held("c", quota=2000, fair=2000, before=4000, after=2000)
 
