@@ -13,7 +13,7 @@ from nearline.content.manifest import Entry
 from nearline.content.paths import show_path
 from nearline.content.retry import Failure, RetryPolicy, Waiting, ignore_waiting
 from nearline.hydrate import engine
-from nearline.hydrate.cancellation import Cancellation, Cancelled
+from nearline.hydrate.engine import Cancellation, Cancelled
 from nearline.hydrate.folder import Existing, FolderTarget
 from nearline.hydrate.ports import HydrationProgress, OnProgress, ignore_progress
 

@@ -10,7 +10,7 @@ from datasets.adapters.scoped import ScopedStore
 from datasets.errors import TreeNotFound
 from datasets.models import Dataset
 from datasets.selectors.trees import TreeReader
-from nearline.hydrate.disk import sync_tree
+from nearline.hydrate.folder import sync_tree
 from nearline.hydrate.ports import HydrationProgress
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nearline.hydrate.disk import sync_tree
+from nearline.hydrate.folder import sync_tree
 
 
 @pytest.mark.parametrize(("files", "synced"), [(2, ["", "files", "files/0", "files/1"]), (300, [])])

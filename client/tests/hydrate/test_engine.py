@@ -7,8 +7,7 @@ import pytest
 
 from client.tests.hydrate.packed import Damaged, Packs
 from nearline.content.retry import Failure, RetryPolicy
-from nearline.hydrate.cancellation import Cancellation, Cancelled
-from nearline.hydrate.engine import hydrate
+from nearline.hydrate.engine import Cancellation, Cancelled, hydrate
 from nearline.hydrate.folder import FolderTarget
 
 ONCE = RetryPolicy(lambda _: Failure.PERMANENT)

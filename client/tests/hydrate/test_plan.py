@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from nearline.content.entries import BlobRef, Entry, EntryKind
 from nearline.content.hashing import file_id
-from nearline.hydrate.plan import MAX_GAP_BYTES, plan_reads
+from nearline.hydrate.engine import MAX_GAP_BYTES, plan_reads
 
 PACK = bytes(32)
 KIB, MIB = 1 << 10, 1 << 20

@@ -23,7 +23,7 @@ from flows.models import Attempt, AttemptInput, Run
 from flows.selectors import failures as flow_failures
 from flows.services import runs
 from flows.workers import advance, staging
-from nearline.hydrate.cancellation import Cancellation
+from nearline.hydrate.engine import Cancellation
 from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree
 from tests.factories.flows import World, newest_attempt, state_of, states
 from tests.interleaving import happens_after

@@ -19,9 +19,8 @@ from nearline.content.entries import Entry
 from nearline.content.errors import ContentError
 from nearline.content.manifest import check_range
 from nearline.errors import INTERRUPTED, Conflict, Failed, NearlineError, NotSignedIn, hint_for
-from nearline.hydrate.disk import sync_disk
 from nearline.hydrate.engine import DEFAULT_THREADS, hydrate
-from nearline.hydrate.folder import Existing, FolderTarget
+from nearline.hydrate.folder import Existing, FolderTarget, sync_disk
 from nearline.hydrate.ports import HydrationProgress
 from nearline.models import Commit
 from nearline.resources.references import Reference, parse_reference, server_of

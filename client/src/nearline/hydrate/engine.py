@@ -6,17 +6,19 @@ files go to a target.
 
 import math
 import threading
+import time
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
-from nearline.content.entries import Entry, EntryKind
+from nearline.content.entries import BlobRef, Entry, EntryKind
 from nearline.content.hashing import file_id
+from nearline.content.packs import MAX_PACK_BYTES
 from nearline.content.retry import RetryPolicy
-from nearline.hydrate.cancellation import Cancellation, Cancelled
-from nearline.hydrate.plan import PackSpan, Piece, plan_reads, span_of
 from nearline.hydrate.ports import HydrationProgress, OnProgress, PackSource, Target, ignore_progress
 
 DEFAULT_THREADS = 4
@@ -31,6 +33,60 @@ _CHECK_EVERY = 64
 _FIRST_READ_BYTES = 1 << 20
 _GROWTH = 16
 _ALONE_BYTES = 32 << 20
+# Up to this gap between two blobs, one read that spans both is quicker than two.
+MAX_GAP_BYTES = 1 << 20
+# From this share of a pack's span on, all of the span is read at once.
+_DENSE_SHARE = 0.5
+_POLL_S = 1.0
+
+
+class Cancelled(Exception):
+    """The work ended before it was complete, on request or after a failure elsewhere."""
+
+
+class Cancellation:
+    """Ends work that runs on several threads: on request, or because one of them failed.
+
+    `is_requested` is asked often, by every thread.
+    """
+
+    def __init__(self, is_requested: Callable[[], bool] = lambda: False) -> None:
+        self._is_requested = is_requested
+        self._is_cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """End the work of all threads at their next check."""
+        self._is_cancelled.set()
+
+    def check(self) -> None:
+        """Raise Cancelled if the work should end."""
+        if self._is_cancelled.is_set() or self._is_requested():
+            raise Cancelled
+
+    def sleep(self, wait_s: float) -> None:
+        """Wait, but no longer than the work goes on. Raises Cancelled."""
+        ends_at = time.monotonic() + wait_s
+        while (left_s := ends_at - time.monotonic()) > 0:
+            self._is_cancelled.wait(min(left_s, _POLL_S))
+            self.check()
+
+
+class Piece(NamedTuple):
+    """One blob: the file it belongs to, and where in the file it goes."""
+
+    entry: Entry
+    blob: BlobRef
+    file_offset: int
+
+
+@dataclass(frozen=True)
+class PackSpan:
+    """One read: `size` bytes of a pack from `offset` on, and the pieces in them, ordered by offset."""
+
+    pack: str
+    offset: int
+    size: int
+    pieces: Sequence[Piece]
 
 
 def hydrate(
@@ -200,6 +256,14 @@ class _Hydration:
                 self._on_progress(self.progress)
 
 
+def _wait_for_all(futures: Sequence[Future[None]]) -> None:
+    """Return when all have ended. Raises the error of the one that failed first, not Cancelled of the others."""
+    wait(futures)
+    errors = [error for future in futures if (error := future.exception())]
+    for error in sorted(errors, key=lambda error: isinstance(error, Cancelled)):
+        raise error
+
+
 class _Reads:
     """The reads that are left, which threads take one by one: those of wanted packs first, and short ones first."""
 
@@ -235,9 +299,48 @@ def _cut(span: PackSpan, most_bytes: int) -> list[PackSpan]:
     return [span_of(span.pack, pieces) for pieces in (span.pieces[:count], span.pieces[count:]) if pieces]
 
 
-def _wait_for_all(futures: Sequence[Future[None]]) -> None:
-    """Return when all have ended. Raises the error of the one that failed first, not Cancelled of the others."""
-    wait(futures)
-    errors = [error for future in futures if (error := future.exception())]
-    for error in sorted(errors, key=lambda error: isinstance(error, Cancelled)):
-        raise error
+def plan_reads(entries: Iterable[Entry]) -> list[PackSpan]:
+    """Return the reads that bring every blob of these files, pack by pack in the order of first use.
+
+    They are few and large, since a request costs more than a gap. No read is longer than the largest pack.
+    """
+    by_pack: defaultdict[bytes, list[Piece]] = defaultdict(list)
+    for entry in entries:
+        file_offset = 0
+        for blob in entry.blobs:
+            by_pack[blob.pack].append(Piece(entry, blob, file_offset))
+            file_offset += blob.size
+    return [span for pack, pieces in by_pack.items() for span in _plan_pack(pack.hex(), pieces)]
+
+
+def span_of(pack: str, pieces: Sequence[Piece]) -> PackSpan:
+    """Return the read that brings these pieces of one pack."""
+    start = pieces[0].blob.offset
+    end = max(piece.blob.offset + piece.blob.size for piece in pieces)
+    return PackSpan(pack, start, end - start, pieces)
+
+
+def _plan_pack(pack: str, pieces: list[Piece]) -> list[PackSpan]:
+    pieces.sort(key=lambda piece: (piece.blob.offset, piece.blob.size))
+    start = end = pieces[0].blob.offset
+    needed_bytes = 0
+    for _, blob, _ in pieces:
+        needed_bytes += max(0, blob.offset + blob.size - max(end, blob.offset))
+        end = max(end, blob.offset + blob.size)
+    is_dense = needed_bytes >= _DENSE_SHARE * (end - start)
+    return [span_of(pack, group) for group in _group(pieces, MAX_PACK_BYTES if is_dense else MAX_GAP_BYTES)]
+
+
+def _group(pieces: Iterable[Piece], max_gap_bytes: int) -> list[list[Piece]]:
+    groups: list[list[Piece]] = []
+    start = end = 0
+    for piece in pieces:
+        blob = piece.blob
+        blob_end = blob.offset + blob.size
+        if groups and blob.offset <= end + max_gap_bytes and blob_end - start <= MAX_PACK_BYTES:
+            groups[-1].append(piece)
+            end = max(end, blob_end)
+        else:
+            groups.append([piece])
+            start, end = blob.offset, blob_end
+    return groups

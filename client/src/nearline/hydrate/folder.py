@@ -1,6 +1,7 @@
-"""A folder that receives a tree. Nothing is ever written through a link, or outside of the folder.
+"""A folder that receives a tree: nothing is ever written through a link, or outside of the folder.
 
-Every step of a path is opened in the folder before it, and no step may be a link.
+Every step of a path is opened in the folder before it, and no step may be a link. Large files are hidden while their
+pieces arrive, and `sync_tree` and `sync_disk` see to it that what was written reaches the disk.
 """
 
 import contextlib
@@ -10,13 +11,13 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from nearline.content.entries import Entry, EntryKind, check_target
-from nearline.content.hashing import Buffer
+from nearline.content.hashing import Buffer, file_id, new_hasher
 from nearline.content.paths import check_paths, show_path
-from nearline.hydrate.hidden_files import HiddenFiles, hash_open_file, hidden_name, write_at
 
 T = TypeVar("T")
 
@@ -25,6 +26,8 @@ _OWN_FOLDER, _HIDDEN_FOLDER = b".nearline", b".nearline/parts"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FOLDERS = 128
+_READ_BYTES = 1 << 20
+_FEW_FILES = 256
 
 
 class Existing(Enum):
@@ -223,7 +226,7 @@ class FolderTarget:
         parent, _, name = path.rpartition(b"/")
         return self._folders.open(parent), name
 
-    def _open_hidden_files(self) -> tuple["_OpenFolder", HiddenFiles]:
+    def _open_hidden_files(self) -> tuple["_OpenFolder", "HiddenFiles"]:
         folder = self._folders.open(_HIDDEN_FOLDER)
         return folder, HiddenFiles(folder.descriptor)
 
@@ -236,6 +239,66 @@ class FolderTarget:
             full = os.path.join(self._root, path) if path else self._root
             error.filename, error.filename2 = show_path(full), None
             raise
+
+
+class HiddenFiles:
+    """Large files while their pieces arrive, in a folder of their own where nobody looks for them.
+
+    They are under names made of their paths. `folder` is a descriptor of the open folder. Safe for several threads.
+    """
+
+    def __init__(self, folder: int) -> None:
+        self.folder = folder
+
+    def write(self, entry: Entry, offset: int, content: Buffer) -> None:
+        """Write a piece of a file."""
+        with self.open(entry) as descriptor:
+            write_at(descriptor, content, offset)
+
+    @contextlib.contextmanager
+    def open(self, entry: Entry) -> Iterator[int]:
+        """Open a file, made where it does not exist with the mode that the umask leaves to its entry."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        mode = 0o777 if entry.mode & 0o100 else 0o666
+        descriptor = os.open(hidden_name(entry), flags, mode, dir_fd=self.folder)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def is_whole(self, entry: Entry) -> bool:
+        """Return whether a file has the content of its entry, after cutting off what does not belong to it."""
+        with self.open(entry) as descriptor:
+            os.ftruncate(descriptor, entry.size)
+            return hash_open_file(descriptor) == entry.content_id
+
+    def discard(self, entry: Entry) -> None:
+        """Remove a file; there may be none."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(hidden_name(entry), dir_fd=self.folder)
+
+
+def hidden_name(entry: Entry) -> str:
+    """Return the name that a file has until it becomes visible."""
+    return file_id(entry.path).hex()
+
+
+def write_at(descriptor: int, content: Buffer, offset: int = 0) -> None:
+    """Write all of the content."""
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def hash_open_file(descriptor: int) -> bytes:
+    """Return the content id of an open file. Mapping it into memory would count as memory of the process."""
+    hasher, data, offset = new_hasher(), bytearray(_READ_BYTES), 0
+    view = memoryview(data)
+    while size := os.preadv(descriptor, [data], offset):
+        hasher.update(view[:size])
+        offset += size
+    return hasher.digest()
 
 
 class _OpenFolder:
@@ -279,3 +342,36 @@ class _OpenFolders:
             self._folders.clear()
         self._folders[path] = folder
         return folder
+
+
+def sync_disk(folder: Path) -> None:
+    """Make everything written to the file system of `folder` durable, with one call for all files."""
+    import ctypes  # noqa: PLC0415 (slow to load, and commands that only fetch files do without)
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if hasattr(libc, "syncfs"):
+            if libc.syncfs(descriptor) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), str(folder))
+        else:
+            os.sync()
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Make a folder and what is in it durable; where that are few files, without waiting for what others write."""
+    paths = list(islice(folder.rglob("*"), _FEW_FILES + 1))
+    if len(paths) > _FEW_FILES:
+        sync_disk(folder)
+        return
+    for path in (*paths, folder):
+        if path.is_symlink():
+            continue  # its folder holds it
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

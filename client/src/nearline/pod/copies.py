@@ -47,9 +47,8 @@ from nearline.content.errors import ContentError
 from nearline.content.manifest import RangeEntries, RootRange, check_range
 from nearline.content.paths import to_text
 from nearline.errors import Conflict, Failed, NearlineError, NotFound, NotSignedIn
-from nearline.hydrate.cancellation import Cancellation, Cancelled
-from nearline.hydrate.disk import sync_disk
-from nearline.hydrate.engine import NextPacks, hydrate
+from nearline.hydrate.engine import Cancellation, Cancelled, NextPacks, hydrate
+from nearline.hydrate.folder import sync_disk
 from nearline.hydrate.ports import HydrationProgress
 from nearline.pod import imports
 from nearline.pod import pool as pools

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nearline.content.entries import Entry, EntryKind
 from nearline.content.paths import find_fault
-from nearline.hydrate.hidden_files import hash_open_file
+from nearline.hydrate.folder import hash_open_file
 
 # What file servers show at the top of a volume, and nobody has put there.
 _OF_SERVERS = {b".snapshot", b"lost+found"}

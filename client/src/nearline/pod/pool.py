@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from nearline.content.removals import remove_folder
-from nearline.hydrate.disk import sync_disk
+from nearline.hydrate.folder import sync_disk
 
 _TRASH = ".trash"
 _OPEN, _CLOSED = 0o755, 0o555

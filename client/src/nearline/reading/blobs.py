@@ -11,7 +11,7 @@ from typing import Protocol
 from nearline.content.entries import BlobRef, Entry
 from nearline.content.hashing import file_id
 from nearline.content.retry import RetryPolicy
-from nearline.hydrate.plan import PackSpan, plan_reads, span_of
+from nearline.hydrate.engine import PackSpan, plan_reads, span_of
 from nearline.hydrate.ports import PackSource
 
 # Bytes may be damaged on their way; when they come damaged for the last time, the stored copy is.

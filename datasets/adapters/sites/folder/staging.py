@@ -9,7 +9,7 @@ from datasets.adapters.sites.folder import sealed_files
 from datasets.engine.cache_ports import Sharing
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from nearline.content.manifest import Entry
-from nearline.hydrate.disk import sync_disk
+from nearline.hydrate.folder import sync_disk
 
 # Hydration keeps the pieces of large files here; no file of a dataset can bear this name.
 _WORK_FOLDER = ".nearline"

@@ -13,7 +13,7 @@ import stat
 from collections import Counter
 
 from nearline.content.entries import Entry
-from nearline.hydrate.hidden_files import hash_open_file
+from nearline.hydrate.folder import hash_open_file
 
 _FICLONE = 0x40049409
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC

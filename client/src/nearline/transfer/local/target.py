@@ -11,7 +11,7 @@ from nearline.content.folders import walk_folders
 from nearline.content.hashing import Buffer
 from nearline.content.paths import check_path, show_path
 from nearline.errors import Conflict, NearlineError
-from nearline.hydrate.hidden_files import HiddenFiles, hidden_name, write_at
+from nearline.hydrate.folder import HiddenFiles, hidden_name, write_at
 from nearline.transfer.local.sharing import Donor
 from nearline.transfer.local.walk import LocalFile, cannot, describe
 
