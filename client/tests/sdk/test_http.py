@@ -11,7 +11,7 @@ from client.tests.loopback import Answer, serve, write_certificate
 from nearline import errors
 from nearline._http import Http, api_policy, quoted
 from nearline.resources.references import Reference
-from nearline.resources.sync_routes import SyncRoutes
+from nearline.resources.storage_routes import SyncRoutes
 from nearline.transfer.remote.packing import Upload
 from nearline.transfer.remote.server import ObjectKind
 

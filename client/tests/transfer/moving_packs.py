@@ -19,7 +19,7 @@ from nearline.transfer.remote.objects import ObjectReader
 from nearline.transfer.remote.packing import PackSender, Upload
 from nearline.transfer.remote.retry import transfer_policy
 from nearline.transfer.remote.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
-from nearline.transfer.sync.collector import collecting_rarely
+from nearline.transfer.sync.folder import collecting_rarely
 
 BLOB = bytes(range(256)) * (1 << 13)
 BLOBS_IN_PACK = TARGET_PACK_BYTES // len(BLOB)

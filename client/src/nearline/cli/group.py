@@ -1,4 +1,7 @@
-"""The shape of every command: `--json`, `--quiet`, errors as text and exit code; groups are loaded when used."""
+"""The shape of every command: `--json`, `--quiet`, errors as text and exit code; groups are loaded when used.
+
+Options of other programs that have no meaning here are accepted, and named once, or refused with what to do instead.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -14,14 +17,14 @@ from typer.core import TyperCommand, TyperGroup
 from nearline.cli.errors import failure_of, report
 from nearline.cli.output import printable, say
 from nearline.cli.session import session_of
-from nearline.errors import INTERRUPTED, NearlineError
+from nearline.errors import INTERRUPTED, InvalidRequest, NearlineError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
 
-
 _PATHS = (Path, list[Path])
 _NUMBERS = {int: "whole number", float: "number"}
+_Function = Callable[..., None]
 
 
 def _coerce(value: Any, *, param: Any, ctx: "Context") -> Any:
@@ -147,10 +150,8 @@ class CommandGroup(typer.Typer):
 
 
 def with_options(
-    function: Callable[..., None],
-    options: Mapping[str, Any],
-    take: Callable[[typer.Context, Mapping[str, Any]], None],
-) -> Callable[..., None]:
+    function: _Function, options: Mapping[str, Any], take: Callable[[typer.Context, Mapping[str, Any]], None]
+) -> _Function:
     """Return the command with more options, by name and annotation, which `take` gets before the command runs."""
 
     @wraps(function)
@@ -166,6 +167,41 @@ def with_options(
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
     run.__annotations__ = {**function.__annotations__, **options}
     return run
+
+
+def accepts(*declarations: str) -> Callable[[_Function], _Function]:
+    """Let a command accept options without a meaning: `--verbose/-v` for a switch, `--tags=` for one with a value."""
+    options = dict(map(_option, declarations))
+
+    def tell(context: typer.Context, given: Mapping[str, Any]) -> None:
+        used = [f"--{name}" for name, value in given.items() if value]
+        if used:
+            session_of(context).out.note(f"Accepted without effect: {', '.join(sorted(used))}.")
+
+    return lambda command: with_options(command, options, tell)
+
+
+def refuses(advice: Mapping[str, str]) -> Callable[[_Function], _Function]:
+    """Let a command refuse options by name, each with what to do instead; they are declared as in `accepts`."""
+    options = dict(map(_option, advice))
+    advice_by_name = dict(zip(options, advice.values(), strict=True))
+
+    def check(_context: typer.Context, given: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            if value:
+                flag = name.replace("_", "-")
+                raise InvalidRequest(
+                    f"--{flag} is not supported.", code="client.flag_refused", hint=advice_by_name[name]
+                )
+
+    return lambda command: with_options(command, options, check)
+
+
+def _option(declaration: str) -> tuple[str, Any]:
+    names, equals, _ = declaration.partition("=")
+    flags = names.split("/")
+    kind = Annotated[str | None if equals else bool, typer.Option(*flags, hidden=True)]  # type: ignore[valid-type]
+    return flags[0].removeprefix("--").replace("-", "_"), kind
 
 
 def _default(annotation: Any) -> Any:

@@ -24,7 +24,7 @@ from nearline.hydrate.folder import Existing, FolderTarget, sync_disk
 from nearline.hydrate.ports import HydrationProgress
 from nearline.models import Commit
 from nearline.resources.references import Reference, parse_reference, server_of
-from nearline.resources.sync_routes import SyncRoutes
+from nearline.resources.storage_routes import SyncRoutes
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.manifests import check_root
 from nearline.transfer.remote.objects import ObjectReader, SignedPacks

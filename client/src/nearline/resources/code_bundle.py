@@ -20,8 +20,7 @@ from nearline._http import Http
 from nearline.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from nearline.transfer.local.ignore import IgnoreRules
-    from nearline.transfer.local.walk import Skipped
+    from nearline.transfer.local.walk import IgnoreRules, Skipped
     from nearline.transfer.progress import OnProgress
 
 # What a server takes as a tree, and what an older one takes as an archive.
@@ -85,7 +84,7 @@ def send_code(http: Http, project: str, code: Code, on_progress: "OnProgress | N
 
     Raises InvalidRequest when it is more than a server takes.
     """
-    from nearline.resources.code_routes import CodeRoutes  # noqa: PLC0415 (brings what only transfers need)
+    from nearline.resources.storage_routes import CodeRoutes  # noqa: PLC0415 (brings what only transfers need)
     from nearline.transfer.progress import ignore_progress  # noqa: PLC0415
     from nearline.transfer.remote.retry import transfer_policy  # noqa: PLC0415
     from nearline.transfer.sync.options import Options  # noqa: PLC0415
@@ -128,7 +127,7 @@ def pack_code(code: Code) -> bytes:
 
 def _list_files(folder: Path, code: Code) -> Iterator[str]:
     from nearline.content.paths import find_fault  # noqa: PLC0415 (brings what only transfers need)
-    from nearline.transfer.local.ignore import read_rules  # noqa: PLC0415 (likewise)
+    from nearline.transfer.local.walk import read_rules  # noqa: PLC0415 (likewise)
 
     @cache
     def is_data(place: Path) -> bool:

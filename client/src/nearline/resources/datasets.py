@@ -9,7 +9,7 @@ from nearline.content.paths import to_bytes
 from nearline.errors import Conflict, NotFound
 from nearline.models import Branch, CachedCommit, Commit, Dataset, DeletedDataset, File, Import, Output, Query, Tag
 from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
-from nearline.resources import outputs, tree_routes
+from nearline.resources import outputs, storage_routes
 from nearline.resources.references import (
     OutputReference,
     Reference,
@@ -18,9 +18,8 @@ from nearline.resources.references import (
     parse_output,
     parse_reference,
 )
-from nearline.resources.sync_routes import SyncRoutes
+from nearline.resources.storage_routes import SyncRoutes, TreeRoutes
 from nearline.resources.tree_differences import PlacedTree, find_differences
-from nearline.resources.tree_routes import TreeRoutes
 from nearline.settings import read_settings
 from nearline.transfer.remote.retry import LONGEST_WAIT_S
 from nearline.transfer.remote.server import Storage
@@ -378,7 +377,7 @@ class Datasets:
         """Return where the API has files, and what names their commit there."""
         target = self.parse_tree(reference)
         if isinstance(target, OutputReference):
-            return tree_routes.path_of(self.get_output(target).tree), {}
+            return storage_routes.tree_path(self.get_output(target).tree), {}
         return self._path(target), {"ref": self._ref_of(target)}
 
     def _path(self, reference: str | Reference) -> str:

@@ -20,8 +20,7 @@ from nearline.errors import Conflict, Failed, InvalidRequest, NotFound
 from nearline.models import Dataset
 from nearline.resources.datasets import Datasets
 from nearline.resources.references import OutputReference, Reference, TreeReference, is_same_server
-from nearline.resources.sync_routes import SyncRoutes
-from nearline.resources.tree_routes import TreeRoutes
+from nearline.resources.storage_routes import SyncRoutes, TreeRoutes
 from nearline.transfer.foreign import dvc, hugging_face, lfs
 from nearline.transfer.foreign.adoption import Adoption, check_digests
 from nearline.transfer.local.sharing import Donor

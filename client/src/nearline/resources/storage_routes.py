@@ -1,11 +1,24 @@
-"""The routes by which content goes to a store and comes from it, spoken over HTTP."""
+"""The routes of transfers, spoken over HTTP: how content goes to a store and comes from it, for whatever has files."""
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from nearline._http import Http, quoted
 from nearline.content.hashing import Buffer
-from nearline.transfer.remote.server import Allocate, ObjectKind, Offer, OfferAnswer, SignedRequest
+from nearline.errors import NotFound
+from nearline.models import Commit
+from nearline.resources.references import Reference
+from nearline.transfer.remote.server import (
+    Allocate,
+    BranchHead,
+    DamagedPack,
+    ObjectKind,
+    Offer,
+    OfferAnswer,
+    SignedRequest,
+    UploadSession,
+)
 
 
 class StorageRoutes:
@@ -58,8 +71,106 @@ class StorageRoutes:
         self._http.post(self._path + "/damage", {"packs": list(packs)}, may_repeat=True)
 
 
-def _md5(offer: Offer) -> dict[str, str]:
-    return {"md5": offer.md5} if offer.md5 else {}
+class SyncRoutes(StorageRoutes):
+    """Implements `nearline.transfer.remote.server.Server`."""
+
+    def __init__(self, http: Http, reference: Reference) -> None:
+        super().__init__(http, "/datasets" + quoted(reference.project, reference.name))
+
+    def list_branches(self) -> list[BranchHead]:
+        """Return the branches and their newest commits."""
+        return [_branch(item) for item in self._api.get(self._path + "/branches")["items"]]
+
+    def create_branch(self, name: str, at: str) -> BranchHead:
+        """Start a branch at a commit. Raises Conflict when the name is taken."""
+        return _branch(self._api.post(self._path + "/branches", {"name": name, "at": at}))
+
+    def get_commit(self, ref: str) -> Commit:
+        """Return a commit by branch, tag, id or `latest`. Raises NotFound."""
+        return Commit.read(self._api.get(self._path + "/commits" + quoted(ref)))
+
+    def start_upload(self, branch: str, client_id: str) -> UploadSession:
+        """Open a session that packs and manifests are uploaded in."""
+        body = {"branch": branch, "client_id": client_id}
+        answer = self._api.post(self._path + "/uploads", body, may_repeat=True)
+        return UploadSession(
+            id=answer["id"],
+            branch=answer["branch"],
+            head=answer.get("head"),
+            root=answer.get("root"),
+            needs_md5=answer.get("put_proof") == "content-md5",
+            takes_deltas=answer.get("takes_deltas", False),
+        )
+
+    def commit(
+        self,
+        upload_id: str,
+        *,
+        root: str,
+        expected_head: str | None,
+        message: str,
+        source: str,
+        idempotency_key: str,
+        allow_collisions: bool = False,
+    ) -> Commit:
+        """Record a commit; the same key gives the same one. Raises Conflict."""
+        body = {
+            "root": root,
+            "expected_head": expected_head,
+            "message": message,
+            "source": source,
+            "idempotency_key": idempotency_key,
+            # Told only where it matters: an older server does not know the field.
+            **({"allow_collisions": True} if allow_collisions else {}),
+        }
+        return Commit.read(self._api.post("/uploads" + quoted(upload_id) + "/commit", body, may_repeat=True))
+
+    def list_damaged_packs(self) -> list[DamagedPack]:
+        """Return the packs that the store does not hold as their names say."""
+        try:
+            answer = self._api.get(self._path + "/damage")
+        except NotFound:
+            # An older server has no such route.
+            return []
+        return [DamagedPack(item["sha256"], item["size_bytes"]) for item in answer["packs"]]
+
+
+class TreeRoutes(StorageRoutes):
+    """Implements what `nearline.transfer.remote.server.Storage` has for those who read."""
+
+    def __init__(self, http: Http, tree: str) -> None:
+        super().__init__(http, tree_path(tree))
+
+
+class CodeRoutes(StorageRoutes):
+    """Implements `nearline.transfer.sync.tree.TreeStorage` for the code of a project."""
+
+    def __init__(self, http: Http, project: str) -> None:
+        super().__init__(http, path="")  # The upload's, once there is one.
+        self._project = project
+
+    def start_tree(self, client_id: str) -> tuple[UploadSession, Sequence[str]]:
+        """Open a session, and return the roots of trees whose content need not be sent. Raises NotFound."""
+        body = {"project": self._project, "client_id": client_id}
+        answer = self._api.post("/code/uploads", body, may_repeat=True)
+        self._path = "/uploads" + quoted(answer["id"])
+        session = UploadSession(
+            answer["id"], branch="", head=None, root=None, needs_md5=answer["put_proof"] == "content-md5"
+        )
+        return session, answer["known_roots"]
+
+    def report_damaged_packs(self, packs: Sequence[str]) -> None:
+        """Do nothing: only manifests of code are read."""
+
+    def save_tree(self, upload_id: str, root: str) -> dict[str, Any]:
+        """Keep the uploaded tree. Raises Conflict (`datasets.pack_missing`, `details.packs`)."""
+        answer: dict[str, Any] = self._api.post("/code/trees", {"upload": upload_id, "root": root}, may_repeat=True)
+        return answer
+
+
+def tree_path(tree: str) -> str:
+    """Return where the API has a tree."""
+    return "/trees" + quoted(tree)
 
 
 def read_signed(item: dict[str, object] | None) -> SignedRequest | None:
@@ -74,3 +185,11 @@ def read_signed(item: dict[str, object] | None) -> SignedRequest | None:
         headers=headers if isinstance(headers, dict) else {},
         expires_at=datetime.fromisoformat(str(expires_at)).timestamp() if expires_at else None,
     )
+
+
+def _branch(item: dict[str, str | None]) -> BranchHead:
+    return BranchHead(name=str(item["name"]), head=item.get("head"))
+
+
+def _md5(offer: Offer) -> dict[str, str]:
+    return {"md5": offer.md5} if offer.md5 else {}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nearline.content.ignore import read_line
 from nearline.errors import InvalidRequest
-from nearline.transfer.local.ignore import IgnoreRules, read_rules
+from nearline.transfer.local.walk import IgnoreRules, read_rules
 
 NAMES = ["a", "b", "ab", "abc", "a.b", "b c", "-", "]", "[a", "!a", "#a", "a ", "1", "A", "\\", "*", "a-b", "foo", "^"]
 PATHS = sorted(

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from nearline.content.entries import BlobRef, Entry
 from nearline.content.hashing import file_id
 from nearline.content.manifest import build_range, build_tree, describe_range, read_range
-from nearline.transfer.local.ignore import read_rules
 from nearline.transfer.local.scan import Sharing, load_kept_range, scan_folder
 from nearline.transfer.local.statcache import StatCache
-from nearline.transfer.local.walk import walk
+from nearline.transfer.local.walk import read_rules, walk
 from nearline.transfer.progress import Meter, ignore_progress
 from nearline.transfer.sync.local_changes import find_changes
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from client.tests.deep_folders import deep_folder
 from nearline.errors import Failed
-from nearline.transfer.local.ignore import IgnoreRules, read_rules
-from nearline.transfer.local.walk import walk
+from nearline.transfer.local.walk import IgnoreRules, read_rules, walk
 
 
 def make(root, names):

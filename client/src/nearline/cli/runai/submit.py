@@ -20,8 +20,7 @@ from nearline.cli.commands.jobs import (
     add_size,
     read_variables,
 )
-from nearline.cli.compatibility import accepts, refuses
-from nearline.cli.group import CommandGroup, NearlineCommand
+from nearline.cli.group import CommandGroup, NearlineCommand, accepts, refuses
 from nearline.cli.outlook import show_outlook
 from nearline.cli.quantities import read_bytes
 from nearline.cli.runai.columns import name_of

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from nearline.errors import InvalidRequest
 from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, name_some, read_small, require_files
-from nearline.transfer.local.ignore import IgnoreRules
-from nearline.transfer.local.walk import Skipped, walk
+from nearline.transfer.local.walk import IgnoreRules, Skipped, walk
 
 _CARD = "README.md"
 _MOST_CARD_BYTES = 4 << 20

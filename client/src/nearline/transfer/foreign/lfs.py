@@ -11,8 +11,7 @@ from nearline.content.entries import Entry, EntryKind
 from nearline.errors import InvalidRequest
 from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, name_some, read_small, require_files
 from nearline.transfer.foreign.git_writer import FILE, LINK, PROGRAM, GitFile, GitWriter
-from nearline.transfer.local.ignore import IgnoreRules
-from nearline.transfer.local.walk import Skipped, walk
+from nearline.transfer.local.walk import IgnoreRules, Skipped, walk
 
 # A pointer has at most this length (git-lfs, docs/spec.md).
 _MOST_POINTER_BYTES = 1024

@@ -14,12 +14,11 @@ from nearline.content.retry import RetryPolicy
 from nearline.hydrate.engine import hydrate
 from nearline.hydrate.ports import HydrationProgress, PackSource
 from nearline.transfer.local import reading
-from nearline.transfer.local.ignore import IgnoreRules, has_own_name
 from nearline.transfer.local.scan import is_same
 from nearline.transfer.local.sharing import Donor
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.target import TargetFolder
-from nearline.transfer.local.walk import OWN_NAME, LocalFile, Skipped, cannot, longest_path
+from nearline.transfer.local.walk import OWN_NAME, IgnoreRules, LocalFile, Skipped, cannot, has_own_name, longest_path
 from nearline.transfer.progress import Meter, OnProgress
 
 _CONFLICT = b".conflict"

@@ -15,11 +15,10 @@ from nearline.content.entries import Entry, EntryKind
 from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import RangeEntries, RootRange
 from nearline.content.range_entries import cut_ids
-from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.processes import share
 from nearline.transfer.local.statcache import CachedFile, CachedRow, StatCache
-from nearline.transfer.local.walk import LocalFile, Skipped, Walk, normal_mode
+from nearline.transfer.local.walk import IgnoreRules, LocalFile, Skipped, Walk, normal_mode
 from nearline.transfer.progress import Meter
 
 LoadEntries: TypeAlias = Callable[[str], RangeEntries]

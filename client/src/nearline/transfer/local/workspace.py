@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from nearline._json_files import Malformed, find_text, get_text, read_object
 from nearline.errors import DENIALS, TAKEN_HINT, Conflict, Failed, hint_for
+from nearline.settings import Malformed, find_text, get_text, read_object
 
 FOLDER_NAME = ".nearline"
 # Where, below a folder, its link is.

@@ -14,10 +14,9 @@ from nearline.content.paths import check_path, to_text
 from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
 from nearline.transfer.local import reading
-from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.packed_rows import PackedRows
 from nearline.transfer.local.scan import Scan, Suspect
-from nearline.transfer.local.walk import EMPTY_FOLDER, TOO_LONG, LocalFile, Skipped, cannot, describe, walk
+from nearline.transfer.local.walk import EMPTY_FOLDER, TOO_LONG, IgnoreRules, LocalFile, Skipped, cannot, describe, walk
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.server import Server

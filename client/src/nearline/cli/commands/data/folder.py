@@ -9,8 +9,8 @@ import typer
 from nearline.cli import formats
 from nearline.cli.commands.data.presence import WaitAtMost, wait_until_here
 from nearline.cli.commands.data.target import Ref, get_linked_folder, linked_folder, target_of
-from nearline.cli.compatibility import accepts
 from nearline.cli.confirm import confirm
+from nearline.cli.group import accepts
 from nearline.cli.options import Message, Yes
 from nearline.cli.output import printable
 from nearline.cli.progress import progress_of

@@ -17,8 +17,8 @@ from nearline.cli.commands.data.target import (
     target_of,
     tree_of,
 )
-from nearline.cli.compatibility import accepts
 from nearline.cli.confirm import confirm
+from nearline.cli.group import accepts
 from nearline.cli.options import Message, Yes
 from nearline.cli.output import printable
 from nearline.cli.progress import progress_of
