@@ -13,8 +13,8 @@ from datasets.selectors import commits as commit_reads
 from datasets.selectors.merges import MergePlan, plan_merge
 from datasets.selectors.trees import TreeReader, open_tree
 from datasets.services import commits, manifests
+from nearline.content.diff import patch_tree
 from nearline.content.errors import ContentError
-from nearline.content.patch import patch_tree
 from nearline.content.paths import show_path
 
 _NAMED = 100

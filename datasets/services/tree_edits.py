@@ -14,10 +14,9 @@ from datasets.models import Commit, CommitSource, Dataset, UploadSession, Upload
 from datasets.selectors.commits import head_of
 from datasets.selectors.trees import TreeReader
 from datasets.services import commits, manifests, upload_parts, uploads
-from nearline.content.diff import Change
+from nearline.content.diff import Change, patch_tree
 from nearline.content.errors import BadPath, ContentError
 from nearline.content.manifest import Entry, EntryKind, RootRange
-from nearline.content.patch import patch_tree
 from nearline.content.paths import check_path, show_path
 
 

@@ -1,10 +1,12 @@
 """Bodies to and from a store, by signed requests: in pieces, without a copy of the whole, and without our token.
 
 Packs do not go through the HTTP library of `_http`: its requests and responses refer to each other in circles, so each
-body would stay in memory until the garbage collector runs.
+body would stay in memory until the garbage collector runs. Why a store refuses a signed request, S3 servers say in XML,
+our folder store as a problem in JSON.
 """
 
 import http.client
+import re
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +19,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
-from nearline import _store_answers, errors
+from nearline import _problems, errors
 from nearline.content.hashing import Buffer
 from nearline.content.retry import read_retry_after_s
 
@@ -31,6 +33,11 @@ _LONGEST_TEXT: Final = 64 << 10
 _CONNECTIONS: Final = 64
 _CONNECT_S, _PIECE_S = 10.0, 60.0
 _PARTIAL, _REDIRECT = 206, 300
+_CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]*)</Message>")
+_DENIALS = {400, 403}
+_LONGEST_REASON = 300
+_BROKEN = 500
+_FULL = 507
 
 
 class StoreConnections:
@@ -102,7 +109,7 @@ class StoreConnections:
             try:
                 if content.status >= _REDIRECT:
                     text = content.read(_LONGEST_TEXT).decode("utf-8", "replace")
-                    problem = _store_answers.read_problem(content.status, text)
+                    problem = read_problem(content.status, text)
                     if isinstance(problem, errors.Unavailable):
                         problem.retry_after_s = read_retry_after_s(content.getheader("Retry-After"))
                     raise problem
@@ -189,6 +196,53 @@ def _read_content(
     if filled < size and answer.length:
         raise http.client.IncompleteRead(b"", answer.length)
     return view[:filled]
+
+
+def read_problem(status: int, text: str) -> errors.NearlineError:
+    """Return the error that an answer of a store stands for; Unavailable when another attempt may cure it."""
+    if refusal := _read_refusal(status, text):
+        return refusal
+    answer = f"The store answered {status}: {_describe(text)}"
+    problem = _problems.read(status, text)
+    if problem and (status == _FULL or isinstance(problem, errors.Unavailable)):
+        return problem
+    if status in _problems.PASSING or status >= _BROKEN:
+        return errors.Unavailable(answer, code="client.store_busy")
+    return problem or _problems.kind_of(status)(answer, code="client.store_refused")
+
+
+def _read_refusal(status: int, text: str) -> errors.NearlineError | None:
+    """Return the error for a permission that came too late or too early; None when it is about something else."""
+    code, message = _parts_of(text)
+    if status not in _DENIALS:
+        return None
+    if code == "RequestTimeTooSkewed" or "not valid yet" in message.lower():
+        return errors.Denied(
+            "The clocks of the Nearline server and of its store differ by more than the store allows.",
+            code="client.clock_skew",
+            hint="Ask an admin to have both set by a time server.",
+        )
+    # S3 has no code of its own for an address that was used too late.
+    if code == "ExpiredToken" or "expired" in message.lower():
+        return errors.Denied(
+            "The store's permission has expired.",
+            code="datasets.signature_expired",
+            hint="So did each new one: the clocks of the Nearline server and of its store may differ. Ask an admin.",
+        )
+    return None
+
+
+def _describe(text: str) -> str:
+    """Return what an answer says, in one line for people."""
+    code, message = _parts_of(text)
+    return (f"{code}: {message}" if code else message)[:_LONGEST_REASON] or "no reason"
+
+
+def _parts_of(text: str) -> tuple[str, str]:
+    code, message = _CODE.search(text), _MESSAGE.search(text)
+    if code is None:
+        return "", text.strip()
+    return code[1], message[1] if message else ""
 
 
 def _find_proxy(url: str) -> str | None:

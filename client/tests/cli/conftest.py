@@ -10,7 +10,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
-from nearline import _store_answers
+from nearline import _store
 from nearline._http import Http, api_policy
 from nearline.cli.main import app
 from nearline.cli.session import Session
@@ -75,7 +75,7 @@ class ScriptedStore:
     def _ask(self, method, url, headers, content=None):
         answer = self.handler(httpx.Request(method, url, headers=headers, content=content))
         if not answer.is_success:
-            raise _store_answers.read_problem(answer.status_code, answer.text)
+            raise _store.read_problem(answer.status_code, answer.text)
         return answer
 
     def close(self):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from nearline.cli.errors import failure_of
+from nearline.cli.output import failure_of
 from nearline.errors import DENIED_HINT, FULL_DISK_HINT, SHORTER_PATH_HINT, TAKEN_HINT
 
 

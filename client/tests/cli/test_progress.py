@@ -1,7 +1,14 @@
-"""How far a transfer is, in words."""
+"""What people are told while they wait, and that the memory of a transfer stays whole."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
 
 from nearline.cli.output import Output
-from nearline.cli.progress import Lines, describe, progress_of
+from nearline.cli.progress import Lines, OutageNotice, describe, progress_of
+from nearline.content.retry import Waiting
 from nearline.transfer.progress import Progress
 
 
@@ -42,3 +49,57 @@ def test_a_terminal_gets_a_bar_that_is_gone_at_the_end(monkeypatch, capsys):
         show(Progress("uploading", 1, 2, 3, 4))
 
     assert "Uploading 1 of 2 files" in capsys.readouterr().err
+
+
+REASON = "Cannot reach http://server: Connection refused."
+
+
+def test_an_absence_is_told_with_how_long_is_left_and_again_every_half_minute(capsys):
+    now = 0.0
+    notice = OutageNotice(Output(), clock=lambda: now)
+
+    for now in (0.0, 2.0, 4.0, 20.0, 33.0, 35.0):
+        notice(Waiting(REASON, now, 600.0))
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        f"! {REASON} Trying again, for at most 9 min 56 s more.",
+        f"! {REASON} Trying again, for at most 9 min 25 s more.",
+    ]
+
+
+def test_what_is_over_at_once_is_not_told(capsys):
+    OutageNotice(Output())(Waiting(REASON, 2.9, 600.0))
+
+    assert capsys.readouterr().err == ""
+
+
+PROGRAM = """
+import ctypes
+from nearline.cli import progress
+
+class Info(ctypes.Structure):
+    _fields_ = [("size_%d" % number, ctypes.c_size_t) for number in range(10)]
+
+{first}
+freed = bytes(16 << 20)
+del freed
+pieces = [bytes(4 << 20) for _ in range(8)]
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Info
+print(libc.mallinfo2().size_4 > 8 * (4 << 20))
+"""
+
+
+def is_mapped(first: str) -> str:
+    """Return whether large pieces are mappings of their own after a larger one was freed."""
+    command = [sys.executable, "-c", PROGRAM.format(first=first)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries choose for themselves")
+def test_large_pieces_of_memory_are_mapped_also_after_one_was_freed():
+    assert is_mapped("") == "False"
+
+    assert is_mapped("progress.keep_large_pieces_apart()") == "True"

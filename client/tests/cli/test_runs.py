@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from client.tests.cli.answers import COMMIT_ID, experiment, page, run, step
-from nearline.cli.log_text import harmless
+from nearline.cli.output import harmless
 
 VERSION = {"id": "fv_1", "project": "team", "flow": "digits", "hash": "a" * 64, "number": 1}
 PROBLEM = {

@@ -9,8 +9,9 @@ import pytest
 from client.tests.fake_server import FakeServer
 from client.tests.transfer.folders import Folder
 from nearline.content.packs import MAX_BLOB_BYTES
+from nearline.content.retry import Waiting
 from nearline.errors import Failed, InvalidRequest, NotFound, Unavailable
-from nearline.reading.commit_files import CommitFiles
+from nearline.reading.commit_files import CommitFiles, OutageWarning
 from nearline.transfer.remote.server import ObjectKind
 
 PICTURES = {f"train/{number:03}.png".encode(): os.urandom(3_000) for number in range(200)}
@@ -185,3 +186,19 @@ def test_after_it_was_closed_it_opens_again(commit):
         files.read("train/007.png")
 
     assert files.read("train/007.png") == PICTURES[b"train/007.png"]
+
+
+def test_an_outage_is_told_once_for_as_long_as_it_is_waited_for(caplog):
+    now = 0.0
+    warn = OutageWarning(clock=lambda: now)
+
+    for waited_s in (0.5, 2.9, 3.0, 10.0, 300.0, 599.0):
+        now = waited_s
+        warn(Waiting("The store does not answer.", waited_s, 600.0))
+    now = 700.0
+    warn(Waiting("It is away again.", 4.0, 600.0))
+
+    assert [(record.name, record.levelname, record.message) for record in caplog.records] == [
+        ("nearline", "WARNING", "The store does not answer. Reading is tried again, for at most 597 s more."),
+        ("nearline", "WARNING", "It is away again. Reading is tried again, for at most 596 s more."),
+    ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearline.content import diff, manifest, patch
+from nearline.content import diff, manifest
 from nearline.content.diff import Change, Conflict
 from nearline.content.entries import EntryKind
 from nearline.content.errors import BadManifest
@@ -183,7 +183,7 @@ def test_a_patched_tree_is_the_tree_that_is_built_anew(base, other):
     tree = manifest.build_tree(base)
     changes = list(diff.diff_entries(base, other))
 
-    patched = patch.patch_tree(tree.ranges, changes, Ranges(tree).load)
+    patched = diff.patch_tree(tree.ranges, changes, Ranges(tree).load)
 
     assert patched.root == manifest.build_tree(diff.apply_changes(base, changes)).root
 
@@ -198,7 +198,7 @@ def test_a_patched_tree_of_many_ranges_is_the_tree_that_is_built_anew(added, rem
     )
     ranges = Ranges(tree)
 
-    patched = patch.patch_tree(tree.ranges, changes, ranges.load)
+    patched = diff.patch_tree(tree.ranges, changes, ranges.load)
 
     anew = manifest.build_tree(diff.apply_changes(MANY, changes))
     assert patched.root == anew.root
@@ -213,7 +213,7 @@ def test_more_changes_than_a_range_has_files_may_come_one_by_one(name):
     tree = manifest.build_tree(MANY[:9000])
     changes = [Change(path, None, file_entry(path)) for path in (name % number for number in range(9100))]
 
-    patched = patch.patch_tree(tree.ranges, iter(changes), Ranges(tree).load)
+    patched = diff.patch_tree(tree.ranges, iter(changes), Ranges(tree).load)
 
     assert [row.files for row in tree.ranges] == [4038, 3072, 1890]
     assert patched.root == manifest.build_tree(diff.apply_changes(MANY[:9000], changes)).root
@@ -235,7 +235,7 @@ def test_a_tree_with_edited_files_is_the_tree_that_is_built_anew(edits, added):
         [*changes, *(Change(path, None, file_entry(path)) for path in (b"%06dx" % each for each in added))]
     )
 
-    patched = patch.patch_tree(tree.ranges, changes, Ranges(tree).load)
+    patched = diff.patch_tree(tree.ranges, changes, Ranges(tree).load)
 
     anew = manifest.build_tree(diff.apply_changes(MANY, changes))
     assert patched.root == anew.root
@@ -247,7 +247,7 @@ def test_a_file_that_no_range_may_list_is_refused_among_plain_files():
     unsound = MANY[7]._replace(size=11)
 
     with pytest.raises(BadManifest):
-        patch.patch_tree(tree.ranges, [Change(MANY[7].path, MANY[7], unsound)], Ranges(tree).load)
+        diff.patch_tree(tree.ranges, [Change(MANY[7].path, MANY[7], unsound)], Ranges(tree).load)
 
 
 def test_plain_files_make_a_whole_range_where_the_cutter_cuts():
@@ -265,7 +265,7 @@ def test_one_changed_file_of_many_reads_and_writes_one_range():
     ranges = Ranges(tree)
     changed = file_entry(b"020000", b"n" * 32)
 
-    patched = patch.patch_tree(tree.ranges, [Change(b"020000", file_entry(b"020000"), changed)], ranges.load)
+    patched = diff.patch_tree(tree.ranges, [Change(b"020000", file_entry(b"020000"), changed)], ranges.load)
 
     assert len(ranges.loaded) == 1
     assert len(patched.objects) == 1

@@ -9,10 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nearline.content import manifest, range_codec
-from nearline.content.diff import Change, apply_changes, diff_entries
+from nearline.content.diff import Change, apply_changes, diff_entries, patch_tree
 from nearline.content.errors import BadManifest, ContentError
 from nearline.content.manifest import load_range
-from nearline.content.patch import patch_tree
 from nearline.content.paths import find_clashes
 from nearline.content.range_deltas import MAX_DELTAS, encode_delta, encode_short_delta, find_base
 from tests.engine.content.strategies import file_entry, trees

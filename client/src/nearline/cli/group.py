@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nearline.cli.errors import failure_of, report
-from nearline.cli.output import printable, say
+from nearline.cli.output import failure_of, printable, report, say
 from nearline.cli.session import session_of
 from nearline.errors import INTERRUPTED, InvalidRequest, NearlineError
 

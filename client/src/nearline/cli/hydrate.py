@@ -11,10 +11,8 @@ from pathlib import Path
 
 from nearline._http import Http, api_policy
 from nearline.cli import formats
-from nearline.cli.errors import report
-from nearline.cli.outage import OutageNotice
-from nearline.cli.output import Output
-from nearline.cli.progress import progress_of
+from nearline.cli.output import Output, report
+from nearline.cli.progress import OutageNotice, progress_of
 from nearline.content.entries import Entry
 from nearline.content.errors import ContentError
 from nearline.content.manifest import check_range

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from nearline.cli.commands import auth
-from nearline.cli.errors import failure_of, report
 from nearline.cli.group import CommandGroup, NearlineGroup
-from nearline.cli.output import write
+from nearline.cli.output import failure_of, report, write
 from nearline.cli.session import session_of
 from nearline.errors import INTERRUPTED, Failed
 

@@ -1,9 +1,13 @@
 """How commands speak: data on stdout, everything else on stderr; JSON, quiet, or for people.
 
-Names that come from elsewhere are made harmless before they reach a terminal.
+A failure reads as what happened and why, then what to do next; never as a traceback.
+Names and logs that come from elsewhere are made harmless before they reach a terminal.
 """
 
+import errno
 import json
+import os
+import re
 import shutil
 import sys
 import unicodedata
@@ -13,9 +17,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Protocol
 
+from nearline.errors import Failed, NearlineError, hint_for
+
 GOOD, BAD, NOTE = "✔", "✗", "!"
 # So many cells of a sentence, with the gap before it, are shown on any terminal, however narrow.
 _LEAST_PROSE = 22
+_STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
 class Speaks(Protocol):
@@ -123,6 +130,35 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def write_log(text: str) -> None:
+    """Write a piece of a log: as it is into files and pipes, made harmless on a terminal."""
+    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+def report(error: NearlineError, *, as_json: bool) -> None:
+    """Write a failure to stderr, as JSON when the command speaks JSON."""
+    if as_json:
+        say(json.dumps(error.to_json(), default=str))
+        return
+    say(f"{BAD} {printable_lines(error.message)}")
+    if error.hint:
+        say(f"hint: {printable_lines(error.hint)}")
+
+
+def failure_of(error: OSError) -> Failed:
+    """Return what the system refused, as a failure."""
+    reason = error.strerror or str(error)
+    # Of two names, as of a link, the second is the one to be made.
+    name = error.filename2 or error.filename
+    if not name and error.errno == errno.ENOENT:
+        # Only what asks for the folder one stands in has no name to give.
+        return Failed("The folder that you are in was removed.", hint="Go to one that is there: cd DIR.")
+    text, hint = os.fsdecode(name) if isinstance(name, bytes) else name, hint_for(error)
+    message = f"'{printable(text)}' cannot be used: {reason}." if text else f"{reason}."
+    return Failed(message, code="client.local_file" if text or hint else None, hint=hint)
+
+
 def width(text: str) -> int:
     """Return how many cells of a terminal the text takes."""
     return sum(
@@ -146,6 +182,16 @@ def printable(value: object) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return text whose line breaks stay and whose other control characters are escaped."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def harmless(text: str) -> str:
+    """Return a log without what could steer a terminal; colours, tabs and line breaks stay."""
+    return _STEERING.sub(lambda match: printable(match[0]), text)
 
 
 def _escaped(char: str) -> str:

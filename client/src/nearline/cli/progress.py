@@ -1,6 +1,9 @@
-"""How far a transfer is, in files and bytes, with its rate and what is left: a bar on a terminal, else lines.
+"""What people are told while they wait.
 
-While it is shown, memory is kept from falling to pieces, so that a sync of any length takes the same.
+How far a transfer is, in files and bytes, with its rate and what is left: a bar on a terminal, else lines. And that a
+server or a store is away: once, and again every half minute.
+
+While progress is shown, memory is kept from falling to pieces, so that a sync of any length takes the same.
 """
 
 import sys
@@ -14,7 +17,13 @@ from nearline.cli import formats
 from nearline.cli.output import Output, say
 
 if TYPE_CHECKING:
+    from nearline.content.retry import Waiting
     from nearline.transfer.progress import OnProgress, Progress
+
+import threading
+from dataclasses import field
+
+from nearline.cli.output import printable
 
 _LINE_EVERY_S = 5.0
 # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h.
@@ -22,6 +31,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 # What is free at the end of the heap stays there up to this: it is taken again soon.
 _MOST_FREE_BYTES = 256 << 20
 _OWN_MAPPING_BYTES = 4 << 20
+# What is over sooner need not be told.
+_UNTOLD_S = 3.0
+_TOLD_EVERY_S = 30.0
 
 
 @contextmanager
@@ -98,6 +110,26 @@ def describe(progress: "Progress") -> str:
 
 def _of(done: str, total: str | None) -> str:
     return done if total is None else f"{done} of {total}"
+
+
+@dataclass
+class OutageNotice:
+    """Tells that a server or a store is away. Takes note of every wait, from any thread."""
+
+    out: Output
+    clock: Callable[[], float] = time.monotonic
+    _next_at: float = float("-inf")
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, waiting: "Waiting") -> None:
+        """Tell the reason, and for how long it is tried."""
+        with self._lock:
+            now = self.clock()
+            if waiting.waited_s < _UNTOLD_S or now < self._next_at:
+                return
+            self._next_at = now + _TOLD_EVERY_S
+        left = formats.duration(waiting.left_s)
+        self.out.warn(f"{printable(waiting.reason)} Trying again, for at most {left} more.")
 
 
 def keep_large_pieces_apart() -> None:

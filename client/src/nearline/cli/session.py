@@ -28,7 +28,7 @@ class Session:
 
     def client(self) -> "Client":
         """Return the connection. Raises NotSignedIn where there is no token to use."""
-        from nearline.cli.outage import OutageNotice  # noqa: PLC0415 (with what follows)
+        from nearline.cli.progress import OutageNotice  # noqa: PLC0415 (with what follows)
         from nearline.client import Client  # noqa: PLC0415 (brings the HTTP library, which --help must not wait for)
 
         if self._client is None:

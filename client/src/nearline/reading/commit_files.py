@@ -1,7 +1,10 @@
 """The files of one commit, read from the store as they are asked for."""
 
 import io
+import logging
 import os
+import threading
+import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,11 +16,11 @@ from typing import Any, Self, TypeVar
 from nearline.content.entries import Entry
 from nearline.content.paths import to_bytes, to_text
 from nearline.content.patterns import Patterns, parse_glob
+from nearline.content.retry import Waiting
 from nearline.errors import NotFound
 from nearline.models import Commit, Output
 from nearline.reading.blobs import BlobReader, Reader
 from nearline.reading.order import Order, in_order
-from nearline.reading.outages import OutageWarning
 from nearline.reading.samples import Group, Mix, Sample, is_archive, list_groups, mixed, name_fields, read_archive
 from nearline.reading.tree import Child, TreeFiles
 from nearline.transfer.remote.manifests import Manifests
@@ -32,6 +35,10 @@ _EVERYTHING = "**"
 # A stream begins with little, so that its first file comes soon.
 _FIRST_PORTION_BYTES = 1 << 20
 _PORTION_FILES = 4_096
+log = logging.getLogger("nearline")
+
+# What is over sooner need not be told.
+_UNTOLD_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -262,6 +269,27 @@ class CommitFile(io.RawIOBase):
         view[: len(part)] = part
         self._position += len(part)
         return len(part)
+
+
+class OutageWarning:
+    """Tells in a program's log that the store is away while its reads wait, once for as long as they are tried again.
+
+    Takes note of every wait, from any thread.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._told_until = float("-inf")
+
+    def __call__(self, waiting: Waiting) -> None:
+        """Tell the reason, and for how long it is tried."""
+        with self._lock:
+            now = self._clock()
+            if waiting.waited_s < _UNTOLD_S or now < self._told_until:
+                return
+            self._told_until = now + waiting.left_s
+        log.warning("%s Reading is tried again, for at most %d s more.", waiting.reason, waiting.left_s)
 
 
 def _matcher(glob: str) -> Callable[[bytes], bool]:

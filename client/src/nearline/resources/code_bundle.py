@@ -2,7 +2,7 @@
 
 In a git repository these are the files that git tracks or would track. Elsewhere hidden files and environments stay
 out. What `.nearlineignore` lists stays out everywhere. Folders linked to a dataset are data, not code. Links are never
-sent: elsewhere they would lead to other places.
+sent: elsewhere they would lead to other places. Which version of the code it is, git says of the folder.
 """
 
 import gzip
@@ -22,6 +22,8 @@ from nearline.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from nearline.transfer.local.walk import IgnoreRules, Skipped
     from nearline.transfer.progress import OnProgress
+
+import hashlib
 
 # What a server takes as a tree, and what an older one takes as an archive.
 MAX_TREE_BYTES = 2 * 2**30
@@ -125,6 +127,25 @@ def pack_code(code: Code) -> bytes:
     return data
 
 
+def read_code_version(folder: Path) -> dict[str, Any] | None:
+    """Return commit, diff hash (None when clean), branch and remote; None outside of a git repository."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    diff = _git(folder, "diff", "HEAD", "--binary", "--no-ext-diff") or b""
+    untracked = _git(folder, "ls-files", "--others", "--exclude-standard", "-z", "--full-name", ":/") or b""
+    hasher = hashlib.sha256(diff)
+    for name in sorted(untracked.split(b"\0")):
+        hasher.update(name + b"\0")
+    has_changes = bool(diff or untracked)
+    return {
+        "commit": commit.decode().strip(),
+        "diff_hash": hasher.hexdigest() if has_changes else None,
+        "branch": _text(_git(folder, "rev-parse", "--abbrev-ref", "HEAD")),
+        "remote": _without_secret(_text(_git(folder, "config", "--get", "remote.origin.url"))),
+    }
+
+
 def _list_files(folder: Path, code: Code) -> Iterator[str]:
     from nearline.content.paths import find_fault  # noqa: PLC0415 (brings what only transfers need)
     from nearline.transfer.local.walk import read_rules  # noqa: PLC0415 (likewise)
@@ -150,12 +171,17 @@ def _list_files(folder: Path, code: Code) -> Iterator[str]:
 
 
 def _list_with_git(folder: Path) -> list[str] | None:
-    command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard", timeout_s=60)
+    return None if listed is None else [os.fsdecode(name) for name in set(listed.split(b"\0")) if name]
+
+
+def _git(folder: Path, *arguments: str, timeout_s: float = 20) -> bytes | None:
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return [os.fsdecode(name) for name in set(done.stdout.split(b"\0")) if name] if done.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None
 
 
 def _walk(folder: Path, rules: "IgnoreRules", code: Code) -> Iterator[str]:
@@ -205,3 +231,16 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
     member.mode = 0o755 if status.st_mode & 0o100 else 0o644
     with path.open("rb") as file:
         archive.addfile(member, file)
+
+
+def _text(output: bytes | None) -> str | None:
+    return output.decode(errors="replace").strip() or None if output is not None else None
+
+
+def _without_secret(remote: str | None) -> str | None:
+    """Drop what may be a password: `https://user:token@host/...`."""
+    if remote is None or "://" not in remote:
+        return remote
+    scheme, rest = remote.split("://", 1)
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

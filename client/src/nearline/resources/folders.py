@@ -31,8 +31,8 @@ from nearline.transfer.remote.retry import transfer_policy
 from nearline.transfer.remote.server import Server
 from nearline.transfer.sync import put, status, sync
 from nearline.transfer.sync.options import Options
-from nearline.transfer.sync.outcome import Outcome
 from nearline.transfer.sync.status import Comparison
+from nearline.transfer.sync.sync import Outcome
 
 __all__ = ["Comparison", "Folder", "Folders", "Outcome", "find_folder", "get_folder", "list_folders"]
 

@@ -80,7 +80,7 @@ def run(
     A file is stored first. The run remembers the git commit of the file's folder and a hash of what is not committed.
     """
     from nearline.cli.following import follow_run, show_run  # noqa: PLC0415 (only where a run is shown)
-    from nearline.resources.code_version import read_code_version  # noqa: PLC0415 (only where a run starts)
+    from nearline.resources.code_bundle import read_code_version  # noqa: PLC0415 (only where a run starts)
 
     session = session_of(context)
     client = session.client()

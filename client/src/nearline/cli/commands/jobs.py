@@ -13,12 +13,10 @@ from nearline.cli import formats
 from nearline.cli.code import note_left_out
 from nearline.cli.commands.analytics import show_evictions
 from nearline.cli.confirm import confirm
-from nearline.cli.errors import report
 from nearline.cli.group import CommandGroup
-from nearline.cli.log_text import write_log
 from nearline.cli.options import Limit, Project, Yes
 from nearline.cli.outlook import show_changes, show_outlook
-from nearline.cli.output import printable
+from nearline.cli.output import printable, report, write_log
 from nearline.cli.quantities import read_bytes, read_milli, read_seconds
 from nearline.cli.session import Session, session_of
 from nearline.errors import Conflict, Denied, InvalidRequest, NearlineError, NotFound, NotSignedIn, Unavailable

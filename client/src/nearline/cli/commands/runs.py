@@ -8,9 +8,8 @@ from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.following import check_success, follow_run, show_run
 from nearline.cli.group import CommandGroup
-from nearline.cli.log_text import write_log
 from nearline.cli.options import Limit, Project, Timeout, Wait, Yes
-from nearline.cli.output import printable
+from nearline.cli.output import printable, write_log
 from nearline.cli.session import Session, session_of
 from nearline.resources.steps import find_labelled, find_step, parse_step
 

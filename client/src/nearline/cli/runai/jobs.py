@@ -12,7 +12,7 @@ from nearline._yaml import write_yaml
 from nearline.cli import formats
 from nearline.cli.commands.jobs import for_each, forward_ports, run_in_job, run_in_terminal, run_shell
 from nearline.cli.group import CommandGroup, refuses
-from nearline.cli.log_text import write_log
+from nearline.cli.output import write_log
 from nearline.cli.runai.columns import age_of, duration_of, gpus_of, held_of, name_of, status_of, type_of, urls_of
 from nearline.cli.runai.listings import AllProjects, ProjectName, show_node
 from nearline.cli.session import Session, session_of

@@ -23,7 +23,7 @@ from nearline.transfer.remote.server import Server
 from nearline.transfer.sync import local_changes
 from nearline.transfer.sync.healing import FindCopies
 from nearline.transfer.sync.options import Options
-from nearline.transfer.sync.outcome import Outcome, show_paths, show_skipped
+from nearline.transfer.sync.sync import Outcome, show_paths, show_skipped
 from nearline.transfer.sync.upload import (
     Publisher,
     check_names,

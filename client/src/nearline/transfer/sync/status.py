@@ -11,7 +11,7 @@ from nearline.transfer.local.workspace import Workspace
 from nearline.transfer.remote.server import Server
 from nearline.transfer.sync.folder import LinkedFolder
 from nearline.transfer.sync.options import Options
-from nearline.transfer.sync.outcome import show_paths, show_skipped
+from nearline.transfer.sync.sync import show_paths, show_skipped
 from nearline.transfer.sync.upload import find_head
 
 

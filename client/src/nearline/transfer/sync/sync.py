@@ -5,24 +5,27 @@ the fetched commit only after its changes are in the folder, and to the new comm
 starts again finds what was done by comparing, and does the rest.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 from nearline.content.diff import Change, diff_roots, merge_changes
+from nearline.content.diff import Conflict as TreeConflict
+from nearline.content.entries import Entry
 from nearline.content.manifest import RootRange
-from nearline.content.paths import show_path
+from nearline.content.paths import show_path, to_text
 from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
 from nearline.transfer.local.applying import Applied
 from nearline.transfer.local.scan import Scan
+from nearline.transfer.local.walk import Skipped
 from nearline.transfer.local.workspace import State, Workspace
 from nearline.transfer.remote.server import Server, Storage
 from nearline.transfer.sync import local_changes
 from nearline.transfer.sync.folder import LinkedFolder
 from nearline.transfer.sync.local_changes import Changes
-from nearline.transfer.sync.merging import changes_to_commit, changes_to_restore
 from nearline.transfer.sync.options import Options
-from nearline.transfer.sync.outcome import Outcome, show_paths, show_skipped
 from nearline.transfer.sync.upload import Head, Publisher, check_names, find_head, is_stale, missing_packs, names_of
 
 _LIMIT_REACHED = "datasets.storage_limit_reached"
@@ -31,6 +34,58 @@ _LIMIT_REACHED = "datasets.storage_limit_reached"
 # So often others may be faster, or the store may have lost packs, before a sync gives up.
 _RACES = 20
 _RESENDS = 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a transfer did. `commit` is the one that it made; bytes are those of file content that really moved.
+
+    `files_removed` are gone from the folder because others removed them. `skipped` lists what cannot be carried, with
+    the reason. `packs_healed` packs were damaged in the store and are whole again; `damaged` are files that stay so,
+    because no good copy of them is here. `shared` counts the files that came from a cached copy on this machine by how
+    they did (reflink, hard link, copy); `bytes_downloaded` counts these too. Paths are text, maybe with escaped bytes.
+    """
+
+    commit: Commit | None = None
+    files_uploaded: int = 0
+    bytes_uploaded: int = 0
+    files_downloaded: int = 0
+    bytes_downloaded: int = 0
+    files_removed: int = 0
+    conflicts: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    packs_healed: int = 0
+    damaged: tuple[str, ...] = ()
+    shared: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def commit_id(self) -> str | None:
+        """Return the id of the commit that was made."""
+        return self.commit.id if self.commit else None
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Return whether there was nothing to do."""
+        changes = self.files_downloaded or self.files_removed or self.conflicts or self.packs_healed
+        return self.commit is None and not changes
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the outcome in the form in which the command line prints it."""
+        return {
+            "commit": self.commit.to_json() if self.commit else None,
+            "commit_id": self.commit_id,
+            "is_up_to_date": self.is_up_to_date,
+            "files_uploaded": self.files_uploaded,
+            "bytes_uploaded": self.bytes_uploaded,
+            "files_downloaded": self.files_downloaded,
+            "bytes_downloaded": self.bytes_downloaded,
+            "files_removed": self.files_removed,
+            "conflicts": list(self.conflicts),
+            "packs_healed": self.packs_healed,
+            "damaged": list(self.damaged),
+            "shared": dict(self.shared),
+            "skipped": [{"path": path, "why": why} for path, why in self.skipped],
+        }
 
 
 def sync_folder(
@@ -239,3 +294,53 @@ def _overtaken(path: bytes, head: Head) -> Conflict:
         hint="Run `nearline data sync`: it brings both together.",
         details={"head": head.commit, "path": name},
     )
+
+
+def changes_to_commit(
+    ours: Iterable[Change], theirs: Iterable[Change], conflicts: Iterable[TreeConflict]
+) -> list[Change]:
+    """Return what turns their tree into the merged one: our changes, of which those in conflict win."""
+    their_changes = {change.path: change for change in theirs}
+    our_paths = set()
+    result = []
+    for change in ours:
+        our_paths.add(change.path)
+        their = their_changes.get(change.path)
+        there = their.after if their is not None else change.before
+        if not _is_same_file(there, change.after):
+            result.append(Change(change.path, there, change.after))
+    # Where our file stands in the place of their folder, or the other way round, theirs has to leave the tree.
+    result += [
+        Change(conflict.path, conflict.theirs, None)
+        for conflict in conflicts
+        if conflict.theirs is not None and conflict.path not in our_paths
+    ]
+    return sorted(result, key=lambda change: change.path)
+
+
+def changes_to_restore(ours: Iterable[Change], theirs: Sequence[Change]) -> tuple[list[Change], list[Change]]:
+    """Return both sides so that what is missing here counts as something to fetch, not as something removed."""
+    remaining = [change for change in ours if change.after is not None]
+    their_paths = {change.path for change in theirs}
+    restored = [
+        Change(change.path, None, change.before)
+        for change in ours
+        if change.after is None and change.path not in their_paths
+    ]
+    return remaining, sorted([*theirs, *restored], key=lambda change: change.path)
+
+
+def _is_same_file(one: Entry | None, other: Entry | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.identity == other.identity
+
+
+def show_paths(paths: Iterable[bytes]) -> tuple[str, ...]:
+    """Return paths as text."""
+    return tuple(map(to_text, paths))
+
+
+def show_skipped(skipped: Iterable[Skipped]) -> tuple[tuple[str, str], ...]:
+    """Return what was skipped as text."""
+    return tuple((to_text(skip.path), skip.why) for skip in skipped)

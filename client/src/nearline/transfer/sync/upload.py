@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from nearline.content.diff import Change
+from nearline.content.diff import Change, patch_tree
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RootRange, Tree
-from nearline.content.patch import patch_tree
 from nearline.content.paths import collision_details, describe_collisions, find_collisions
 from nearline.errors import Conflict, Failed, InvalidRequest, NearlineError
 from nearline.models import Commit
