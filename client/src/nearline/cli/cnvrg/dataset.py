@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from nearline.cli.asking import confirm
 from nearline.cli.commands.data import caches, deletion, files, folder, presence
 from nearline.cli.commands.data.queries import with_query
 from nearline.cli.commands.data.target import HERE, target_of
-from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup, accepts, refuses
 from nearline.cli.options import Limit, Message, Yes
 from nearline.cli.session import session_of

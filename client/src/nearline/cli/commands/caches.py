@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import read_file, read_hidden
 from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Site
 from nearline.cli.output import align, printable
 from nearline.cli.quantities import read_bytes, read_count, read_or_none, read_setting
-from nearline.cli.secret_input import read_file, read_hidden
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
 

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from nearline.cli import formats
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm, read_file
 from nearline.cli.foreign_gpus import count_foreign
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project, Yes
 from nearline.cli.quantities import read_bytes, read_milli, read_setting
-from nearline.cli.secret_input import read_file
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Node, Resource

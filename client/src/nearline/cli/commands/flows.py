@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.code import note_left_out
-from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project, Timeout, Wait, Yes
 from nearline.cli.output import printable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.code import note_left_out
 from nearline.cli.commands.analytics import show_evictions
-from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Limit, Project, Yes
 from nearline.cli.outlook import show_changes, show_outlook

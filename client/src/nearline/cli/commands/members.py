@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project, Yes
 from nearline.cli.session import session_of

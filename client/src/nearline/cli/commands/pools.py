@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.commands.queues import show_trial
-from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
 from nearline.cli.quantities import read_count, read_number, read_seconds

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Limit, Yes
 from nearline.cli.quantities import NONE, read_bytes, read_or_none

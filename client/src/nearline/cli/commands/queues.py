@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from nearline.cli import formats
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
 from nearline.cli.quantities import NONE, read_bytes, read_count, read_milli, read_number, read_or_none, read_seconds

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm
 from nearline.cli.following import check_success, follow_run, show_run
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Limit, Project, Timeout, Wait, Yes

@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm, read_hidden
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project, Yes
-from nearline.cli.secret_input import read_hidden
 from nearline.cli.session import session_of
 
 app = CommandGroup(help="Secrets of a project, which jobs ask for by name: list, set, delete.")

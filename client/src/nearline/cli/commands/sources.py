@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm, read_hidden
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
-from nearline.cli.secret_input import read_hidden
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
 from nearline.cli.session import session_of

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from nearline.cli.confirm import confirm
+from nearline.cli.asking import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Yes
 from nearline.cli.session import session_of

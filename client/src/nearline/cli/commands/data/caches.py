@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.commands.data.target import Ref, target_of
-from nearline.cli.confirm import confirm
 from nearline.cli.options import Site, Timeout, Wait, Yes
 from nearline.cli.progress import progress_of
 from nearline.cli.session import Session, session_of

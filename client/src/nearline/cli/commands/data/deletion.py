@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.commands.data.target import HERE, Ref, target_of
-from nearline.cli.confirm import confirm
 from nearline.cli.options import Project, Yes
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound

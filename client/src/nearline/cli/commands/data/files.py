@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.commands.data.caches import wait_until_ready
 from nearline.cli.commands.data.folder import AllowCollisions, Parallel, tell_healing, tell_skipped
 from nearline.cli.commands.data.queries import with_query
 from nearline.cli.commands.data.target import Ref, TreeRef, target_of, tree_of
-from nearline.cli.confirm import confirm
 from nearline.cli.group import accepts, refuses
 from nearline.cli.options import Message, Project, Yes
 from nearline.cli.output import printable

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.commands.data.presence import WaitAtMost, wait_until_here
 from nearline.cli.commands.data.target import Ref, get_linked_folder, linked_folder, target_of
-from nearline.cli.confirm import confirm
 from nearline.cli.group import accepts
 from nearline.cli.options import Message, Yes
 from nearline.cli.output import printable

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.commands.data.folder import tell_skipped
 from nearline.cli.commands.data.target import (
     HERE,
@@ -17,7 +18,6 @@ from nearline.cli.commands.data.target import (
     target_of,
     tree_of,
 )
-from nearline.cli.confirm import confirm
 from nearline.cli.group import accepts
 from nearline.cli.options import Message, Yes
 from nearline.cli.output import printable

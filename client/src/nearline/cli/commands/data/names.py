@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from nearline.cli.asking import confirm
 from nearline.cli.commands.data.target import Ref, target_of
-from nearline.cli.confirm import confirm
 from nearline.cli.options import Message, Yes
 from nearline.cli.output import printable
 from nearline.cli.session import session_of

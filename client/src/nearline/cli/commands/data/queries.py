@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.asking import confirm
 from nearline.cli.commands.data.target import HERE, Ref, target_of
-from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Limit, Yes
 from nearline.cli.quantities import read_bytes

@@ -1,13 +1,26 @@
-"""Reading what must not stand in an argument: keys from files, passwords and values from stdin."""
+"""What commands ask of people: a yes, and what must not stand in an argument: keys in files, passwords and values."""
 
 import sys
 from pathlib import Path
 
 import typer
 
-from nearline.errors import InvalidRequest, hint_for
+from nearline.errors import Failed, InvalidRequest, hint_for
 
 _MOST_FILE_BYTES = 64 * 1024
+
+
+def confirm(question: str, *, yes: bool, can_be_undone: bool = False) -> None:
+    """Return when the answer is yes. Raises Failed when it is no, InvalidRequest where nobody can be asked.
+
+    Scripts need not answer what can be undone.
+    """
+    if yes or (can_be_undone and not sys.stdin.isatty()):
+        return
+    if not sys.stdin.isatty():
+        raise InvalidRequest(f"{question} Nobody is here to answer.", hint="Add --yes.")
+    if not typer.confirm(question, err=True):
+        raise Failed("Nothing was changed.", code="client.declined")
 
 
 def read_hidden(what: str) -> str:
