@@ -14,9 +14,8 @@ from pathlib import Path
 from nearline._http import Http
 from nearline.content.hashing import check_id, file_id
 from nearline.content.packs import TARGET_PACK_BYTES
-from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.remote.objects import ObjectReader
-from nearline.transfer.remote.packing import PackSender, Upload
+from nearline.transfer.remote.packing import KnownContent, PackSender, Upload
 from nearline.transfer.remote.retry import transfer_policy
 from nearline.transfer.remote.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
 from nearline.transfer.sync.folder import collecting_rarely

@@ -13,9 +13,8 @@ from nearline._http import Http
 from nearline.content.hashing import file_id
 from nearline.content.retry import RetryPolicy
 from nearline.errors import Denied
-from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.remote.objects import ObjectReader
-from nearline.transfer.remote.packing import PackSender, Upload, put_objects
+from nearline.transfer.remote.packing import KnownContent, PackSender, Upload, put_objects
 from nearline.transfer.remote.retry import classify
 from nearline.transfer.remote.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
 from tests.contracts.datasets.test_s3_store import ACCESS_KEY, SECRET_KEY, location  # noqa: F401 (a fixture)

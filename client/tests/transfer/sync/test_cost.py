@@ -10,7 +10,7 @@ from client.tests.transfer.folders import OPTIONS
 from nearline.content import range_deltas
 from nearline.content.manifest import MIN_RANGE_ENTRIES, decode_root
 from nearline.transfer.remote import manifests, objects
-from nearline.transfer.remote.known import KnownContent
+from nearline.transfer.remote.packing import KnownContent
 from nearline.transfer.sync import put, status, upload
 
 FOLDERS = 6

@@ -14,8 +14,7 @@ from nearline.transfer.local.scan import Scan, Suspect, is_same
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.walk import LocalFile
 from nearline.transfer.progress import Meter
-from nearline.transfer.remote.known import KnownContent
-from nearline.transfer.remote.packing import PackSender, blobs_of
+from nearline.transfer.remote.packing import KnownContent, PackSender, blobs_of
 
 _REMEMBERED_AT_ONCE = 512
 

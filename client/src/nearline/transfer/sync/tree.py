@@ -13,9 +13,8 @@ from nearline.errors import NearlineError
 from nearline.transfer.local.scan import Scan
 from nearline.transfer.local.walk import Skipped
 from nearline.transfer.progress import Meter
-from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.remote.manifests import Manifests
-from nearline.transfer.remote.packing import PackSender, Upload
+from nearline.transfer.remote.packing import KnownContent, PackSender, Upload
 from nearline.transfer.remote.server import Storage, UploadSession
 from nearline.transfer.sync import local_changes
 from nearline.transfer.sync.local_changes import Sending

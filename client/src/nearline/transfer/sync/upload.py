@@ -15,9 +15,8 @@ from nearline.errors import Conflict, Failed, InvalidRequest, NearlineError
 from nearline.models import Commit
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.progress import Meter
-from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.remote.manifests import Manifests
-from nearline.transfer.remote.packing import PackSender, Upload, put_objects
+from nearline.transfer.remote.packing import KnownContent, PackSender, Upload, put_objects
 from nearline.transfer.remote.server import ObjectKind, Server, Storage
 from nearline.transfer.sync.healing import FindCopies, Healer, Healing
 from nearline.transfer.sync.local_changes import Sending
