@@ -13,15 +13,12 @@ from nearline.resources.compute import Compute
 from nearline.resources.experiments import Experiments
 from nearline.resources.flows import Flows
 from nearline.resources.jobs import Jobs
-from nearline.resources.members import Members
 from nearline.resources.pools import Pools
-from nearline.resources.projects import Projects
+from nearline.resources.projects import Members, Projects, Secrets
 from nearline.resources.queues import Queues
 from nearline.resources.runs import Runs
-from nearline.resources.secrets import Secrets
 from nearline.resources.sources import Sources
-from nearline.resources.tokens import Tokens
-from nearline.resources.users import Users
+from nearline.resources.users import Tokens, Users
 from nearline.settings import read_settings
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
-"""Projects: the teams that own datasets, flows and runs."""
+"""Projects: the teams that own datasets, flows and runs; their members, and the secrets that their jobs ask for."""
 
 from collections.abc import Iterator
 
 from nearline._http import Http, quoted
-from nearline.models import AuditEntry, DeletedProject, DeletionForecast, Project, ProjectStorage
+from nearline.models import AuditEntry, DeletedProject, DeletionForecast, Member, Project, ProjectStorage, Secret
 
 
 class Projects:
@@ -57,3 +57,49 @@ class Projects:
         """Limit what a project stores; None lifts the limit. For site admins. Raises NotFound."""
         answer = self._http.patch("/projects" + quoted(name) + "/storage", {"limit_bytes": limit_bytes})
         return ProjectStorage.read(answer)
+
+
+class Members:
+    """Who may do what in a project. To change it needs its role `admin`."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, project: str) -> Iterator[Member]:
+        """Yield the members, oldest first. Raises NotFound."""
+        return map(Member.read, self._http.list_items(_members(project)))
+
+    def set(self, project: str, username: str, role: str) -> Member:
+        """Give a person a role: `viewer`, `member` or `admin`. Raises NotFound, and Conflict for the last admin."""
+        return Member.read(self._http.put(_members(project) + quoted(username), {"role": role}))
+
+    def remove(self, project: str, username: str) -> None:
+        """End a person's membership. Raises NotFound, and Conflict for the last admin."""
+        self._http.delete(_members(project) + quoted(username))
+
+
+class Secrets:
+    """Values that jobs of a project get as variables. No answer holds one."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, project: str) -> Iterator[Secret]:
+        """Yield the names, oldest first. Raises NotFound."""
+        return map(Secret.read, self._http.list_items(_secrets(project)))
+
+    def set(self, project: str, name: str, value: str) -> Secret:
+        """Store or replace a secret. Raises InvalidRequest for a name that is no variable, and NotFound."""
+        return Secret.read(self._http.put(_secrets(project) + quoted(name), {"value": value}))
+
+    def delete(self, project: str, name: str) -> None:
+        """Forget a secret. Raises NotFound."""
+        self._http.delete(_secrets(project) + quoted(name))
+
+
+def _members(project: str) -> str:
+    return "/projects" + quoted(project) + "/members"
+
+
+def _secrets(project: str) -> str:
+    return "/projects" + quoted(project) + "/secrets"

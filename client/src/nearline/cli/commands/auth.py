@@ -83,7 +83,7 @@ def _check_login(url_twice: str | None, *, user: str | None, password: str | Non
 
 
 def _token_by_password(session: Session, url: str, user: str, password: str | None) -> str:
-    from nearline.resources.tokens import create_with_password  # noqa: PLC0415 (brings the HTTP library)
+    from nearline.resources.users import create_token  # noqa: PLC0415 (brings the HTTP library)
 
     if password is None:
         if not sys.stdin.isatty():
@@ -96,7 +96,7 @@ def _token_by_password(session: Session, url: str, user: str, password: str | No
         )
     expires_at = datetime.fromtimestamp(time.time() + _PASSWORD_TOKEN_DAYS * 86400, UTC)
     name = f"login on {platform.node() or 'a machine without a name'}"[:100]
-    return create_with_password(url, user, _read_stdin(password), name, expires_at=expires_at).secret or ""
+    return create_token(url, user, _read_stdin(password), name, expires_at=expires_at).secret or ""
 
 
 def _read_stdin(secret: str) -> str:
