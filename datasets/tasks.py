@@ -2,26 +2,13 @@
 
 from core.tasks import Queue, task
 from datasets.services import packs
-from datasets.workers import (
-    cache_hydration,
-    collection,
-    evictions,
-    in_place,
-    purges,
-    records,
-    scrubs,
-    shared_content,
-    site_arrays,
-    site_checks,
-    site_folders,
-    unfinished,
-)
+from datasets.workers import cache_hydration, collection, evictions, in_place, purges, records, scrubs, site_checks
 
 
 @task("datasets.expire_uploads", queue=Queue.WATCH, every_s=300)
 def expire_uploads() -> None:
     """End upload sessions whose time is over."""
-    unfinished.expire_uploads()
+    collection.expire_uploads()
 
 
 @task("datasets.write_records", queue=Queue.NOTIFY, every_s=60, find_work=records.find_work)
@@ -33,7 +20,7 @@ def write_records() -> None:
 @task("datasets.sweep_stores", queue=Queue.TIDY, every_s=3600)
 def sweep_stores() -> None:
     """Remove what killed uploads left in folder stores."""
-    unfinished.sweep_unfinished()
+    collection.sweep_unfinished()
 
 
 @task("datasets.purge_deleted", queue=Queue.TIDY, every_s=60, find_work=purges.find_deleted)
@@ -75,7 +62,7 @@ def reap() -> None:
 @task("datasets.measure_shared", queue=Queue.NOTIFY, every_s=60, on_each_host=True)
 def measure_shared() -> None:
     """Work out what new copies would share with those that are on their sites."""
-    shared_content.measure_shared()
+    site_checks.measure_shared()
 
 
 @task("datasets.evict_idle", queue=Queue.WATCH, every_s=60, find_work=evictions.find_current)
@@ -105,13 +92,13 @@ def check_sites(site_id: str | None = None) -> None:
 @task("datasets.check_folders", queue=Queue.TIDY, every_s=60, on_each_host=True)
 def check_folders() -> None:
     """Note which folders of cache sites are away, as on disks that are not mounted, and which are back."""
-    site_folders.check_folders()
+    site_checks.check_folders()
 
 
 @task("datasets.read_arrays", queue=Queue.TIDY, every_s=120)
 def read_arrays() -> None:
     """Read the space of the storage arrays behind cache sites."""
-    site_arrays.read_arrays()
+    site_checks.read_arrays()
 
 
 @task("datasets.check_pack", queue=Queue.TIDY)

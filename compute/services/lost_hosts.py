@@ -14,8 +14,8 @@ from compute.services import losses
 from compute.services.losses import JobLoss
 from core import clock, hosts
 from core.hosts import Host
-from datasets.services import lost_sites
-from datasets.services.lost_sites import LostSite
+from datasets.services import cache_sites
+from datasets.services.cache_sites import LostSite
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def describe_loss(*, actor: Actor, host: str) -> HostLoss:
         host=lost,
         resources=tuple(_attached(lost.id).values_list("name", flat=True)),
         jobs=losses.count_loss(Job.objects.filter(resource__host=lost.id)),
-        sites=lost_sites.list_sites(actor=actor, host=lost.id),
+        sites=cache_sites.list_lost_sites(actor=actor, host=lost.id),
     )
 
 
@@ -60,7 +60,7 @@ def give_up_host(*, actor: Actor, host: str) -> HostLoss:
         audit.record(actor, "compute.give_up_host", resource, host=loss.host.id)
     losses.forget_files(Job.objects.filter(resource__host=loss.host.id), now)
     ResourceSite.objects.filter(site__in=[site.name for site in loss.sites]).delete()
-    lost_sites.remove_sites(actor=actor, host=loss.host.id)
+    cache_sites.remove_lost_sites(actor=actor, host=loss.host.id)
     hosts.forget(loss.host.id)
     return loss
 

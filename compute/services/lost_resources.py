@@ -19,8 +19,8 @@ from compute.services.submissions import HOLDER
 from core import clock, hosts
 from core.units import count_of, format_bytes
 from datasets.selectors import caches
-from datasets.services import lost_sites
-from datasets.services.lost_sites import LostSite
+from datasets.services import cache_sites
+from datasets.services.cache_sites import LostSite
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def describe_loss(*, actor: Actor, name: str) -> ResourceLoss:
         raise ResourceIsPresent(f"{name} is on a host that is away: give that up, by `manage.py give_up_host`.")
     if resource.detached_at is None and not resource.is_lost:
         raise ResourceIsPresent(f"{name} answers: it is not lost.")
-    sites = lost_sites.list_sites(actor=actor, cluster=resource.pk)
+    sites = cache_sites.list_lost_sites(actor=actor, cluster=resource.pk)
     jobs = Job.objects.filter(resource=resource)
     templates = resource.templates.order_by("pk") if resource.detached_at is None else ()
     return ResourceLoss(
@@ -93,14 +93,14 @@ def give_up_resource(*, actor: Actor, name: str) -> ResourceLoss:
         losses.detach(loss.resource, now)
     audit.record(actor, "compute.give_up_resource", loss.resource)
     ResourceSite.objects.filter(site__in=[site.name for site in loss.sites]).delete()
-    lost_sites.remove_sites(actor=actor, cluster=loss.resource.pk)
+    cache_sites.remove_lost_sites(actor=actor, cluster=loss.resource.pk)
     return loss
 
 
 def _find(actor: Actor, name: str) -> Resource:
     known = Resource.objects.filter(name=name)
     detached = known.filter(detached_at__isnull=False).order_by("-detached_at")
-    left = (each for each in detached if lost_sites.list_sites(actor=actor, cluster=each.pk))
+    left = (each for each in detached if cache_sites.list_lost_sites(actor=actor, cluster=each.pk))
     resource = known.filter(detached_at=None).first() or next(left, None)
     if resource is None:
         raise ResourceNotFound(f"There is no compute resource called '{name}', and none of that name left cache sites.")

@@ -22,7 +22,7 @@ from compute.web.node_cells import NodeView
 from core import hosts, units
 from core.errors import InvalidInput
 from core.units import count_of
-from datasets.selectors import caches, site_arrays
+from datasets.selectors import caches
 
 _ROWS = 50
 _POOL_LABELS = (
@@ -83,7 +83,7 @@ def resource_page(request: PageRequest, name: str) -> HttpResponse:
         "running": job_rows.read_rows(actor=actor, jobs=live.filter(state__in=sorted(HOLDING)).defer("spec")[:_ROWS]),
         "counts": selectors.count_live_jobs(resource),
         "copies": _copies_of(actor, resource),
-        "arrays": site_arrays.list_arrays(resource.sites),
+        "arrays": caches.list_arrays(resource.sites),
         "events": resource_events.list_events(actor=actor, resource=resource),
         "templates": resource.templates.all(),
         "has_settings": bool(selectors.list_changeable(resource)),

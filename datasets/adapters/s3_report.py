@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import urllib3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from datasets.adapters.s3 import S3Location, S3Store, make_client
-from datasets.adapters.s3_probe import probe_put_proof
-from datasets.adapters.s3_signing import S3Keys
+from datasets.adapters.s3 import S3Keys, S3Location, S3Store, make_client
 from datasets.engine.ports import Announcement, PutProof
 from datasets.errors import BlobMissing, ContentCorrupt, InvalidStore, StoreUnreachable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+import base64
 
 _BODY: Final = b"0123456789"
 _NAMES: Final = ("0", "1", "2")
@@ -30,6 +30,12 @@ _LIFETIME_S: Final = 300
 _MOST_SKEW: Final = timedelta(minutes=5)
 _REFUSALS: Final = range(400, 500)
 _NOT_SET: Final = {"NoSuchLifecycleConfiguration", "ObjectLockConfigurationNotFoundError"}
+
+
+_RIGHT = b"the announced body"
+_WRONG = _RIGHT[::-1]
+_NOT_IMPLEMENTED = 501
+_CANDIDATES = (PutProof.PAYLOAD_SHA256, PutProof.CHECKSUM_SHA256, PutProof.CONTENT_MD5)
 
 
 class Outcome(StrEnum):
@@ -328,3 +334,51 @@ def _prefix_of(rule: Mapping[str, Any]) -> str:
 
 def _is_ours(prefix: str, location: S3Location) -> bool:
     return prefix.startswith(location.prefix) or location.prefix.startswith(prefix)
+
+
+def probe_put_proof(location: S3Location, *, access_key: str, secret_key: str, now: datetime) -> PutProof:
+    """Return the strongest proof of the body of a presigned PUT that the server was seen to enforce.
+
+    That is found out by sending wrong bodies: some servers accept a checksum header that they then ignore.
+    Raises InvalidStore when it refuses our keys or the bucket, StoreUnreachable when it does not answer.
+    """
+    with urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=5, read=30)) as pool:
+        for candidate in _CANDIDATES:
+            store = S3Store(location, access_key=access_key, secret_key=secret_key, put_proof=candidate)
+            if _is_enforced(store, pool, now):
+                return candidate
+    _check_plain_put(S3Store(location, access_key=access_key, secret_key=secret_key, put_proof=PutProof.NONE))
+    return PutProof.NONE
+
+
+def _is_enforced(store: S3Store, pool: urllib3.PoolManager, now: datetime) -> bool:
+    key = f"probe/{secrets.token_hex(16)}"
+    digest = base64.b64encode(hashlib.md5(_RIGHT, usedforsecurity=False).digest()).decode()
+    body = Announcement(len(_RIGHT), hashlib.sha256(_RIGHT).hexdigest(), digest)
+    request = store.sign_put(key, body, now=now, lifetime_s=_LIFETIME_S)
+    try:
+        takes_right = _send(pool, request.url, dict(request.headers), _RIGHT)
+        takes_wrong = takes_right and _send(pool, request.url, dict(request.headers), _WRONG)
+    finally:
+        store.delete([key])
+    return takes_right and not takes_wrong
+
+
+def _send(pool: urllib3.PoolManager, url: str, headers: dict[str, str], body: bytes) -> bool:
+    try:
+        status = pool.request("PUT", url, body=body, headers=headers).status
+    except urllib3.exceptions.HTTPError as error:
+        raise StoreUnreachable(f"The store does not answer: {error}") from error
+    if status >= 500 and status != _NOT_IMPLEMENTED:  # noqa: PLR2004 (its own failure says nothing about what it enforces)
+        raise StoreUnreachable(f"The store answered with {status} while it was being tried out.")
+    return status < 300  # noqa: PLR2004
+
+
+def _check_plain_put(store: S3Store) -> None:
+    key = f"probe/{secrets.token_hex(16)}"
+    try:
+        store.put(key, _RIGHT)
+        if store.get(key) != _RIGHT:
+            raise InvalidStore("The store gave back other bytes than it was given.")
+    finally:
+        store.delete([key])

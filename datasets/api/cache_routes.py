@@ -7,11 +7,11 @@ from core import bounds
 from core.pagination import Cursor, Limit, paginate
 from datasets.api import cache_schemas as schemas
 from datasets.models import Commit
+from datasets.selectors import caches as array_reads
 from datasets.selectors import caches as cache_reads
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import datasets as dataset_reads
-from datasets.selectors import site_arrays as array_reads
-from datasets.services import cache_sites, caches, site_arrays
+from datasets.services import cache_sites, caches
 
 router = Router()
 
@@ -68,13 +68,13 @@ def get_array(request: ApiRequest, name: str) -> schemas.SiteArrayOut:
 def set_array(request: ApiRequest, name: str, body: schemas.SiteArrayIn) -> schemas.SiteArrayOut:
     """Have the space of a storage array read from now on, once it has told it. For site admins."""
     site = cache_reads.get_site(actor=request.actor, name=name)
-    return schemas.SiteArrayOut.of(site_arrays.set_array(actor=request.actor, site=site, **body.model_dump()))
+    return schemas.SiteArrayOut.of(cache_sites.set_array(actor=request.actor, site=site, **body.model_dump()))
 
 
 @router.delete("/cache/sites/{name}/array", response={204: None}, operation_id="cache_remove_array")
 def remove_array(request: ApiRequest, name: str) -> Status[None]:
     """Read the array behind a site no more, and forget its account. For site admins."""
-    site_arrays.remove_array(actor=request.actor, site=cache_reads.get_site(actor=request.actor, name=name))
+    cache_sites.remove_array(actor=request.actor, site=cache_reads.get_site(actor=request.actor, name=name))
     return Status(204, None)
 
 

@@ -1,4 +1,7 @@
-"""Reads about cache sites and what lies there, limited to the projects that the actor may see."""
+"""Reads about cache sites and what lies there, limited to the projects that the actor may see.
+
+Stamps, for pages that wait for a change, are cheap and tell nothing but that there was one.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +21,7 @@ from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState, has_begun
 from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.engine.volumes import claim_name, is_pool
-from datasets.errors import CachedCommitNotFound, CacheSiteNotFound, CacheSiteUnavailable
+from datasets.errors import ArrayNotFound, CachedCommitNotFound, CacheSiteNotFound, CacheSiteUnavailable
 from datasets.models import (
     BYTES_ON_DISK,
     FILLED_KINDS,
@@ -29,6 +32,7 @@ from datasets.models import (
     CacheSiteKind,
     Commit,
     Dataset,
+    SiteArray,
 )
 
 LOCAL_SITE = "local"
@@ -167,6 +171,19 @@ def get_site(*, actor: Actor, name: str = "") -> CacheSite:
     if site is None:
         raise CacheSiteNotFound(f"There is no cache site called '{name}'." if name else "There is no cache site yet.")
     return site
+
+
+def list_arrays(sites: Collection[str]) -> list[SiteArray]:
+    """Return the storage arrays behind the sites of these names. Everybody may see their numbers, nobody accounts."""
+    return list(SiteArray.objects.filter(site__name__in=sites).select_related("site").order_by("site__name"))
+
+
+def get_array(*, actor: Actor, site: CacheSite) -> SiteArray:  # noqa: ARG001 (every actor sees all)
+    """Return the array behind a site. Raises ArrayNotFound."""
+    row = SiteArray.objects.filter(site=site).select_related("site").first()
+    if row is None:
+        raise ArrayNotFound(f"Nearline reads no storage array for the site {site.name}.")
+    return row
 
 
 def find_sites(names: Collection[str]) -> list[CacheSite]:
@@ -323,6 +340,32 @@ def list_ready_siblings(site: CacheSite, dataset: Dataset) -> list[CachedCommit]
     """Return the ready copies of a dataset on a site: what a new copy can share files with."""
     rows = _loaded().filter(site=site, dataset=dataset, state=CacheState.READY)
     return list(rows.order_by("pk"))
+
+
+def stamp_of_all_copies() -> str:
+    """Return a stamp that is another one whenever any cached commit changed its state or got on."""
+    newest = CachedCommitEvent.objects.aggregate(newest=Max("pk"))["newest"]
+    moving = _moving().aggregate(files=Sum("files_done"), size=Sum("bytes_done"), count=Count("pk"))
+    return f"{newest} {moving['files']} {moving['size']} {moving['count']}"
+
+
+def stamps_of_copies(dataset_ids: Collection[str]) -> Mapping[str, str]:
+    """Return for each of these datasets a stamp that is another one whenever a copy of its commits moved."""
+    events = CachedCommitEvent.objects.filter(cached_commit__dataset__in=dataset_ids)
+    newest = dict(events.values_list("cached_commit__dataset").annotate(newest=Max("pk")).order_by())
+    moving = {
+        row["dataset"]: f"{row['files']} {row['size']}"
+        for row in _moving()
+        .filter(dataset__in=dataset_ids)
+        .values("dataset")
+        .annotate(files=Sum("files_done"), size=Sum("bytes_done"))
+        .order_by()
+    }
+    return {key: f"{newest.get(key)} {moving.get(key)}" for key in dataset_ids}
+
+
+def _moving() -> QuerySet[CachedCommit]:
+    return CachedCommit.objects.filter(state__in=sorted(UNFINISHED))
 
 
 def _copy_of(row: CachedCommit, bases: Mapping[str, str]) -> Copy:

@@ -1,6 +1,6 @@
 """Reads about where the bytes of commits lie, for apps above that have checked who may know.
 
-What a new copy will share with the copies on a site counts as there once it was worked out (`workers/shared_content`).
+What a new copy will share with the copies on a site counts as there once it was worked out (`workers/site_checks`).
 """
 
 from collections.abc import Collection, Mapping, Sequence

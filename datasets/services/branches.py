@@ -10,8 +10,8 @@ from datasets import permissions, signals
 from datasets.engine.names import check_label, may_be_commit
 from datasets.errors import DefaultBranchKept, EmptyBranch, NameTaken, ReferenceNotFound, StaleParent
 from datasets.models import Branch, Commit, Dataset, Tag
-from datasets.selectors import commits as commit_reads
-from datasets.services import commits, datasets
+from datasets.selectors import commits
+from datasets.services import records
 
 
 def create_branch(*, actor: Actor, dataset: Dataset, name: str, at: str) -> Branch:
@@ -22,14 +22,14 @@ def create_branch(*, actor: Actor, dataset: Dataset, name: str, at: str) -> Bran
     require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
     check_label(name)
     try:
-        head = commit_reads.get_commit(actor, dataset, at)
+        head = commits.get_commit(actor, dataset, at)
     except EmptyBranch:
         head = None
     try:
         with transaction.atomic():
             _check_is_free(dataset, name)
             branch = Branch.objects.create(dataset=dataset, name=name, head=head)
-            datasets.note_change(dataset.pk)
+            records.note_change(dataset.pk)
             audit.record(actor, "datasets.create_branch", branch, project_id=dataset.project_id, dataset=dataset.name)
     except IntegrityError as error:
         raise _taken(dataset, name) from error
@@ -56,7 +56,7 @@ def delete_branch(*, actor: Actor, dataset: Dataset, name: str) -> None:
         head=branch.head_id,
     )
     branch.delete()
-    datasets.note_change(dataset.pk)
+    records.note_change(dataset.pk)
 
 
 def create_tag(*, actor: Actor, dataset: Dataset, name: str, commit: Commit) -> Tag:
@@ -67,7 +67,7 @@ def create_tag(*, actor: Actor, dataset: Dataset, name: str, commit: Commit) -> 
         with transaction.atomic():
             _check_is_free(dataset, name)
             tag = Tag.objects.create(dataset=dataset, name=name, commit=commit)
-            datasets.note_change(dataset.pk)
+            records.note_change(dataset.pk)
             audit.record(
                 actor,
                 "datasets.create_tag",
@@ -92,7 +92,7 @@ def delete_tag(*, actor: Actor, dataset: Dataset, name: str) -> None:
         actor, "datasets.delete_tag", tag, project_id=dataset.project_id, dataset=dataset.name, commit=tag.commit_id
     )
     tag.delete()
-    datasets.note_change(dataset.pk)
+    records.note_change(dataset.pk)
 
 
 @transaction.atomic
@@ -102,8 +102,8 @@ def move_branch(*, actor: Actor, dataset: Dataset, name: str, to: Commit, expect
     Raises ReferenceNotFound, and StaleParent when the branch is not at `expected` any more.
     """
     require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
-    branch = commit_reads.get_branch(actor, dataset, name)
-    if not commits.move_head(branch, expected=expected, to=to):
+    branch = commits.get_branch(actor, dataset, name)
+    if not records.move_head(branch, expected=expected, to=to):
         raise StaleParent(f"'{name}' has moved on since you read it.", head=branch.head_id, branch=name)
     audit.record(
         actor,

@@ -1,32 +1,41 @@
-"""Cache sites: made, changed, and the one that exists from the first start on."""
+"""Cache sites: made, changed, given up, and the one that exists from the first start on.
 
+The store has every commit that was cached on a site that does not come back, but for what was imported in place from
+existing files and not promoted since.
+"""
+
+import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet, Sum
 
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
-from core import hosts
+from core import clock, hosts, isolation
+from core.encryption import encrypt
 from core.tasks import enqueue_on_commit
 from core.units import format_bytes
+from datasets.adapters.ontap import open_array
 from datasets.adapters.sites.folder.copy_folder import make_folder
 from datasets.adapters.sites.registry import get_kind, open_site
-from datasets.adapters.sites.volume import shares
-from datasets.adapters.sites.volume.kind import connection_of, read_class
+from datasets.adapters.sites.volume.kind import connection_of, read_class, require_sharing
 from datasets.adapters.sites.volume.probe import StorageProbe
 from datasets.engine.cache_ports import ProbeStep
 from datasets.engine.cache_states import LIVE
 from datasets.engine.volumes import SHARED, is_pool
 from datasets.errors import CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
-from datasets.models import CachedCommit, CacheSite, CacheSiteKind
+from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite, CacheSiteKind, Pack, SiteArray, SourceKind
+from datasets.selectors import failures
 from datasets.selectors.caches import LOCAL_SITE
 
 
@@ -185,7 +194,7 @@ def find_share(*, actor: Actor, site: CacheSite, reader: Any) -> Share | None:
     """
     require_manage(actor=actor)
     source = connection_of(site) if site.kind == CacheSiteKind.VOLUME else None
-    shares.check(site, source, reader)
+    require_sharing(site, source, reader)
     if source is None or source.namespace == reader.namespace:
         return None
     return Share(site, source.namespace, reader.namespace)
@@ -290,3 +299,99 @@ def _check_size(site: CacheSite, size_bytes: int) -> None:
 def _check_numbers(site: CacheSite) -> None:
     if site.capacity_bytes < 0 or site.idle_days < 0:
         raise InvalidCacheSite("Capacity and idle days cannot be negative.")
+
+
+@dataclass(frozen=True)
+class LostSite:
+    """A cache site, the copies on it, and the bytes of datasets that lie nowhere else. `left` says what stays there."""
+
+    name: str
+    copies: int
+    size_bytes: int
+    only_bytes: int
+    left: str
+
+
+def list_lost_sites(*, actor: Actor, host: str = "", cluster: str = "") -> tuple[LostSite, ...]:
+    """Return the sites that giving up a host, or a cluster or SSH host, all by id, would remove."""
+    require_site_admin(actor, "give up cache sites")
+    return tuple(map(_describe, _sites_of(host, cluster).order_by("name")))
+
+
+@transaction.atomic
+def remove_lost_sites(*, actor: Actor, host: str = "", cluster: str = "") -> None:
+    """Remove such sites with their copies, whoever holds them: nobody can read them any more."""
+    require_site_admin(actor, "give up cache sites")
+    for site in _sites_of(host, cluster).select_for_update().order_by("pk"):
+        audit.record(actor, "datasets.remove_cache_site", site, host=host or cluster)
+        CachedCommit.objects.filter(site=site).delete()
+        site.delete()
+
+
+def _sites_of(host: str, cluster: str) -> QuerySet[CacheSite]:
+    return CacheSite.objects.filter(host=host) if host else CacheSite.objects.filter(config__resource=cluster)
+
+
+def _describe(site: CacheSite) -> LostSite:
+    copies = CachedCommit.objects.filter(site=site, state__in=LIVE)
+    origins = {"origin__source__kind": SourceKind.SITE, "origin__source__location": f"site://{site.name}"}
+    return LostSite(
+        name=site.name,
+        copies=copies.count(),
+        size_bytes=copies.aggregate(size=Sum(BYTES_ON_DISK))["size"] or 0,
+        only_bytes=Pack.objects.filter(**origins).aggregate(size=Sum("size_bytes"))["size"] or 0,
+        left=_left_by(site),
+    )
+
+
+def _left_by(site: CacheSite) -> str:
+    if site.kind == CacheSiteKind.EXISTING:
+        return "Its files are not ours, and stay as they are."
+    if site.kind == CacheSiteKind.VOLUME:
+        namespace = f" in the namespace {site.config['namespace']}" if "namespace" in site.config else ""
+        return f"What is labelled nearline.dev/cache-site={site.pk}{namespace} stays on the cluster."
+    return f"What lies in {site.root} stays there."
+
+
+def set_array(
+    *,
+    actor: Actor,
+    site: CacheSite,
+    url: str,
+    svm: str,
+    user: str,
+    password: str,
+    volumes: str = "",
+    certificate: str = "",
+) -> SiteArray:
+    """Have the space of an array read from now on, once it has told it. The account is kept encrypted.
+
+    Raises InvalidCacheSite and ArrayUnreadable; then nothing changes.
+    """
+    require_site_admin(actor, "name the storage arrays of cache sites")
+    split = urlsplit(url)
+    if split.scheme != "https" or not split.hostname or split.path.strip("/") or split.query or split.username:
+        raise InvalidCacheSite(f"An array is reached at https://HOST, unlike '{url}'.")
+    for name, value in (("SVM", svm), ("user", user), ("password", password)):
+        if not value:
+            raise InvalidCacheSite(f"Give the {name} by which the array is read.")
+    array = SiteArray(site=site, url=url.rstrip("/"), svm=svm, volumes=volumes, certificate=certificate)
+    array.credentials = encrypt(json.dumps({"user": user, "password": password}))
+    array.space = [space.to_json() for space in open_array(array).read_space()]
+    array.read_at = clock.now()
+    with transaction.atomic():
+        SiteArray.objects.filter(site=site).delete()
+        array.save(force_insert=True)
+        audit.record(actor, "datasets.set_site_array", site, url=array.url, svm=svm)
+    return array
+
+
+@transaction.atomic
+def remove_array(*, actor: Actor, site: CacheSite) -> None:
+    """Read the array behind a site no more, and forget its account. None is no error."""
+    require_site_admin(actor, "name the storage arrays of cache sites")
+    row = SiteArray.objects.select_for_update().filter(site=site).first()
+    if row is not None:
+        isolation.forget(failures.READ_ARRAY, [row.pk])
+        row.delete()
+        audit.record(actor, "datasets.remove_site_array", site)

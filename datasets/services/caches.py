@@ -30,8 +30,8 @@ from datasets.errors import (
 )
 from datasets.models import CachedCommit, CacheHold, CacheSite, Commit
 from datasets.selectors import cache_plans, caches, failures, in_place
-from datasets.services import cache_space
-from datasets.services.cache_events import announce, change_state
+from datasets.services import cache_rows
+from datasets.services.cache_rows import announce, change_state
 
 _TOUCH_STEP = timedelta(minutes=1)
 _JOINABLE = CURRENT - {CacheState.FAILED}
@@ -72,7 +72,7 @@ def request_cache(
     only_site = in_place.find_only_site(commit)
     if only_site is not None and only_site.cluster != site.cluster:
         raise SourceOnSite(f"The bytes of {commit.label} lie only on {only_site.name}: promote them first.")
-    request = _Request(actor, commit, site, holder, why, is_ahead, cache_space.measure_disk(site))
+    request = _Request(actor, commit, site, holder, why, is_ahead, cache_rows.measure_disk(site))
     row, plan = request.reserve(commit.size_bytes, may_evict=False)
     if row is not None:
         return row
@@ -86,7 +86,7 @@ def request_cache(
         plans.append(plan)
     site.refresh_from_db(fields=["capacity_bytes", "config"])
     nearest = min(plans, key=lambda plan: (plan.missing_bytes, plan.missing_volumes))
-    raise cache_space.explain_full(actor, site, nearest, wanted_for=request.label)
+    raise cache_rows.explain_full(actor, site, nearest, wanted_for=request.label)
 
 
 def request_nearest(
@@ -132,7 +132,7 @@ def uncache(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
     """
     site_id = CachedCommit.objects.filter(pk=cached_commit_id).values_list("site_id", flat=True).first()
     if site_id is not None:  # locked before its copies, as whoever begins to fill one does
-        cache_space.lock_site(site_id)
+        cache_rows.lock_site(site_id)
     row = _lock(actor, cached_commit_id)
     if row.state in {CacheState.EVICTING, CacheState.GONE}:
         return row
@@ -240,12 +240,12 @@ class _Request:
         self, need_bytes: int, *, may_evict: bool, keep: str | None = None
     ) -> tuple[CachedCommit | None, EvictionPlan]:
         """Promise `need_bytes` and queue the commit if that is possible; else return the plan that says why not."""
-        site = cache_space.lock_site(self.site.pk)
+        site = cache_rows.lock_site(self.site.pk)
         joined = _join(self.actor, self.commit, site, self.holder, self.why, is_ahead=self.is_ahead)
         if joined is not None:
             return joined, EvictionPlan(0, 0)
         failed = CachedCommit.objects.filter(commit=self.commit, site=site, state=CacheState.FAILED).first()
-        plan = cache_space.plan_capacity(
+        plan = cache_rows.plan_capacity(
             site,
             need_bytes=need_bytes,
             usable=min(site.capacity_bytes, self.disk_bytes),
@@ -255,7 +255,7 @@ class _Request:
         )
         if not plan.is_sufficient or (plan.victims and not may_evict):
             return None, plan
-        cache_space.free_capacity(plan, wanted_for=self.label)
+        cache_rows.free_capacity(plan, wanted_for=self.label)
         row = self._queue_again(failed, need_bytes) if failed else None
         row = row or self._create(site, need_bytes)
         if self.holder is not None:

@@ -21,7 +21,7 @@ from datasets.models import Branch, Commit, CommitSource, Dataset, UploadSession
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import files
 from datasets.selectors.trees import TreeReader
-from datasets.services import datasets, manifests, packs
+from datasets.services import manifests, packs, records
 from datasets.services.manifests import CheckedTree
 from datasets.services.packs import RangesForgotten
 
@@ -261,7 +261,7 @@ def _land(actor: Actor, draft: _Draft) -> Commit:
         with transaction.atomic():
             packs.hold_ranges(dataset, [row.range_id for row in draft.tree.ranges])
             draft.row.save(force_insert=True)
-            if not move_head(draft.branch, expected=draft.expected_head, to=draft.row):
+            if not records.move_head(draft.branch, expected=draft.expected_head, to=draft.row):
                 raise _stale(draft.branch)
             if draft.upload is not None:
                 UploadSession.objects.filter(pk=draft.upload.pk).update(state=UploadState.COMMITTED, commit=draft.row)
@@ -281,16 +281,6 @@ def _land(actor: Actor, draft: _Draft) -> Commit:
             return known
         raise
     return draft.row
-
-
-def move_head(branch: Branch, *, expected: str | None, to: Commit) -> bool:
-    """Let a branch point to `to` if it still points to `expected` (None: to nothing); say whether it did."""
-    rows = Branch.objects.filter(pk=branch.pk)
-    rows = rows.filter(head_id=expected) if expected else rows.filter(head__isnull=True)
-    if not rows.update(head=to, updated_at=clock.now()):
-        return False
-    datasets.note_change(branch.dataset_id)
-    return True
 
 
 def _check_head(branch: Branch, expected: str | None) -> None:

@@ -1,13 +1,9 @@
-"""Datasets: made, described, deleted, restored.
-
-What changes of one is noted, so that its record in the store is written anew.
-"""
+"""Datasets: made, described, deleted, restored."""
 
 from datetime import timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F
 
 from accounts import audit
 from accounts.actor import Actor
@@ -21,6 +17,7 @@ from datasets.engine.names import check_label
 from datasets.errors import DatasetExists, DeletedDatasetNotFound, RestoreNameTaken
 from datasets.models import Branch, Dataset, UploadSession, UploadState
 from datasets.selectors.datasets import get_default_store
+from datasets.services import records
 
 MAIN = "main"
 _LONGEST_DESCRIPTION = 2000
@@ -45,7 +42,7 @@ def create_dataset(*, actor: Actor, project: Project, name: str, description: st
                 created_by_id=actor.user_id,
             )
             Branch.objects.create(dataset=dataset, name=MAIN)
-            note_change(dataset.pk)
+            records.note_change(dataset.pk)
             audit.record(actor, "datasets.create", dataset)
     except IntegrityError as error:
         raise _name_taken(project.name, name) from error
@@ -81,7 +78,7 @@ def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]
             dataset.save(update_fields=list(changes))
     except IntegrityError as error:
         raise _name_taken(dataset.project.name, dataset.name) from error
-    note_change(dataset.pk)
+    records.note_change(dataset.pk)
     audit.record(actor, "datasets.update", dataset, project_id=dataset.project_id, **changes)
     return dataset
 
@@ -104,7 +101,7 @@ def delete_dataset(*, actor: Actor, dataset: Dataset, for_good: bool = False) ->
     until = now + timedelta(days=days) if days else None
     rows = Dataset.objects.filter(pk=dataset.pk, deleted_at=None)
     if rows.update(deleted_at=now, deleted_by=actor.user_id, restore_ends_at=until):
-        note_change(dataset.pk)
+        records.note_change(dataset.pk)
         UploadSession.objects.filter(dataset=dataset, state=UploadState.OPEN).update(state=UploadState.CANCELLED)
         audit.record(actor, "datasets.delete", dataset, restore_ends_at=until.isoformat() if until else None)
         tasks.enqueue_on_commit("datasets.purge_deleted")
@@ -126,7 +123,7 @@ def restore_dataset(*, actor: Actor, dataset: Dataset, name: str = "") -> Datase
         with transaction.atomic():
             if not Dataset.objects.filter(pk=dataset.pk, restore_ends_at__gt=clock.now()).update(**restored):
                 raise DeletedDatasetNotFound(f"The dataset {dataset.pk} cannot be restored: it is not there any more.")
-            note_change(dataset.pk)
+            records.note_change(dataset.pk)
             dataset.refresh_from_db(fields=list(restored))
             audit.record(actor, "datasets.restore", dataset)
     except IntegrityError as error:
@@ -139,15 +136,9 @@ def delete_for_good(*, actor: Actor, dataset: Dataset) -> None:
     """End the time in which a deleted dataset can be restored. Its bytes leave the store soon after."""
     require(actor, permissions.DELETE, dataset.project_id)
     if Dataset.objects.filter(pk=dataset.pk, restore_ends_at__isnull=False).update(restore_ends_at=None):
-        note_change(dataset.pk)
+        records.note_change(dataset.pk)
         audit.record(actor, "datasets.delete_for_good", dataset)
         tasks.enqueue_on_commit("datasets.purge_deleted")
-
-
-def note_change(dataset_id: str) -> None:
-    """Note a change of a dataset, in the transaction that makes it; its record follows once that has committed."""
-    Dataset.objects.filter(pk=dataset_id).update(state_version=F("state_version") + 1)
-    tasks.enqueue_on_commit("datasets.write_records")
 
 
 def _require_deletion(actor: Actor, dataset: Dataset) -> None:

@@ -15,8 +15,7 @@ from core.errors import InvalidInput
 from core.tasks import enqueue_on_commit
 from datasets import permissions
 from datasets.adapters.opening import open_source
-from datasets.adapters.sources.first_files import FirstFiles, LookedAtEnough
-from datasets.adapters.sources.listing import list_import, require_place
+from datasets.adapters.sources.listing import FirstFiles, LookedAtEnough, list_import, require_place
 from datasets.errors import ImportNotReady
 from datasets.models import WORKING, Branch, CacheSite, Dataset, FileSource, ImportState, InPlaceImport, SourceKind
 from datasets.selectors import commits, sources

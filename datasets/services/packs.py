@@ -1,4 +1,6 @@
-"""Which packs the store holds for us, and whether it holds them whole. Their state changes here and in `collection`.
+"""Which packs the store holds for us, whether it holds them whole, and whether it may hold more for their project.
+
+Every change of a pack's state is here or in `collection`.
 
 A pack that nothing refers to is condemned and later deleted; whoever wants one says so here first. What is told here
 is true afterwards too, however long the caller takes: a wanted pack is out of the collection's reach for a day, and a
@@ -9,6 +11,7 @@ same bytes again may put them in its place, and every commit that refers to it i
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import structlog
@@ -18,7 +21,7 @@ from django.db.models import Q, QuerySet
 from accounts.actor import Actor
 from core import clock, isolation, orm
 from core.errors import PlatformError
-from core.units import count_of
+from core.units import count_of, format_bytes
 from datasets.adapters.opening import open_dataset_store, open_manifests
 from datasets.engine.cache_states import CacheState
 from datasets.engine.layout import map_key, pack_key
@@ -30,16 +33,19 @@ from datasets.errors import (
     PackMissing,
     SourceFileChanged,
     SourceFileMissing,
+    StorageLimitReached,
 )
-from datasets.models import PRESENT, CachedCommit, Dataset, InPlaceImport, ManifestRange, Pack, PackState
+from datasets.models import PRESENT, CachedCommit, Dataset, InPlaceImport, ManifestRange, Pack, PackState, StorageLimit
+from datasets.selectors import storage
 from datasets.selectors.damage import find_damaged_parts
-from datasets.services import caches, storage_space
+from datasets.services import caches
 from nearline.content.packs import Pack as PackBytes
 
 log = structlog.get_logger(__name__)
 
 # Why a cached copy could not be made, or not be healed, where a pack was damaged.
 _CAUSES = (ContentCorrupt.code, BlobMissing.code, SourceFileChanged.code, SourceFileMissing.code)
+_NAMED_PARTS = 3
 
 
 class RangesForgotten(Exception):
@@ -51,6 +57,32 @@ class ClaimedPacks(NamedTuple):
 
     rows: dict[str, Pack]
     new: Collection[str]
+
+
+def require_some_space(dataset: Dataset) -> None:
+    """Raise StorageLimitReached when the dataset's project can store nothing more.
+
+    Outputs of jobs are stored beyond the limit, so that no job loses what it made; uploads wait until there is space
+    again.
+    """
+    limit = StorageLimit.objects.filter(project=dataset.project_id).first()
+    if limit is not None and (used := storage.used_bytes(dataset.project_id)) >= limit.limit_bytes:
+        raise _reached(limit, used, needed=0)
+
+
+def require_space(dataset: Dataset, sizes: Mapping[str, int]) -> None:
+    """Raise StorageLimitReached unless the project may store these packs, by name; those that it has cost nothing.
+
+    Called in the transaction that claims them, so that two uploads at once do not share the same space.
+    """
+    limit = StorageLimit.objects.select_for_update().filter(project=dataset.project_id).first()
+    if limit is None:
+        return
+    known = storage.counted(clock.now()).filter(dataset=dataset, sha256__in=sizes)
+    needed = sum(sizes.values()) - sum(sizes[name] for name in known.values_list("sha256", flat=True))
+    used = storage.used_bytes(dataset.project_id)
+    if needed and used + needed > limit.limit_bytes:
+        raise _reached(limit, used, needed=needed)
 
 
 def claim(dataset: Dataset, sizes: Mapping[str, int]) -> ClaimedPacks:
@@ -96,7 +128,7 @@ def store_pack(dataset: Dataset, pack: PackBytes) -> Pack:
     data = pack.data
     sizes = {pack.name: len(data)}
     with transaction.atomic():
-        storage_space.require_space(dataset, sizes)
+        require_space(dataset, sizes)
         row = claim(dataset, sizes).rows[pack.name]
     if row.state != PackState.COMPLETE:
         open_dataset_store(dataset).put(pack_key(pack.name), data)
@@ -273,3 +305,25 @@ def _ask_for_copy(row: CachedCommit) -> None:
     except PlatformError:
         # There is no space for it now. It stays failed, with its reason, until someone asks for it.
         log.info("cache.not_asked_for_again", cached_commit_id=row.pk, exc_info=True)
+
+
+def _reached(limit: StorageLimit, used: int, *, needed: int) -> StorageLimitReached:
+    parts = storage.largest_parts([limit.project_id])[limit.project_id][:_NAMED_PARTS]
+    most = ", ".join(f"{part.label} ({format_bytes(part.stored_bytes)})" for part in parts)
+    # In the midst of an upload that is what it has sent so far.
+    unused = None if needed else storage.measure_unused([limit.project_id]).get(limit.project_id)
+    return StorageLimitReached(
+        f"{limit.project.name} stores {format_bytes(used)} and may store {format_bytes(limit.limit_bytes)}."
+        + (f" This needs {format_bytes(needed)} more." if needed else "")
+        + (f" Most is taken by {most}." if most else "")
+        + (f" {_say_unused(*unused)}" if unused else ""),
+        used_bytes=used,
+        limit_bytes=limit.limit_bytes,
+        needed_bytes=needed,
+        largest=[{"name": part.name, "is_dataset": part.is_dataset, "bytes": part.stored_bytes} for part in parts],
+    )
+
+
+def _say_unused(size_bytes: int, until: datetime) -> str:
+    when = f"{until:%Y-%m-%d %H:%M} UTC"
+    return f"{format_bytes(size_bytes)} are of uploads that no commit uses; they are freed by {when}."

@@ -13,7 +13,7 @@ from datasets.engine.queries import BadQuery, Conditions
 from datasets.errors import EmptyBranch, InvalidQuery, NameTaken
 from datasets.models import Dataset, Query
 from datasets.selectors import commits
-from datasets.services import datasets
+from datasets.services import records
 
 MOST_QUERIES = 500
 
@@ -38,7 +38,7 @@ def create_query(*, actor: Actor, dataset: Dataset, name: str, conditions: Condi
             query = Query.objects.create(
                 dataset=dataset, name=name, ref=ref, conditions=conditions.to_json(), created_by_id=actor.user_id
             )
-            datasets.note_change(dataset.pk)
+            records.note_change(dataset.pk)
             audit.record(
                 actor, "datasets.create_query", query, project_id=dataset.project_id, dataset=dataset.name, query=name
             )
@@ -60,7 +60,7 @@ def delete_query(*, actor: Actor, query: Query) -> None:
         query=query.name,
     )
     query.delete()
-    datasets.note_change(query.dataset_id)
+    records.note_change(query.dataset_id)
 
 
 def _check_ref(actor: Actor, dataset: Dataset, ref: str) -> None:

@@ -1,4 +1,4 @@
-"""Limits on what a project stores, set by site admins; `storage_space` holds them."""
+"""Limits on what a project stores, set by site admins; `packs` holds them."""
 
 from django.db import transaction
 

@@ -101,7 +101,7 @@ def register_s3_store(*, actor: Actor, name: str, location: str, access_key: str
     require_site_admin(actor, "register stores")
     # boto3 takes long to load and much memory, and most installations on one machine never need it.
     from datasets.adapters.s3 import S3Location  # noqa: PLC0415
-    from datasets.adapters.s3_probe import probe_put_proof  # noqa: PLC0415
+    from datasets.adapters.s3_report import probe_put_proof  # noqa: PLC0415
 
     parsed = S3Location.parse(location)
     credentials = {"access_key": access_key, "secret_key": secret_key}

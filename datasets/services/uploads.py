@@ -30,7 +30,7 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors import commits as commit_reads
-from datasets.services import packs, storage_space, tree_writing
+from datasets.services import packs, tree_writing
 from datasets.services.packs import ClaimedPacks
 from nearline.content.packs import MAX_PACK_BYTES
 
@@ -82,7 +82,7 @@ class StartedUpload:
 def start_upload(*, actor: Actor, dataset: Dataset, branch: str, client_id: str) -> StartedUpload:
     """Begin work towards a commit of a branch. Raises ReferenceNotFound, and StorageLimitReached at the limit."""
     require(actor, permissions.COMMIT, dataset.project_id)
-    storage_space.require_some_space(dataset)
+    packs.require_some_space(dataset)
     branch_row = commit_reads.get_branch(actor, dataset, branch)
     return StartedUpload(
         create_session(actor=actor, dataset=dataset, branch=branch_row.name, client_id=client_id), branch_row
@@ -116,7 +116,7 @@ def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer])
     store = open_dataset_store(upload.dataset)
     sizes = {offer.id: offer.body.size_bytes for offer in offers}
     with transaction.atomic():
-        storage_space.require_space(upload.dataset, sizes)
+        packs.require_space(upload.dataset, sizes)
         claimed = packs.claim(upload.dataset, sizes)
     there = _find_there(store, claimed)
     return [_answer(store, offer, pack_key(offer.id), is_there=offer.id in there) for offer in offers]
@@ -134,7 +134,7 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) 
     packs.check_packs(dataset, dataset.packs.filter(sha256__in=names, state=PackState.DAMAGED))
     sizes = dict(dataset.packs.filter(sha256__in=names).values_list("sha256", "size_bytes"))
     with transaction.atomic():
-        storage_space.require_space(dataset, sizes)
+        packs.require_space(dataset, sizes)
         claimed = packs.claim(dataset, sizes)
     there = _find_there(open_dataset_store(dataset), claimed)
     if missing := sorted(set(names) - there):

@@ -17,8 +17,8 @@ from core.form_fields import SizeField, host_field
 from datasets.errors import ArrayUnreadable, CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite
 from datasets.selectors import caches
-from datasets.selectors import site_arrays as array_reads
-from datasets.services import cache_sites, site_arrays
+from datasets.selectors import caches as array_reads
+from datasets.services import cache_sites
 from web.refused_forms import add_error, show_again, shown
 
 
@@ -233,7 +233,7 @@ def set_array(request: PageRequest, name: str) -> HttpResponse:
     form = _array_form(site, request.POST)
     if form.is_valid():
         try:
-            array = site_arrays.set_array(actor=request.actor, site=site, **form.cleaned_data)
+            array = cache_sites.set_array(actor=request.actor, site=site, **form.cleaned_data)
         except (ArrayUnreadable, InvalidCacheSite) as error:
             add_error(form, error, {"": "url"})
         else:
@@ -246,7 +246,7 @@ def set_array(request: PageRequest, name: str) -> HttpResponse:
 def remove_array(request: PageRequest, name: str) -> HttpResponse:
     """Read the array behind a site no more."""
     cache_sites.require_manage(actor=request.actor)
-    site_arrays.remove_array(actor=request.actor, site=caches.get_site(actor=request.actor, name=name))
+    cache_sites.remove_array(actor=request.actor, site=caches.get_site(actor=request.actor, name=name))
     messages.success(request, f"No array is read for {name} any more; its account is forgotten.")
     return redirect("datasets:cache_policy")
 

@@ -16,7 +16,7 @@ from core.isolation import FailureView
 from datasets.engine.cache_states import UNFINISHED, CacheState
 from datasets.engine.eviction import EvictionPlan
 from datasets.models import CachedCommit, CacheSite, SiteArray
-from datasets.selectors import caches, failures, site_arrays, site_readers
+from datasets.selectors import caches, failures, site_readers
 from datasets.selectors.caches import Capacity
 from datasets.selectors.site_readers import SiteReader
 
@@ -131,7 +131,7 @@ def _view_of(
         plan=plan,
         plan_rows=_labels_of(plan, rows) if plan else [],
         failures=failures.list_failures([row.copy for row in rows]),
-        array=next(iter(site_arrays.list_arrays([site.name])), None),
+        array=next(iter(caches.list_arrays([site.name])), None),
     )
 
 

@@ -1,4 +1,4 @@
-"""The hub: every dataset that a person may see, and making a new one."""
+"""The hub: every dataset that a person may see, making a new one, and deleted ones, which can be restored."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from accounts.errors import InvalidName
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
-from core.pagination import read_sort
+from core.pagination import paginate, read_sort
 from datasets.errors import DatasetExists
 from datasets.models import Dataset
 from datasets.selectors import caches, commits, hub
@@ -103,3 +103,27 @@ def create(request: PageRequest) -> HttpResponse:
             )
             return redirect("datasets:files", project=project.name, name=dataset.name)
     return show_again(request, "datasets:hub", form)
+
+
+def deleted_page(request: PageRequest) -> HttpResponse:
+    """List the deleted datasets that the reader may restore."""
+    page = paginate(selectors.list_deleted(actor=request.actor), cursor=text(request, "cursor"), limit=_ROWS)
+    return render(request, "datasets/deleted.html", {"rows": page.items, "next_cursor": page.next_cursor})
+
+
+@require_POST
+def restore_dataset(request: PageRequest, dataset_id: str) -> HttpResponse:
+    """Bring back a deleted dataset and show it."""
+    dataset = selectors.get_deleted(actor=request.actor, dataset_id=dataset_id)
+    restored = datasets.restore_dataset(actor=request.actor, dataset=dataset, name=request.POST.get("name", "").strip())
+    messages.success(request, f"{restored.project.name}/{restored.name} is restored. Its commits can be cached again.")
+    return redirect("datasets:files", project=restored.project.name, name=restored.name)
+
+
+@require_POST
+def delete_for_good(request: PageRequest, dataset_id: str) -> HttpResponse:
+    """Delete a dataset for good that could still be restored."""
+    dataset = selectors.get_deleted(actor=request.actor, dataset_id=dataset_id)
+    datasets.delete_for_good(actor=request.actor, dataset=dataset)
+    messages.success(request, f"{dataset.project.name}/{dataset.name} is deleted for good.")
+    return redirect("datasets:deleted")

@@ -3,7 +3,7 @@
 from accounts.actor import Actor
 from datasets import signals
 from datasets.errors import DatasetNotFound
-from datasets.selectors import datasets, in_place, stamps
+from datasets.selectors import caches, datasets, in_place
 from web import live, live_stream
 
 
@@ -16,7 +16,7 @@ def _check_dataset(actor: Actor, dataset_id: str) -> None:
         raise DatasetNotFound("There is no such dataset, or you are not a member of its project.")
 
 
-live.add_kind("caches", check=_anybody, stamps=lambda keys: dict.fromkeys(keys, stamps.stamp_of_all_copies()))
-live.add_kind("copies", check=_check_dataset, stamps=stamps.stamps_of_copies)
+live.add_kind("caches", check=_anybody, stamps=lambda keys: dict.fromkeys(keys, caches.stamp_of_all_copies()))
+live.add_kind("copies", check=_check_dataset, stamps=caches.stamps_of_copies)
 live.add_kind("imports", check=_check_dataset, stamps=in_place.stamps_of_imports)
 signals.cached_commit_changed.connect(live_stream.wake, dispatch_uid="datasets.live")

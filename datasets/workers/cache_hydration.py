@@ -37,9 +37,9 @@ from datasets.errors import CacheSiteAway, HydrationStopped, StagingLost
 from datasets.models import CachedCommit, CachedCommitEventKind, CacheSite, CacheSiteKind
 from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
-from datasets.services import cache_space, packs
-from datasets.services.cache_events import change_state, record, tell_changed
-from datasets.workers import cache_leases, site_folders
+from datasets.services import cache_rows, packs
+from datasets.services.cache_rows import change_state, record, tell_changed
+from datasets.workers import cache_leases, site_checks
 from datasets.workers.cache_leases import Columns, Heartbeat
 from nearline.content.manifest import Entry
 from nearline.content.retry import Waiting
@@ -125,7 +125,7 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     unfinished = ours.filter(state__in=UNFINISHED).values("site_id").first()
     if unfinished is None:
         return None
-    site = cache_space.lock_site(unfinished["site_id"])
+    site = cache_rows.lock_site(unfinished["site_id"])
     rows = CachedCommit.objects.select_for_update(of=("self",))
     row = rows.select_related("site", "commit", "dataset__project", "dataset__store").get(pk=cached_commit_id)
     now = clock.now()
@@ -236,7 +236,7 @@ def _find_absence(site: CacheSite) -> str:
     """Say why the folder of a site, in which something failed, is not there; empty: it is, or the site is none."""
     if site.kind != CacheSiteKind.FOLDER:
         return ""
-    site_folders.check_folder(site)
+    site_checks.check_folder(site)
     return _absence_of(CacheSite.objects.get(pk=site.pk))
 
 
@@ -342,13 +342,13 @@ class _Hydration:
     def _begin(self, plan: HydrationPlan, donor: CachedCommit | None) -> None:
         """Make the promise fit the plan, now that it is exact. Nothing happens where a copy that it needs leaves."""
         row = self._row
-        site = cache_space.lock_site(row.site_id)
+        site = cache_rows.lock_site(row.site_id)
         sources = {plan.base_id, donor.pk if donor is not None else None} - {None}
         if CachedCommit.objects.filter(pk__in=sources, state__in=[*WORKING, CacheState.READY]).count() < len(sources):
             return
         if plan.write_bytes > row.reserved_bytes:
             label = caches.label_of(row)
-            capacity = cache_space.plan_capacity(
+            capacity = cache_rows.plan_capacity(
                 site,
                 need_bytes=plan.write_bytes,
                 usable=site.capacity_bytes,
@@ -357,8 +357,8 @@ class _Hydration:
                 is_ahead=CachedCommit.objects.filter(caches.only_ahead(), pk=row.pk).exists(),
             )
             if not capacity.is_sufficient:
-                raise cache_space.explain_full(Actor.system("caching"), site, capacity, wanted_for=label)
-            cache_space.free_capacity(capacity, wanted_for=label)
+                raise cache_rows.explain_full(Actor.system("caching"), site, capacity, wanted_for=label)
+            cache_rows.free_capacity(capacity, wanted_for=label)
         is_ours = change_state(
             row,
             CacheState.HYDRATING,

@@ -1,5 +1,7 @@
 """Garbage collection: what nothing refers to leaves the store: stored trees, then their ranges, then packs.
 
+Uploads that nobody finishes end, and what they left in folder stores is removed.
+
 Packs leave in two steps with a long time between them.
 
 First a pack is condemned, which only notes a date. When that has come it is looked at once more, under the lock that a
@@ -20,10 +22,22 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 
 from core import clock, isolation
-from datasets.adapters.opening import open_dataset_store, open_manifests
+from datasets.adapters.opening import open_dataset_store, open_folder, open_manifests
 from datasets.engine.layout import map_key, pack_key, range_key, root_key
+from datasets.engine.ports import SIGNED_LIFETIME
 from datasets.errors import StoreUnreachable
-from datasets.models import Dataset, ManifestRange, Pack, PackState, StoredTree
+from datasets.models import (
+    Dataset,
+    ManifestRange,
+    Pack,
+    PackState,
+    Store,
+    StoredTree,
+    StoreKind,
+    UploadPart,
+    UploadSession,
+    UploadState,
+)
 from datasets.selectors import garbage
 from datasets.selectors.garbage import Amount
 
@@ -151,3 +165,20 @@ def _delete_all(rows: Sequence[_Manifest], key_of: Callable[[_Manifest], str]) -
 
     datasets = Dataset.objects.filter(pk__in=by_dataset).select_related("store").order_by("pk")
     isolation.for_each(DELETE_MANIFESTS, datasets, delete)
+
+
+def expire_uploads() -> int:
+    """End the sessions whose time is over and forget the parts of all that ended; return how many ended now."""
+    late = UploadSession.objects.filter(state=UploadState.OPEN, expires_at__lte=clock.now())
+    ended = late.update(state=UploadState.EXPIRED)
+    UploadPart.objects.exclude(upload__state=UploadState.OPEN).delete()
+    return ended
+
+
+def sweep_unfinished() -> int:
+    """Remove what killed uploads left in folder stores, once no signed address can go on with it."""
+    before = clock.now() - 4 * SIGNED_LIFETIME
+    stores = Store.objects.filter(kind=StoreKind.FOLDER).order_by("pk")
+    return sum(
+        isolation.for_each("datasets.sweep_store", stores, lambda store: open_folder(store).sweep(before=before))
+    )

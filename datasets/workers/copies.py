@@ -16,7 +16,7 @@ from datasets.adapters.copy_tokens import read_copy
 from datasets.engine.cache_states import WORKING, CacheState
 from datasets.models import CachedCommit
 from datasets.services import downloads
-from datasets.services.cache_events import tell_changed
+from datasets.services.cache_rows import tell_changed
 from datasets.services.downloads import Download, Wanted
 
 _SYSTEM = Actor.system("pods of cached commits")

@@ -17,8 +17,8 @@ from datasets.engine.cache_states import CURRENT, LIVE, CacheState
 from datasets.errors import CacheSiteUnavailable, RemovalHeldUp, StagingLost
 from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import caches, failures
-from datasets.services import cache_space
-from datasets.services.cache_events import change_state
+from datasets.services import cache_rows
+from datasets.services.cache_rows import change_state
 from datasets.workers import cache_leases
 from datasets.workers.cache_leases import Heartbeat
 
@@ -40,8 +40,8 @@ def evict_idle() -> int:
 @transaction.atomic
 def _evict_idle_on(site_id: str) -> int:
     """Decide with the site locked and every row looked at again, so that a job's hold is never overlooked."""
-    site = cache_space.lock_site(site_id)
-    cache_space.lock_copies(site)
+    site = cache_rows.lock_site(site_id)
+    cache_rows.lock_copies(site)
     copies = caches.list_copies(site)
     idle = eviction.plan_idle_eviction(copies, now=clock.now())
     deleted = set(caches.of_deleted().filter(site=site, state__in=CURRENT).values_list("pk", flat=True))

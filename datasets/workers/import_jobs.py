@@ -20,8 +20,7 @@ from datasets.engine.ports import SIGNED_LIFETIME, Announcement, SignedRequest
 from datasets.errors import ImportNotReady, ManifestRejected, PackMissing, SourceNotFound, UploadNotFound
 from datasets.models import Commit, ImportState, InPlaceImport, Pack, PackState, UploadSession, UploadState
 from datasets.selectors.commits import head_of
-from datasets.services import packs, storage_space, tree_edits, upload_parts, uploads
-from datasets.workers.mapped_writing import facts_of, store_map
+from datasets.services import packs, tree_edits, upload_parts, uploads
 from nearline.content.errors import ContentError
 from nearline.content.manifest import read_range
 from nearline.content.pack_maps import PackMap
@@ -111,7 +110,7 @@ def sign_pack(*, row: InPlaceImport, name: str, md5: str) -> SignedRequest:
     """Sign a PUT for a pack of an import. Raises PackMissing, StorageLimitReached."""
     pack = _get_pack(row, name)
     with transaction.atomic():
-        storage_space.require_space(row.dataset, {name: pack.size_bytes})
+        packs.require_space(row.dataset, {name: pack.size_bytes})
     body = Announcement(pack.size_bytes, name, md5)
     lifetime_s = int(SIGNED_LIFETIME.total_seconds())
     signed = open_manifests(row.dataset).sign_put(pack_key(name), body, now=clock.now(), lifetime_s=lifetime_s)
@@ -156,3 +155,23 @@ def _actor_of(row: InPlaceImport) -> Actor:
             f"Who asked for it, or {row.dataset.project.name}, may not import from {row.source.name} any more."
         )
     return actor
+
+
+def facts_of(row: InPlaceImport) -> dict[str, str]:
+    """Return what maps say of the source of an import, for whoever rebuilds the database."""
+    source = row.source
+    return {"id": source.pk, "name": source.name, "kind": str(source.kind), "location": source.location}
+
+
+def store_map(row: InPlaceImport, name: str, pack_map: PackMap) -> int:
+    """Put the map of a pack into the store in place of the pack, unless that is there; return the bytes written."""
+    dataset = row.dataset
+    claimed = packs.claim(dataset, {name: pack_map.size_bytes}).rows[name]
+    if claimed.state == PackState.COMPLETE:
+        return 0
+    data = pack_map.encode()
+    open_manifests(dataset).put(map_key(name), data)
+    packs.mark_mapped(claimed, row)
+    if claimed.state == PackState.DAMAGED:
+        packs.check_packs(dataset, [Pack.objects.get(pk=claimed.pk)])
+    return len(data)

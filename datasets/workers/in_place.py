@@ -19,7 +19,7 @@ from core import clock, isolation, leases
 from core.errors import InvalidInput, PlatformError
 from core.tasks import enqueue_reliably
 from datasets.adapters.opening import open_manifests, open_mapped_packs, open_source
-from datasets.adapters.sites.existing.driver import ExistingSite
+from datasets.adapters.sites.existing import ExistingSite
 from datasets.adapters.sites.volume.kind import connection_of
 from datasets.adapters.sources.listing import list_import, list_places
 from datasets.engine.layout import pack_key
@@ -48,8 +48,8 @@ from datasets.models import (
 )
 from datasets.selectors.commits import head_of
 from datasets.selectors.trees import open_tree
-from datasets.services import cache_space, caches, packs, storage_space, tree_edits, uploads
-from datasets.workers import import_jobs, mapped_writing
+from datasets.services import cache_rows, caches, packs, tree_edits, uploads
+from datasets.workers import import_jobs
 from nearline.content.manifest import Entry
 from nearline.content.mapping import FoundFile, MapWriter
 from nearline.content.pack_maps import PackMap
@@ -247,7 +247,7 @@ class _Work:
             raise ImportNotReady("The pod has ended without a commit.")
         commit.dataset = self._row.dataset
         with transaction.atomic():
-            site = cache_space.lock_site(site.pk)
+            site = cache_rows.lock_site(site.pk)
             site.config |= {"commit": commit.pk, "size_bytes": max(1, commit.size_bytes), "imported": True}
             site.capacity_bytes = max(site.capacity_bytes, site.config["size_bytes"])
             site.save(update_fields=["config", "capacity_bytes"])
@@ -281,12 +281,12 @@ class _Work:
 
         def keep(name: str, pack_map: PackMap) -> None:
             nonlocal written_bytes
-            written_bytes += mapped_writing.store_map(row, name, pack_map)
+            written_bytes += import_jobs.store_map(row, name, pack_map)
 
         try:
             writer = MapWriter(
                 open_source(row.source),
-                facts=mapped_writing.facts_of(row),
+                facts=import_jobs.facts_of(row),
                 on_pack=keep,
                 on_read=go_on,
                 on_changed=_explain_change,
@@ -356,7 +356,7 @@ class _Work:
                 packs.check_packs(dataset, [pack])
                 continue
             with transaction.atomic():
-                storage_space.require_space(dataset, {pack.sha256: pack.size_bytes})
+                packs.require_space(dataset, {pack.sha256: pack.size_bytes})
             store.put(pack_key(pack.sha256), data)
             packs.take_stored(dataset, pack)
 

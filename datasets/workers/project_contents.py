@@ -29,7 +29,7 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors.project_contents import describe
-from datasets.services import datasets
+from datasets.services import records
 
 
 def _stop(project: Project) -> None:
@@ -72,7 +72,7 @@ def _delete_for_good(rows: QuerySet[Dataset]) -> bool:
     ids = list(due.order_by("pk").values_list("pk", flat=True)[:BATCH_ROWS])
     Dataset.objects.filter(pk__in=ids).update(deleted_at=clock.now(), restore_ends_at=None)
     for dataset_id in ids:
-        datasets.note_change(dataset_id)
+        records.note_change(dataset_id)
     if ids:
         tasks.enqueue_on_commit("datasets.purge_deleted")
     return bool(ids)

@@ -27,7 +27,7 @@ from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import packs
-from datasets.services.cache_events import record
+from datasets.services.cache_rows import record
 from datasets.workers import evictions
 from datasets.workers.evictions import HEALING
 from nearline.content.manifest import Entry

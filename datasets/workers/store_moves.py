@@ -72,7 +72,7 @@ def move_store(store: Store) -> CopyReport:
     if report.missing_count:
         raise InvalidStore(f"{report.location} lacks {report.missing_count:,} of {report.objects:,} objects.")
     from datasets.adapters.s3 import S3Location  # noqa: PLC0415 (as above)
-    from datasets.adapters.s3_probe import probe_put_proof  # noqa: PLC0415
+    from datasets.adapters.s3_report import probe_put_proof  # noqa: PLC0415
 
     chosen = settings.NEARLINE
     keys = {"access_key": chosen.store_access_key, "secret_key": chosen.store_secret_key}

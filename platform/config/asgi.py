@@ -26,7 +26,7 @@ from config.proxies import with_proxies  # noqa: E402
 from config.start_check import with_start_check  # noqa: E402
 from config.turns import Turns, with_turns  # noqa: E402
 from core import garbage  # noqa: E402
-from datasets.web.store_asgi import with_store_door  # noqa: E402
+from datasets.web.store_views import with_store_door  # noqa: E402
 
 _turns = Turns(settings.NEARLINE.requests_at_once, settings.NEARLINE.requests_waiting)
 _in_turn = with_turns(_django, _turns)  # type: ignore[arg-type]  # Django's types are looser than ASGI's

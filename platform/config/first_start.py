@@ -20,8 +20,7 @@ from compute.workers import probes
 from config import keys, schema
 from core.errors import PlatformError
 from datasets.services import cache_sites, stores
-from datasets.workers import moves as cache_moves
-from datasets.workers import site_folders
+from datasets.workers import site_checks
 
 log = structlog.get_logger(__name__)
 ADMIN = "admin"
@@ -58,8 +57,8 @@ def take_what_is_here() -> None:
     """Take what earlier versions left in the folders of this host. Can be repeated without harm."""
     compute_moves.bind_machine()
     compute_moves.move_simulated_jobs()
-    cache_moves.bind_sites()
-    site_folders.check_folders()
+    site_checks.bind_sites()
+    site_checks.check_folders()
 
 
 def check_this_cluster() -> None:

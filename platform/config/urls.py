@@ -6,6 +6,7 @@ from django.urls import include, path
 
 from config import health
 from config.api import api
+from datasets.web import store_views
 from web.live_stream import live_page
 from web.views import activity, projects_page, search_page
 
@@ -26,7 +27,7 @@ urlpatterns = [
     path("accounts/password/change/", password_change, name="account_change_password"),
     path("accounts/password/set/", password_set, name="account_set_password"),
     path("api/v1/", api.urls),
-    path("store/", include(("datasets.web.store_urls", "store"))),
+    path("store/<str:signed>", store_views.store_object),
     path("healthz", login_not_required(health.healthz), name="healthz"),
     path("readyz", login_not_required(health.readyz), name="readyz"),
     path("metrics", login_not_required(health.metrics), name="metrics"),

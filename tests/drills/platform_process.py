@@ -33,7 +33,7 @@ from core import clock
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, Commit
 from datasets.selectors.datasets import resolve
 from datasets.services import cache_sites, caches
-from datasets.workers import cache_hydration, checkouts, collection, evictions, unfinished
+from datasets.workers import cache_hydration, checkouts, collection, evictions
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 SYSTEM = Actor.system("drill")
@@ -133,7 +133,7 @@ def commit(number):
 
 def collect(_):
     """Give up what no commit needs, as the tasks do."""
-    unfinished.expire_uploads()
+    collection.expire_uploads()
     collection.collect()
     return collection.collect() and None
 

@@ -1,11 +1,11 @@
-"""What drivers share whose copies are worked on by `nearline.pod.copies`, in a pod or in a process of another host."""
+"""What drivers share: how `nearline.pod.copies` works on a copy, in a pod or on another host, and what a copy frees."""
 
 import errno
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet, Sum
 
 from datasets.engine.cache_ports import CopyProgress, Damage, DamageKind, Findings
 from datasets.errors import (
@@ -36,6 +36,13 @@ def read_progress(copies: "QuerySet[CachedCommit]", copy_id: str, waits_for: str
 def ready(made: Json) -> CopyProgress:
     """Return how far a copy is whose mark tells what was made."""
     return CopyProgress(**{key: made[key] for key in COUNTS}, is_ready=True)
+
+
+def freed_bytes(copies: "QuerySet[CachedCommit]", copy_id: str) -> int:
+    """Return what the removal of one of a site's copies frees: its charge, less what was cloned from it and stays."""
+    charged: int = copies.filter(pk=copy_id).aggregate(total=Sum("reserved_bytes"))["total"] or 0
+    cloned: int = copies.filter(base=copy_id).aggregate(most=Max("bytes_shared"))["most"] or 0
+    return max(0, charged - cloned)
 
 
 def read_findings(result: Json) -> Findings:

@@ -1,4 +1,4 @@
-"""What a kind of cache site consists of. Each kind is a package beside this module that offers one `KIND`."""
+"""What a kind of cache site consists of. Each kind has a module beside this one, or a package, with its one `KIND`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from datasets.adapters.sites.existing.kind import KIND as EXISTING
+from datasets.adapters.sites.existing import KIND as EXISTING
 from datasets.adapters.sites.folder.kind import KIND as FOLDER
 from datasets.adapters.sites.kinds import SiteKind
-from datasets.adapters.sites.nfs.kind import KIND as NFS
-from datasets.adapters.sites.simulated.kind import KIND as SIMULATED
-from datasets.adapters.sites.ssh.kind import KIND as SSH
+from datasets.adapters.sites.nfs import KIND as NFS
+from datasets.adapters.sites.simulated import KIND as SIMULATED
+from datasets.adapters.sites.ssh import KIND as SSH
 from datasets.adapters.sites.volume.kind import KIND as VOLUME
 from datasets.engine.cache_ports import CacheSiteDriver
 from datasets.errors import InvalidCacheSite

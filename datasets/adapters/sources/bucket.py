@@ -8,8 +8,7 @@ from typing import Any, BinaryIO, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.response import StreamingBody
 
-from datasets.adapters.s3 import MISSING, S3Location, classify, make_client
-from datasets.adapters.s3_signing import S3Keys
+from datasets.adapters.s3 import MISSING, S3Keys, S3Location, classify, make_client
 from datasets.errors import SourceFileChanged, SourceFileMissing, SourceUnreachable
 from nearline.content.errors import BadPath
 from nearline.content.mapping import FoundFile

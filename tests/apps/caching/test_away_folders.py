@@ -16,7 +16,7 @@ from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import caches as cache_reads
 from datasets.selectors import site_readers
 from datasets.services import cache_sites, caches
-from datasets.workers import cache_hydration, evictions, scrubs, site_folders
+from datasets.workers import cache_hydration, evictions, scrubs, site_checks
 from tests.apps.caching.conftest import FILES, cache
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
@@ -46,7 +46,7 @@ class Disk:
         self.check()
 
     def check(self) -> None:
-        site_folders.check_folders()
+        site_checks.check_folders()
         self._site.refresh_from_db()
 
 
@@ -211,7 +211,7 @@ def test_another_host_is_told_what_the_host_of_the_folder_has_seen(member, commi
 
     with pytest.raises(CacheSiteAway, match="Is its disk mounted"):
         open_site(site)
-    site_folders.check_folders()
+    site_checks.check_folders()
 
     site.refresh_from_db()
     assert site.absence != ""
@@ -286,7 +286,7 @@ class TestInTheHome:
         settings.NEARLINE = replace(settings.NEARLINE, home=moved)
 
         cache_sites.ensure_default_site(actor=SYSTEM)
-        site_folders.check_folders()
+        site_checks.check_folders()
 
         row = read_again(ready)
         assert (row.site.root, row.site.absence) == (str(moved / "cache"), "")

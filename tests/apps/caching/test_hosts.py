@@ -10,8 +10,8 @@ from core import hosts, leases
 from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite
-from datasets.services import cache_sites, cache_space, caches
-from datasets.workers import cache_hydration, moves
+from datasets.services import cache_rows, cache_sites, caches
+from datasets.workers import cache_hydration, site_checks
 from tests.apps.caching.conftest import FILES
 from tests.factories.datasets import read_tree
 
@@ -60,7 +60,7 @@ def test_a_copy_is_removed_by_the_host_that_has_it(member, ready, elsewhere, wor
 
 
 def test_of_a_folder_on_another_host_its_capacity_is_known(elsewhere):
-    assert cache_space.measure_disk(elsewhere) == elsewhere.capacity_bytes
+    assert cache_rows.measure_disk(elsewhere) == elsewhere.capacity_bytes
 
 
 def test_a_site_on_another_host_needs_a_capacity_and_its_folder_is_not_touched(elsewhere, tmp_path):
@@ -80,7 +80,7 @@ def test_a_site_of_an_earlier_version_is_taken_by_the_host_that_has_its_folder(e
     CacheSite.objects.filter(pk=site.pk).update(host=hosts.UNBOUND)
     gone = CacheSite.objects.create(name="gone", root=str(tmp_path / "none"), capacity_bytes=1, host=hosts.UNBOUND)
 
-    moves.bind_sites()
+    site_checks.bind_sites()
 
     site.refresh_from_db()
     gone.refresh_from_db()

@@ -13,7 +13,7 @@ from django.db import OperationalError, connection
 from accounts.actor import Actor
 from core import clock
 from datasets.adapters.hydration import StorePacks
-from datasets.adapters.sites.folder import driver
+from datasets.adapters.sites.folder import kind
 from datasets.errors import StagingLost
 from datasets.models import CachedCommit
 from datasets.selectors import cache_plans
@@ -42,7 +42,7 @@ class Reads:
 @pytest.fixture(autouse=True)
 def _nothing_runs_out(monkeypatch):
     """However busy the machine is: no lease ends, nobody gives up a peer or a leader, or the wait for SQLite."""
-    monkeypatch.setattr(driver, "_TIMEOUT_S", 3600.0)
+    monkeypatch.setattr(kind, "_TIMEOUT_S", 3600.0)
     if connection.vendor == "sqlite":
         monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 3600)
     with clock.frozen_at(clock.now()):
@@ -162,7 +162,7 @@ def test_what_a_peer_has_wrong_comes_from_the_store(copies, reads):
 
 
 def test_a_peer_that_is_slow_is_waited_for_only_so_long(copies, reads, monkeypatch):
-    monkeypatch.setattr(driver, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(kind, "_TIMEOUT_S", 0.2)
     first, second = copies[:2]
     has_second = threading.Event()
     reads.before = lambda count: has_second.wait(120) if count == 2 else None

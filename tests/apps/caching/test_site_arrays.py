@@ -16,8 +16,8 @@ from client.tests.loopback import Answer, Request, serve, write_certificate
 from core import clock
 from datasets.errors import ArrayUnreadable, InvalidCacheSite
 from datasets.models import SiteArray
-from datasets.services import site_arrays
-from datasets.workers import site_arrays as workers
+from datasets.services import cache_sites
+from datasets.workers import site_checks as workers
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
 from tests.markup import read_form
@@ -140,14 +140,14 @@ def test_an_array_tells_the_space_of_aggregates_svm_and_volumes_and_nobody_the_a
 def test_an_account_of_an_svm_tells_what_it_sees(array, account, site):
     array.is_cluster_account = False
 
-    assert site_arrays.set_array(actor=SYSTEM, site=site, **account).space == SVM
+    assert cache_sites.set_array(actor=SYSTEM, site=site, **account).space == SVM
 
 
 def test_an_array_that_does_not_answer_keeps_its_last_numbers_and_since_when(array, account, site, site_admin):
     read_at = datetime(2026, 11, 25, 12, tzinfo=UTC)
     first, later, back = (read_at + timedelta(hours=hours) for hours in (1, 2, 3))
     with clock.frozen_at(read_at) as move:
-        site_arrays.set_array(actor=SYSTEM, site=site, **account)
+        cache_sites.set_array(actor=SYSTEM, site=site, **account)
         array.fault = 503
         move(first)
         workers.read_arrays()
@@ -195,7 +195,7 @@ def test_a_refused_array_is_told_at_its_field_and_all_but_the_password_stays(sit
 )
 def test_what_cannot_be_read_is_told_and_nothing_is_kept(account, site, change, error, message):
     with pytest.raises(error) as refusal:
-        site_arrays.set_array(actor=SYSTEM, site=site, **account | change)
+        cache_sites.set_array(actor=SYSTEM, site=site, **account | change)
 
     assert message in refusal.value.message
     assert SiteArray.objects.count() == 0

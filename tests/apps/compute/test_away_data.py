@@ -14,7 +14,7 @@ from core import clock
 from datasets.errors import CacheSiteAway
 from datasets.models import CachedCommit, CacheSite
 from datasets.services import cache_sites
-from datasets.workers import cache_hydration, site_folders
+from datasets.workers import cache_hydration, site_checks
 from scheduler.workers import cycle
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
@@ -43,13 +43,13 @@ def job(disk, member, project):
 
 def test_a_job_is_queued_once_the_disk_of_its_data_is_back(job, disk):
     disk.rename(disk.with_name("away"))
-    site_folders.check_folders()
+    site_checks.check_folders()
     data_waits.queue_ready_jobs()
     job.refresh_from_db()
     waiting = (job.state, job.gate)
     told = find_data_waits([job])[job.pk].text
     disk.with_name("away").rename(disk)
-    site_folders.check_folders()
+    site_checks.check_folders()
 
     data_waits.queue_ready_jobs()
 

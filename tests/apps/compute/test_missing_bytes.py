@@ -15,7 +15,7 @@ from core import clock
 from datasets.models import CachedCommit, CacheSite, Commit, SharedContent
 from datasets.selectors.locality import read_locality
 from datasets.services import cache_sites, caches
-from datasets.workers import shared_content
+from datasets.workers import site_checks
 from scheduler.models import Workload
 from tests.factories import compute as make
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -105,13 +105,13 @@ def test_what_a_new_copy_shares_with_the_copies_on_a_site_is_not_missing_there(p
     put(old, "near", 400, "ready")
     assert told(submit(project, resources["here"], newest, name="early")) == {"here": 451, "there": 451}
 
-    shared_content.measure_shared()
+    site_checks.measure_shared()
     workload = submit(project, resources["here"], newest)
     seen = [told(workload)]
     put(newest, "near", 0, "queued")
     for copied, state in [(commit_files(member, dataset, kept), "ready"), (old, "evicting")]:
         put(copied, "near", copied.size_bytes, state)
-        shared_content.measure_shared()
+        site_checks.measure_shared()
         data_waits.update_missing_bytes()
         seen.append(told(workload))
 
@@ -129,7 +129,7 @@ def test_what_is_shared_is_worked_out_once_and_again_when_a_copy_becomes_ready_o
             move_to(NOON + timedelta(minutes=minute))
             if change is not None:
                 put(change[0], "near", 1, change[1])
-            shared_content.measure_shared()
+            site_checks.measure_shared()
             measured.append(SharedContent.objects.get(commit=newest, site__name="near").measured_at.minute)
 
     assert measured == [0, 0, 2, 2, 2]

@@ -9,7 +9,7 @@ from botocore import auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from datasets.adapters.s3_signing import S3Keys, presign
+from datasets.adapters.s3 import S3Keys, presign
 
 NOW = datetime(2026, 11, 21, 4, 5, 6, tzinfo=UTC)
 KEYS = S3Keys("AKIAEXAMPLE", "secret/with+signs", "eu-central-1")

@@ -9,7 +9,7 @@ from botocore.stub import Stubber
 from core import clock
 from datasets.adapters.opening import open_store
 from datasets.adapters.s3 import S3Location, S3Store, classify
-from datasets.adapters.s3_probe import probe_put_proof
+from datasets.adapters.s3_report import probe_put_proof
 from datasets.engine.ports import Announcement, PutProof
 from datasets.errors import InvalidStore, StoreUnreachable
 from datasets.models import Store

@@ -13,7 +13,7 @@ from typing import Any
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
 from core.units import parse_bytes
-from datasets.adapters.sites import charges
+from datasets.adapters.sites import copy_work
 from datasets.adapters.sites.copy_work import ready, wait_until_gone
 from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage
@@ -67,7 +67,7 @@ class VolumeSite(ClusterSite):
         Raises RemovalHeldUp where something outside of us is waited for.
         """
         if settle is not None:
-            settle(charges.freed_bytes(self._copies, copy_id))
+            settle(copy_work.freed_bytes(self._copies, copy_id))
         name = claim_name(copy_id)
         with as_site_errors(unreachable=True):
             claim = self._gateway.get(f"{self._claims}/{name}")

@@ -13,7 +13,7 @@ from django.db.models import Sum
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
-from datasets.adapters.sites import charges
+from datasets.adapters.sites import copy_work
 from datasets.adapters.sites.copy_work import ready, wait_until_gone
 from datasets.adapters.sites.volume import manifests, reasons
 from datasets.adapters.sites.volume.manifests import Storage, claim_storage
@@ -63,7 +63,7 @@ class PoolSite(ClusterSite):
         Raises RemovalHeldUp where something outside of us is waited for.
         """
         if settle is not None:
-            settle(charges.freed_bytes(self._copies, copy_id))
+            settle(copy_work.freed_bytes(self._copies, copy_id))
         name = claim_name(copy_id)
         with as_site_errors(unreachable=True):
             self._hide(name)

@@ -16,7 +16,7 @@ from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
 from core import clock
-from datasets.adapters import folder_marks, s3_probe
+from datasets.adapters import folder_marks, s3_report
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_store
 from datasets.engine.ports import PutProof
@@ -24,7 +24,7 @@ from datasets.errors import InvalidStore, StoreNotFound, StoreUnreachable
 from datasets.models import Store
 from datasets.selectors.datasets import get_default_store
 from datasets.services import stores
-from datasets.workers import unfinished
+from datasets.workers import collection
 from tests.contracts.blob_store import announce
 from tests.factories.datasets import commit_files, make_store
 
@@ -53,7 +53,7 @@ def test_a_second_start_changes_nothing():
 def test_a_bucket_whose_keys_nobody_can_decrypt_any_more_gets_those_of_the_settings(settings, monkeypatch):
     location = "s3://datasets/nearline?endpoint=http://127.0.0.1:1"
     keys = {"access_key": "access", "secret_key": "secret"}
-    monkeypatch.setattr(s3_probe, "probe_put_proof", lambda *_args, **_facts: PutProof.CHECKSUM_SHA256)
+    monkeypatch.setattr(s3_report, "probe_put_proof", lambda *_args, **_facts: PutProof.CHECKSUM_SHA256)
     settings.NEARLINE = replace(
         settings.NEARLINE, store_url=location, store_access_key="access", store_secret_key="secret"
     )
@@ -236,11 +236,11 @@ def test_what_killed_uploads_left_is_swept_and_running_ones_are_not(store_row):
     store = open_store(store_row)
     old = store.open_put("packs/a", announce(b"old"))
     with clock.frozen_at(clock.now() + timedelta(hours=2)):
-        swept = unfinished.sweep_unfinished()
+        swept = collection.sweep_unfinished()
     fresh = store.open_put("packs/b", announce(b"fresh"))
 
     fresh.write(b"fresh")
-    swept_later = unfinished.sweep_unfinished()
+    swept_later = collection.sweep_unfinished()
     fresh.finish()
     old.discard()
 

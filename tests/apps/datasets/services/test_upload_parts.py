@@ -12,7 +12,7 @@ from datasets.errors import BodyRefused, ManifestRejected, StaleParent, UploadCl
 from datasets.models import Branch, Commit, Pack, UploadPart
 from datasets.selectors import files
 from datasets.services import tree_edits, upload_parts, uploads
-from datasets.workers import unfinished
+from datasets.workers import collection
 from nearline.content.hashing import file_id
 from nearline.content.packs import cut_chunks
 from tests.factories.datasets import commit_files
@@ -251,6 +251,6 @@ def test_the_parts_of_ended_uploads_are_forgotten(member, upload):
     send(member, upload, 0, {"a": b"a"})
     commit(member, upload)
 
-    unfinished.expire_uploads()
+    collection.expire_uploads()
 
     assert UploadPart.objects.count() == 0

@@ -15,7 +15,7 @@ from datasets.models import Pack, UploadSession
 from datasets.selectors import commits as commit_reads
 from datasets.services import uploads
 from datasets.services.uploads import ObjectKind, Offer
-from datasets.workers import unfinished
+from datasets.workers import collection
 from tests.factories.datasets import PackedTree, commit_files
 
 TREE = PackedTree({"a": b"1", "b": b"2"})
@@ -161,8 +161,8 @@ def test_every_call_prolongs_a_session(member, upload):
 
 def test_a_session_ends_when_nothing_is_heard(member, upload):
     with clock.frozen_at(upload.expires_at + timedelta(seconds=1)):
-        assert unfinished.expire_uploads() == 1
-        assert unfinished.expire_uploads() == 0
+        assert collection.expire_uploads() == 1
+        assert collection.expire_uploads() == 0
         with pytest.raises(UploadClosed):
             uploads.offer_packs(actor=member, upload=upload, offers=[PACK])
 

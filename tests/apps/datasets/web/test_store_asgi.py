@@ -12,7 +12,7 @@ from core import clock
 from datasets.adapters import folder_marks
 from datasets.adapters.opening import open_store
 from datasets.services import stores
-from datasets.web.store_asgi import with_store_door
+from datasets.web.store_views import with_store_door
 from tests.contracts.blob_store import BODY, LIFETIME_S, announce
 
 # The endpoint works on threads of its own, so what it looks up must have been committed.

@@ -36,7 +36,7 @@ from datasets.selectors.trees import TreeReader
 from datasets.services import commits, datasets, manifests, uploads
 from datasets.services.packs import RangesForgotten
 from datasets.services.uploads import ObjectKind, Offer
-from datasets.workers import collection, purges, unfinished
+from datasets.workers import collection, purges
 from tests.factories.datasets import PackedTree, make_dataset
 from tests.transactions import undone
 
@@ -79,7 +79,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self):
         self.tick(timedelta(days=30))
         with clock.frozen_at(self.now):
-            unfinished.expire_uploads()
+            collection.expire_uploads()
             purges.purge_deleted()
             self.collect_everything()
             stored = {blob.key for blob in open_dataset_store(self.dataset).list_blobs("packs/")}
@@ -253,7 +253,7 @@ class Machine(RuleBasedStateMachine):
         """What nobody touches from now on is due afterwards."""
         self.tick(timedelta(hours=25))
         with clock.frozen_at(self.now):
-            unfinished.expire_uploads()
+            collection.expire_uploads()
             collection.condemn_unreferenced()
         self.tick(timedelta(days=8))
 

@@ -1,24 +1,90 @@
-"""Promising space on a cache site: what fits, what must leave for it, and what is in the way when it cannot.
+"""The rows of cached commits: space that is promised to them on their sites, and how they change their state.
 
-The caller holds the site's row locked, so that two requests never count the same free bytes.
+Space: what fits, what must leave for it, and what is in the way when it cannot. The caller holds the row of the site
+locked, so that two requests never count the same free bytes. State: every change is checked, fenced, recorded and told.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+
+from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from core import orm
+from core.signals import send_on_commit
 from core.tasks import enqueue_on_commit
 from core.units import format_bytes
+from datasets import signals
 from datasets.adapters.sites.registry import open_site
 from datasets.engine import eviction
-from datasets.engine.cache_states import CURRENT, CacheState
+from datasets.engine.cache_states import CURRENT, LIFE, CacheState
 from datasets.engine.eviction import EvictionPlan
 from datasets.errors import CacheFull, CacheSiteAway, NoVolumeLeft
-from datasets.models import CachedCommit, CacheHold, CacheSite
+from datasets.models import CachedCommit, CachedCommitEvent, CachedCommitEventKind, CacheHold, CacheSite
 from datasets.selectors import caches
-from datasets.services.cache_events import change_states
 
 _NAMED_OBSTACLES = 10
+
+
+@transaction.atomic
+def change_state(
+    row: CachedCommit, to: CacheState, *, message: str = "", token: str | None = None, **changes: object
+) -> bool:
+    """Move `row` to a state that may follow its present one in the database; say whether that was possible.
+
+    With a `token` only the worker that holds the lease under it can. On success the object in hand, the events and
+    whoever listens to `cached_commit_changed` know.
+    """
+    rows = CachedCommit.objects.filter(pk=row.pk, state__in=LIFE.sources_of(to))
+    if token is not None:
+        rows = rows.filter(lease_token=token)
+    if rows.update(state=to, **changes) == 0:
+        return False
+    _take_over([row], to, message, changes)
+    return True
+
+
+@transaction.atomic
+def change_states(
+    rows: QuerySet[CachedCommit], to: CacheState, *, message: str, **changes: object
+) -> Sequence[CachedCommit]:
+    """Move those of `rows` that can to a state, and return them: the same as one by one, in a few statements."""
+    locked = list(rows.filter(state__in=LIFE.sources_of(to)).select_for_update().order_by("pk"))
+    CachedCommit.objects.filter(pk__in=[row.pk for row in locked]).update(state=to, **changes)
+    _take_over(locked, to, message, changes)
+    return locked
+
+
+def _take_over(rows: Sequence[CachedCommit], to: CacheState, message: str, changes: Mapping[str, object]) -> None:
+    """Let the objects in hand, the events and whoever listens know of a change in the database."""
+    for row in rows:
+        for name, value in {"state": to, **changes}.items():
+            setattr(row, name, value)
+    kind = CachedCommitEventKind.STATE
+    CachedCommitEvent.objects.bulk_create(
+        CachedCommitEvent(cached_commit=row, kind=kind, state=row.state, message=message, facts={}) for row in rows
+    )
+    for row in rows:
+        tell_changed(row)
+
+
+@transaction.atomic
+def announce(row: CachedCommit, message: str) -> None:
+    """Record and tell that a new row begins its life."""
+    record(row, CachedCommitEventKind.STATE, message)
+    tell_changed(row)
+
+
+def tell_changed(row: CachedCommit) -> None:
+    """Tell that a copy is another one than before: it is new or in another state, or its first files are there."""
+    send_on_commit(signals.cached_commit_changed, cached_commit_id=row.pk, state=str(row.state))
+    if row.state in {CacheState.QUEUED, CacheState.READY}:
+        enqueue_on_commit("datasets.measure_shared")
+
+
+def record(row: CachedCommit, kind: CachedCommitEventKind, message: str, **facts: object) -> None:
+    """Append an event. `facts` hold JSON types."""
+    CachedCommitEvent.objects.create(cached_commit=row, kind=kind, state=row.state, message=message, facts=facts)
 
 
 def measure_disk(site: CacheSite) -> int:

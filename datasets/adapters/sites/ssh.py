@@ -1,21 +1,30 @@
-"""The driver of kind `ssh`: a folder of a host that is attached by SSH.
+"""Cache sites of kind `ssh`: a folder of a host that is attached by SSH, filled there, that the host's jobs read.
 
 The program of ours there fills, verifies and removes copies by processes that outlive the connection. They read from
 the store by signed addresses and tell the platform how far they are. What is known of a copy is in the folder. What
 another host has of a commit is read from there, also while it is being filled (`nearline.pod.peers`).
 """
 
+import posixpath
+import secrets
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from django import forms
 from django.db.models import Sum
 
 from core import clock
-from core.remote_hosts import HostUnreachable, RemoteHost
+from core.remote_hosts import HostNotAttached, HostUnreachable, RemoteHost, open_host
 from datasets.adapters.copy_tokens import sign_copy
-from datasets.adapters.sites import charges, copy_work
-from datasets.adapters.sites.ssh.copy_secrets import make_secret
+from datasets.adapters.sites import copy_work
+from datasets.adapters.sites.folder.kind import FolderForm
+from datasets.adapters.sites.kinds import SiteKind
 from datasets.engine.cache_ports import (
     CacheSiteDriver,
     CopyLease,
@@ -27,13 +36,61 @@ from datasets.engine.cache_ports import (
 )
 from datasets.engine.cache_states import LIVE, CacheState
 from datasets.engine.volumes import FILES
-from datasets.errors import CacheSiteUnavailable, RemovalHeldUp
-from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite
+from datasets.errors import CacheSiteUnavailable, InvalidCacheSite, RemovalHeldUp
+from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite, CacheSiteKind
 
+_TRY_S = 90.0
 _TIMEOUT_S = 60.0
 _DONOR_BEGINS_WITHIN = timedelta(minutes=10)
 """So long is waited for a host to serve a copy; then the store is read."""
 _UNEXPLAINED = "The process that does it ended without saying why."
+# The clocks of hosts differ.
+_EARLIER, _LIFETIME = timedelta(days=1), timedelta(days=2)
+
+
+class SshForm(FolderForm):
+    """Which host, and which folder there."""
+
+    resource = forms.CharField(
+        max_length=63,
+        required=False,
+        label="Host",
+        help_text="The name of a host that is attached by SSH.",
+    )
+
+
+def check(site: CacheSite) -> None:
+    """Require a host that is attached by SSH, and a folder there that its user can write and that is nobody else's.
+
+    The host also tries whether its Python runs the program that fills copies. Raises InvalidCacheSite and
+    CacheSiteUnavailable.
+    """
+    resource = site.config.get("resource")
+    if unknown := sorted(set(site.config) - {"resource", "hard_links"}):
+        raise InvalidCacheSite(f"A site of kind ssh has no setting '{unknown[0]}'.")
+    if not isinstance(resource, str) or not resource:
+        raise InvalidCacheSite("A site of kind ssh needs 'resource': the name of a host that is attached by SSH.")
+    folder = site.root.rstrip("/")
+    if not folder.startswith("/") or posixpath.normpath(folder) != folder or folder.startswith("//"):
+        raise InvalidCacheSite(f"The folder on the host is given from the root on and without '..', unlike '{folder}'.")
+    try:
+        host = open_host(resource)
+    except HostNotAttached as error:
+        raise InvalidCacheSite(error.message) from error
+    for other in CacheSite.objects.filter(kind=CacheSiteKind.SSH, config__resource=host.resource).exclude(pk=site.pk):
+        if f"{folder}/".startswith(f"{other.root}/") or f"{other.root}/".startswith(f"{folder}/"):
+            raise InvalidCacheSite(f"{folder} and {other.root} of the site '{other.name}' lie in each other.")
+    site.root, site.config = folder, {"resource": host.resource, **_try_out(host, folder, site.pk)}
+
+
+def _try_out(host: RemoteHost, folder: str, site_id: str) -> dict[str, bool]:
+    try:
+        answer = host.ask("check_copies", root=folder, site=site_id, reply_timeout_s=_TRY_S)
+    except HostUnreachable as error:
+        raise CacheSiteUnavailable(error.message) from error
+    if answer["fault"]:
+        raise InvalidCacheSite(answer["fault"])
+    return {"hard_links": answer["hard_links"]}
 
 
 class SshSite:
@@ -119,7 +176,7 @@ class SshSite:
         Raises RemovalHeldUp while a job on the host reads it.
         """
         if settle is not None:
-            settle(charges.freed_bytes(self._copies, copy_id))
+            settle(copy_work.freed_bytes(self._copies, copy_id))
 
         def step() -> str:
             answer = self._ask("remove_copy", copy=copy_id, token="")
@@ -145,7 +202,7 @@ class SshSite:
 
         `is_starting`: ask again. Empty: it does not.
         """
-        secret = make_secret(clock.now())
+        secret = _make_secret(clock.now())
         try:
             served: Mapping[str, Any] = self._ask("serve_copy", copy=copy_id, reader=reader, token=secret)
         except HostUnreachable:
@@ -194,3 +251,37 @@ class SshSite:
     def _failure(self, result: Mapping[str, Any]) -> Exception:
         answer = {**result, "error": f"{self._host.name}: {result['error']}"}
         return copy_work.find_failure(answer, kind=CacheSiteUnavailable, unexplained=_UNEXPLAINED)
+
+
+def _make_secret(now: datetime) -> str:
+    """Return what a host serves a copy with: a token in a line of its own, then a key and its certificate in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nearline copy")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number())
+    dated = builder.not_valid_before(now - _EARLIER).not_valid_after(now + _LIFETIME)
+    certificate = dated.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return f"{secrets.token_urlsafe(32)}\n{(private + certificate).decode()}"
+
+
+def open_driver(site: CacheSite) -> SshSite:
+    """Return the driver."""
+    try:
+        return SshSite(site, open_host(str(site.config["resource"])))
+    except HostNotAttached as error:
+        raise CacheSiteUnavailable(f"The host of {site.name} cannot be reached: {error.message}") from error
+
+
+KIND = SiteKind(
+    name="ssh",
+    label="ssh: a folder of a host that is attached by SSH, for its jobs",
+    form=SshForm,
+    check=check,
+    open=open_driver,
+    default_part=0.8,
+    works_alone=True,
+    pauses=True,
+    stops_by_call=True,
+    is_read_early=True,
+)

@@ -1,18 +1,44 @@
-"""The driver of kind `simulated`: a site that does not exist, with a declared size and rate and real bookkeeping.
+"""Cache sites of kind `simulated`: they do not exist. For locality, warm-up and finish times without a cluster.
 
-No bytes are moved. How far a copy is follows from when its filling began and the present time, so every worker on every
-host sees the same, and there is nothing to lose. What lies on the site is what the database says lies there.
+A size and a rate are declared, and the bookkeeping is real. No bytes are moved. How far a copy is follows from when its
+filling began and the present time, so every worker on every host sees the same, and there is nothing to lose. What lies
+on the site is what the database says lies there.
 """
 
 from collections.abc import Callable, Mapping
 
+from django import forms
 from django.db.models import Sum
 
-from core import clock
-from datasets.adapters.sites import charges
+from core import bounds, clock
+from core.form_fields import SizeField
+from datasets.adapters.sites import copy_work
+from datasets.adapters.sites.kinds import SiteKind
 from datasets.engine.cache_ports import CacheSiteDriver, CopyLease, CopyProgress, CopyRequest, Sharing, SiteUsage
 from datasets.engine.cache_states import LIVE, CacheState
+from datasets.errors import InvalidCacheSite
 from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite
+
+
+class SimulatedForm(forms.Form):
+    """What the site pretends to be."""
+
+    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB.")
+    rate_bytes_s = SizeField(required=False, label="Bytes a second", help_text="As 500 MB.")
+
+
+def check(site: CacheSite) -> None:
+    """Require a size and a rate. Raises InvalidCacheSite."""
+    for key in ("size_bytes", "rate_bytes_s"):
+        value = site.config.get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= bounds.MAX_QUANTITY:
+            raise InvalidCacheSite(f"A simulated site needs '{key}': a whole number of bytes above 0.")
+    unknown = sorted(set(site.config) - {"size_bytes", "rate_bytes_s"})
+    if unknown:
+        raise InvalidCacheSite(f"A simulated site has no setting '{unknown[0]}'.")
+    if site.root:
+        raise InvalidCacheSite("A simulated site has no folder.")
+    site.root = f"simulated://{site.name}"
 
 
 class SimulatedSite:
@@ -70,10 +96,24 @@ class SimulatedSite:
     ) -> bool:
         """Free what the copy is charged for, less what was cloned from it and stays."""
         if settle is not None:
-            settle(charges.freed_bytes(self._copies, copy_id))
+            settle(copy_work.freed_bytes(self._copies, copy_id))
         return True
 
     def list(self) -> Mapping[str, str]:
         """Return the copies that the database has."""
         rows = self._copies.values_list("pk", "location", "state")
         return {id_: location if state == CacheState.READY else "" for id_, location, state in rows}
+
+
+KIND = SiteKind(
+    name="simulated",
+    label="simulated: it does not exist; its copies take as long as its rate says",
+    form=SimulatedForm,
+    check=check,
+    open=SimulatedSite,
+    default_part=1.0,
+    works_alone=True,
+    pauses=True,
+    parallel_copies=1,  # so that its rate is never exceeded
+    is_simulated=True,
+)
