@@ -17,8 +17,8 @@ from accounts.permissions import require, require_site_admin
 from accounts.selectors import mark_of_sessions
 from accounts.services import secrets
 from compute import permissions
-from compute.adapters import connection_tickets, drivers, jupyter_tokens
-from compute.adapters.connection_tickets import Claims
+from compute.adapters import drivers, job_tokens
+from compute.adapters.job_tokens import Claims
 from compute.engine.idleness import Use
 from compute.engine.port_hosts import PortHost
 from compute.engine.ports import ComputeDriver, Connection, OpensPorts, OpensTerminals, TerminalRequest
@@ -41,7 +41,7 @@ class Ticket:
 
     text: str
     url: str = "/connections"
-    expires_in_s: int = connection_tickets.LIFE_S
+    expires_in_s: int = job_tokens.TICKET_LIFE_S
 
 
 def offer_port(*, actor: Actor, job: Job, port: int, replica: int = 0) -> Ticket:
@@ -53,7 +53,7 @@ def offer_port(*, actor: Actor, job: Job, port: int, replica: int = 0) -> Ticket
     _require_ports(_check(actor, job, replica), job)
     audit.record(actor, "compute.open_port", job, port=port, replica=replica)
     claims = Claims(actor.user_id, job.pk, job.run_name, replica, port=port, session=mark_of_sessions(actor.user_id))
-    return Ticket(connection_tickets.sign(claims))
+    return Ticket(job_tokens.sign_ticket(claims))
 
 
 def offer_terminal(*, actor: Actor, job: Job, request: TerminalRequest, replica: int = 0) -> Ticket:
@@ -67,7 +67,7 @@ def offer_terminal(*, actor: Actor, job: Job, request: TerminalRequest, replica:
         raise InvalidInput(f"A command in a terminal has at most {_MOST_COMMAND_BYTES:,} bytes.")
     _require_terminals(_check(actor, job, replica), job)
     audit.record(actor, "compute.open_terminal", job, command=command, replica=replica)
-    return Ticket(connection_tickets.sign(Claims(actor.user_id, job.pk, job.run_name, replica, terminal=request)))
+    return Ticket(job_tokens.sign_ticket(Claims(actor.user_id, job.pk, job.run_name, replica, terminal=request)))
 
 
 def list_port_hosts(*, actor: Actor, job: Job) -> Mapping[int, PortHost]:
@@ -107,7 +107,7 @@ def find_jupyter_token(*, actor: Actor, job: Job) -> str:
         _require_access(actor, job)
     except PlatformError:
         return ""
-    return jupyter_tokens.token_of(job.pk)
+    return job_tokens.jupyter_token_of(job.pk)
 
 
 def redeem(*, actor: Actor, claims: Claims) -> Callable[[], Awaitable[Connection]]:

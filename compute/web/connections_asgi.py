@@ -13,7 +13,7 @@ from typing import Final
 
 from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope, WebSocketScope
 
-from compute.adapters import connection_tickets
+from compute.adapters import job_tokens
 from compute.engine.ports import MOST_CELLS
 from compute.errors import InvalidTicket
 from compute.web.open_connections import OpenConnection, opened
@@ -49,7 +49,7 @@ async def _serve(scope: WebSocketScope, receive: ASGIReceiveCallable, send: ASGI
     try:
         if scope["path"] != PATH:
             raise NotFound("There is no WebSocket at this address.")
-        async with opened(connection_tickets.read(_bearer_of(scope))) as connection:
+        async with opened(job_tokens.read_ticket(_bearer_of(scope))) as connection:
             relay = _Relay(connection, receive, send)
             await connection.run(relay.to_job(), relay.from_job())
         code = _DONE

@@ -19,7 +19,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections
 
 from accounts.actor import Actor
 from accounts.selectors import find_actor
-from compute.adapters.connection_tickets import Claims
+from compute.adapters.job_tokens import Claims
 from compute.engine.ports import Connection, Terminal
 from compute.errors import InvalidTicket, TooManyConnections
 from compute.services import connections

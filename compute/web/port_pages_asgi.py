@@ -14,8 +14,8 @@ import structlog
 from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, HTTPScope, Scope, WebSocketScope
 from django.template.loader import render_to_string
 
-from compute.adapters import connection_tickets
-from compute.adapters.connection_tickets import Claims
+from compute.adapters import job_tokens
+from compute.adapters.job_tokens import Claims
 from compute.engine.port_hosts import PortHost
 from compute.errors import InvalidTicket, PortNotOpen
 from compute.web.open_connections import opened
@@ -128,13 +128,13 @@ class _PortPages:
     def _let_in(self, host: PortHost, scope: HTTPScope) -> _Answer:
         """Exchange a ticket for a pass, and lead on. Raises InvalidTicket."""
         asked = parse_qs(scope["query_string"].decode("latin-1"))
-        claims = connection_tickets.read_for_pass("".join(asked.get("ticket", [])))
+        claims = job_tokens.read_ticket_for_pass("".join(asked.get("ticket", [])))
         _require_same(claims, host)
         path = "".join(asked.get("path", []))
         is_path = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
-        attributes = f"Path=/; HttpOnly; SameSite=Lax; Max-Age={connection_tickets.PASS_LIFE_S}"
+        attributes = f"Path=/; HttpOnly; SameSite=Lax; Max-Age={job_tokens.PASS_LIFE_S}"
         attributes += "; Secure" if self._scheme == "https" else ""
-        cookie = f"{self._cookie}={connection_tickets.sign_pass(claims)}; {attributes}"
+        cookie = f"{self._cookie}={job_tokens.sign_pass(claims)}; {attributes}"
         location = quote(path if is_path else "/", safe="/?&=%#~!$'()*+,;:@[]")
         return _Answer(
             HTTPStatus.SEE_OTHER, headers=[(b"location", location.encode()), (b"set-cookie", cookie.encode())]
@@ -144,7 +144,7 @@ class _PortPages:
         """Return what the pass of a request is for; where it shows none, what we answer."""
         cookies = [part.strip().partition("=") for part in header(scope, b"cookie", ";").split(";")]
         try:
-            claims = connection_tickets.read_pass(next((text for name, _, text in cookies if name == self._cookie), ""))
+            claims = job_tokens.read_pass(next((text for name, _, text in cookies if name == self._cookie), ""))
             _require_same(claims, host)
         except InvalidTicket:
             if not _is_navigation(scope):

@@ -11,7 +11,7 @@ from typing import Protocol
 from accounts.actor import Actor
 from accounts.errors import NotSignedIn
 from accounts.models import Project
-from compute.adapters.attempt_tokens import read_attempt
+from compute.adapters.job_tokens import read_attempt
 from compute.engine.job_spec import JobSpec, Tree
 from compute.engine.states import HOLDING
 from compute.errors import MountNotFound

@@ -25,7 +25,7 @@ from django.db.models.functions import Greatest
 
 from accounts.errors import SecretNotFound, SecretUnreadable
 from accounts.services import secrets
-from compute.adapters import drivers, jupyter_tokens
+from compute.adapters import drivers, job_tokens
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, HostFolder, JobSpec, source_from_json
 from compute.engine.ports import CheckpointFolder, ComputeDriver, GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
@@ -288,7 +288,7 @@ def launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
         project_id=job.project_id, names=spec.secret_names, used_by=job, on_behalf_of=job.submitted_by
     )
     if spec.jupyter:
-        values = {**values, jupyter_tokens.VARIABLE: jupyter_tokens.token_of(job.pk)}
+        values = {**values, job_tokens.JUPYTER_VARIABLE: job_tokens.jupyter_token_of(job.pk)}
     if spec.early:
         values = {**values, _EARLY_DATA: _early_data(spec, job.resource)}
     return Launch(

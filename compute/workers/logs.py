@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.actor import Actor
 from accounts.models import Project
-from compute.engine import log_index, log_text
+from compute.engine import log_text
 from compute.engine.states import HOLDING, JOB_STATES
 from compute.models import Job, ResourceState, StoredLogChunk
 from compute.selectors import failures, log_polls
@@ -189,7 +189,7 @@ def _chunk_of(piece: _Piece, tree: StoredTree, now: datetime) -> StoredLogChunk:
         dataset_id=tree.dataset_id,
         root=tree.root,
         ends_line=piece.data.endswith(b"\n"),
-        index=log_index.build_index(log_text.blank_protocol(piece.data).lower()),
+        index=log_text.build_index(log_text.blank_protocol(piece.data).lower()),
         created_at=now,
     )
 

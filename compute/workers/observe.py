@@ -21,7 +21,7 @@ from compute.engine import gpu_check
 from compute.engine.checkpoints import find_last_told
 from compute.engine.gpu_check import GivenGpus
 from compute.engine.job_spec import job_of_run, name_of_run
-from compute.engine.log_excerpt import find_excerpt
+from compute.engine.log_text import find_excerpt
 from compute.engine.placing import Placing
 from compute.engine.ports import ComputeDriver, JobReport, ReportState
 from compute.engine.reconcile import JobRecord, Record, Repairs, compare, with_cause

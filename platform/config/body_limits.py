@@ -13,7 +13,7 @@ from asgiref.typing import (
     Scope,
 )
 
-from compute.adapters.attempt_tokens import read_attempt
+from compute.adapters.job_tokens import read_attempt
 from web.problems import problem, send_response
 
 _ARCHIVES = "/api/v1/attempt/output"

@@ -11,9 +11,8 @@ from django.core.cache import cache
 from django.test import Client
 
 from accounts.api.auth import authenticate, authenticate_or_check_password
-from compute.adapters import connection_tickets, jupyter_tokens
-from compute.adapters.attempt_tokens import sign_attempt
-from compute.adapters.connection_tickets import Claims
+from compute.adapters import job_tokens
+from compute.adapters.job_tokens import Claims, sign_attempt
 from compute.api.attempt_routes import authenticate_attempt
 from compute.engine.states import JobState
 from compute.models import Job
@@ -73,10 +72,10 @@ def tokens(everything) -> dict[str, str]:
         "copy": copy_tokens.sign_copy(copy.pk),
         "reader": copy_tokens.sign_reader(copy.pk, "job"),
         "import": copy_tokens.sign_import(values["running_import"]),
-        "ticket": connection_tickets.sign(claims),
-        "pass": connection_tickets.sign_pass(claims),
+        "ticket": job_tokens.sign_ticket(claims),
+        "pass": job_tokens.sign_pass(claims),
         "grant": StoreGrant("GET", Store.objects.get().pk, "datasets/a", 0, "", ends_at).seal(),
-        "jupyter": jupyter_tokens.token_of(job.pk),
+        "jupyter": job_tokens.jupyter_token_of(job.pk),
     }
 
 

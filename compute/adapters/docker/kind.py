@@ -12,10 +12,9 @@ from accounts.actor import Actor
 from compute.adapters.docker.containers import ContainerSettings
 from compute.adapters.docker.driver import DockerDriver
 from compute.adapters.docker.engine import Address, Engine, Refusal, open_context
-from compute.adapters.form_fields import MOST_GPUS, SecretField
-from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
+from compute.adapters.kinds import MOST_GPUS, Config, ConfigForm, Credentials, ResourceKind, SecretField
 from compute.adapters.local.elsewhere import ElsewhereDriver
-from compute.adapters.local.gpus import list_gpus
+from compute.adapters.local.machine import list_gpus
 from compute.engine.job_spec import HostFolder, SourceKind, Tree
 from compute.engine.ports import ComputeDriver, GpuFacts
 from compute.errors import InvalidResource

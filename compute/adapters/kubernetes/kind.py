@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from django import forms
 from django.conf import settings as django_settings
 
-from compute.adapters.attempt_tokens import sign_attempt
-from compute.adapters.form_fields import SecretField
-from compute.adapters.kinds import Config, ConfigForm, Credentials, OwnSite, ResourceKind
+from compute.adapters.job_tokens import sign_attempt
+from compute.adapters.kinds import Config, ConfigForm, Credentials, OwnSite, ResourceKind, SecretField
 from compute.adapters.kubernetes import checks
 from compute.adapters.kubernetes.driver import KubernetesDriver, unreachable_as_ours
 from compute.adapters.kubernetes.manifests import KEEP_ENDED, MOUNTABLE, NVIDIA_GPU, PodSettings

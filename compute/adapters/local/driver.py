@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from compute.adapters.local import binds, gpus, shim, sockets, terminals
+from compute.adapters.local import binds, machine, shim, sockets, terminals
 from compute.adapters.local.checkpoint_folders import CheckpointFolders
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
@@ -472,7 +472,7 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | N
         *argv,
         str(len(environment)),
         *[f"{key}={value}" for key, value in environment.items()],
-        ",".join(f"{share.index}:{share.milli}:{gpus.find_place(share.index)}" for share in launch.gpus),
+        ",".join(f"{share.index}:{share.milli}:{machine.find_gpu_place(share.index)}" for share in launch.gpus),
         _gpu_packages() if launch.gpus else "",
         str(len(masked)),
         *masked,

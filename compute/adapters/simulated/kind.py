@@ -7,8 +7,7 @@ from typing import Any
 
 from django import forms
 
-from compute.adapters.form_fields import MOST_CORES
-from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
+from compute.adapters.kinds import MOST_CORES, Config, ConfigForm, Credentials, ResourceKind
 from compute.adapters.simulated.driver import SimulatedDriver
 from compute.engine.job_spec import SourceKind
 from compute.engine.ports import GpuFacts, NodeFacts

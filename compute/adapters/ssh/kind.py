@@ -11,9 +11,8 @@ from typing import Any
 from django import forms
 from django.conf import settings as django_settings
 
-from compute.adapters.attempt_tokens import sign_attempt
-from compute.adapters.form_fields import SecretField
-from compute.adapters.kinds import Config, ConfigForm, Credentials, OwnSite, ResourceKind
+from compute.adapters.job_tokens import sign_attempt
+from compute.adapters.kinds import Config, ConfigForm, Credentials, OwnSite, ResourceKind, SecretField
 from compute.adapters.ssh.connection import SSH_PORT, Host, HostConnection, find_host_key
 from compute.adapters.ssh.driver import MOUNTABLE, SshDriver
 from compute.adapters.stored_outputs import StoredTreeOutputs

@@ -9,7 +9,7 @@ from django.test import Client
 
 from accounts.actor import Actor
 from client.tests.deep_folders import deep_folder
-from compute.adapters.attempt_tokens import sign_attempt
+from compute.adapters.job_tokens import sign_attempt
 from compute.adapters.stored_outputs import StoredTreeOutputs
 from compute.engine.job_spec import Mount, Tree
 from compute.engine.states import JobState

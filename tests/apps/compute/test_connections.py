@@ -6,8 +6,8 @@ from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry, Membership, Project, User
 from accounts.permissions import Role
 from accounts.selectors import find_actor
-from compute.adapters import connection_tickets, jupyter_tokens
-from compute.adapters.connection_tickets import Claims
+from compute.adapters import job_tokens
+from compute.adapters.job_tokens import Claims
 from compute.engine.ports import TerminalRequest
 from compute.errors import InvalidTicket, JobNotRunning, PortRefused
 from compute.models import Job, Resource
@@ -28,7 +28,7 @@ def test_a_member_gets_a_ticket_and_it_is_noted_once_for_all_its_connections(run
     client.force_login(User.objects.get(pk=member.user_id))
 
     answer = client.post("/api/v1/compute/jobs/train/ports", {"port": 8888}, content_type="application/json")
-    claims = [connection_tickets.read(answer.json()["ticket"]) for _ in range(2)]
+    claims = [job_tokens.read_ticket(answer.json()["ticket"]) for _ in range(2)]
 
     assert answer.status_code == 201
     assert (answer.json()["url"], answer.json()["expires_in_s"]) == ("/connections", 600)
@@ -89,7 +89,7 @@ def test_a_terminal_is_offered_and_its_command_noted(running, member, client):
     answer = client.post("/api/v1/compute/jobs/train/terminals", body, content_type="application/json")
 
     request = TerminalRequest(("ls", "-l"), columns=100, rows=30, kind="vt100")
-    claims = connection_tickets.read(answer.json()["ticket"])
+    claims = job_tokens.read_ticket(answer.json()["ticket"])
     assert claims == Claims(member.user_id, running.pk, "train", 0, terminal=request)
     entry = AuditEntry.objects.get(action="compute.open_terminal")
     assert (entry.actor_name, entry.facts) == (member.name, {"command": "ls -l", "replica": 0})
@@ -112,7 +112,7 @@ def test_a_viewer_opens_no_terminal(running, viewer):
 @pytest.mark.parametrize("ticket", ["", "nonsense", "a:b:c"])
 def test_a_ticket_that_was_not_issued_is_refused(ticket):
     with pytest.raises(InvalidTicket):
-        connection_tickets.read(ticket)
+        job_tokens.read_ticket(ticket)
 
 
 def test_a_ticket_is_worthless_once_its_owner_may_not_run_commands_in_the_job(running, member):
@@ -135,7 +135,7 @@ def test_a_ticket_is_for_one_run_of_a_job(running, member):
 
 
 def claims_of(actor, job) -> Claims:
-    return connection_tickets.read(connections.offer_port(actor=actor, job=job, port=8888).text)
+    return job_tokens.read_ticket(connections.offer_port(actor=actor, job=job, port=8888).text)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_the_token_of_a_jupyter_is_in_its_environment_and_known_to_who_may_run_c
 
 @pytest.mark.parametrize("role", ["member", "viewer"])
 def test_how_to_reach_a_jupyter_is_shown_to_those_who_may(jupyter, request, client, role):
-    token = jupyter_tokens.token_of(jupyter.pk)
+    token = job_tokens.jupyter_token_of(jupyter.pk)
     client.force_login(User.objects.get(pk=request.getfixturevalue(role).user_id))
 
     page = client.get("/jobs/lab/").content.decode()

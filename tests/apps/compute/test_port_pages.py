@@ -16,8 +16,8 @@ from django.db import OperationalError
 
 from accounts.models import AuditEntry, User
 from accounts.services import access
-from compute.adapters import connection_tickets
-from compute.adapters.connection_tickets import Claims
+from compute.adapters import job_tokens
+from compute.adapters.job_tokens import Claims
 from compute.adapters.local.sockets import TcpConnection
 from compute.engine.port_hosts import PortHost
 from compute.errors import JobNotFound, PortRefused
@@ -119,7 +119,7 @@ def host(running) -> PortHost:
 @pytest.fixture
 def cookie(member, running) -> bytes:
     claims = Claims(member.user_id, running.pk, "train", 0, port=8888)
-    return f"theirs=1; nearline-port={connection_tickets.sign_pass(claims)}; more=2".encode()
+    return f"theirs=1; nearline-port={job_tokens.sign_pass(claims)}; more=2".encode()
 
 
 def scope_of(host, path, *, kind="http", method="GET", headers=(), **more) -> dict:
@@ -296,7 +296,7 @@ def test_a_pass_ends_with_the_sessions_of_its_person_and_a_ticket_of_a_program_d
         access.enable_person(actor=site_admin, username=member.name)
 
     assert ask(host, "/api", headers=cookie)[0] == 401
-    assert connections.redeem(actor=member, claims=connection_tickets.read(ticket))
+    assert connections.redeem(actor=member, claims=job_tokens.read_ticket(ticket))
 
 
 def test_a_pass_is_for_one_port_alone(running, cookie):
@@ -360,7 +360,7 @@ def test_a_job_that_has_ended_says_so(host, cookie, running):
 
 def test_a_server_that_is_starting_is_looked_for_again(member, running):
     claims = Claims(member.user_id, running.pk, "train", 0, port=1)
-    cookie = f"nearline-port={connection_tickets.sign_pass(claims)}".encode()
+    cookie = f"nearline-port={job_tokens.sign_pass(claims)}".encode()
 
     status, _, page = ask(PortHost(running.pk, 0, 1), headers=[(b"cookie", cookie)])
 

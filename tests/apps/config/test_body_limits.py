@@ -6,7 +6,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 
-from compute.adapters.attempt_tokens import sign_attempt
+from compute.adapters.job_tokens import sign_attempt
 from config import body_limits
 from config.body_limits import with_body_limit
 from tests.contracts.compute_driver import make_launch

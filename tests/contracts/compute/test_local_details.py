@@ -16,7 +16,8 @@ from stat import S_IFCHR
 
 import pytest
 
-from compute.adapters.local import gpus, questions
+from compute.adapters.local import machine as this_machine
+from compute.adapters.local import questions
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
 from compute.adapters.local.shim_spawner import find_refusal
@@ -532,7 +533,7 @@ def machine(tmp_path, monkeypatch):
             information = tmp_path / f"driver/0000:{index}1:00.0/information"
             information.parent.mkdir(parents=True)
             information.write_text(f"GPU UUID: \t GPU-{index}\nDevice Minor: \t {minor}\n")
-            monkeypatch.setitem(gpus._places, index, f"0000:{index}1:00.0" if knows_places else "")
+            monkeypatch.setitem(this_machine._gpu_places, index, f"0000:{index}1:00.0" if knows_places else "")
         driver = LocalDriver(tmp_path / "jobs", views, shim_module="tests.contracts.compute.shim_with_gpus")
         place = LocalPlace(tmp_path / "jobs", views)
         place.driver = driver

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compute.engine import log_text
-from compute.engine.log_text import decode
+from compute.engine.log_text import Excerpt, build_index, decode, find_excerpt, may_hold
 from compute.engine.ports import LogChunk
 
 
@@ -77,3 +77,76 @@ def test_however_a_log_is_cut_the_same_lines_are_shown(parts, sizes):
 
     assert offset == len(log)
     assert texts.rstrip(b"\n") == b"\n".join(whole).rstrip(b"\n")
+
+
+LINES = "".join(f"step {number}: loss {1 / (number + 1):.6f}\n" for number in range(2000)).encode()
+
+
+@given(st.integers(0, len(LINES) - 1), st.integers(1, 200))
+def test_what_is_in_a_text_is_never_ruled_out(start, length):
+    assert may_hold(build_index(LINES), LINES[start : start + length])
+
+
+def test_what_is_not_in_a_text_is_ruled_out():
+    index = build_index(LINES)
+
+    assert not may_hold(index, b"traceback")
+    assert not may_hold(index, b"step x")
+
+
+def test_a_text_of_any_length_has_an_index_of_bounded_size():
+    assert len(build_index(LINES)) < 8192 + 64
+    assert len(build_index(bytes(range(256)) * 20_000)) < 8192 + 64
+
+
+def test_less_than_three_bytes_may_be_everywhere_and_a_short_text_has_no_index():
+    assert may_hold(build_index(LINES), b"zz")
+    assert build_index(b"short") == b""
+    assert may_hold(b"", b"anything")
+
+
+TRACEBACK = """\
+epoch 1
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    fit(x)
+ValueError: could not convert string to float: 'x'
+"""
+
+
+def test_an_empty_log_says_nothing():
+    assert find_excerpt("") == Excerpt("", ())
+    assert find_excerpt("\n \n") == Excerpt("", ())
+
+
+def test_without_a_traceback_the_last_line_says_most():
+    assert find_excerpt("one\n\nsh: 1: trian: not found\n") == Excerpt(
+        "sh: 1: trian: not found", ("one", "sh: 1: trian: not found")
+    )
+
+
+def test_of_a_traceback_its_exception_says_most_whatever_follows():
+    excerpt = find_excerpt(f"{TRACEBACK}cleaning up\n")
+
+    assert excerpt.headline == "ValueError: could not convert string to float: 'x'"
+    assert excerpt.lines == tuple(TRACEBACK.splitlines())
+
+
+def test_of_several_tracebacks_the_last_one_counts_also_behind_a_prefix_of_a_launcher():
+    text = TRACEBACK + "\n".join(
+        f"[rank0]: {line}" for line in TRACEBACK.replace("ValueError", "KeyError").splitlines()
+    )
+
+    assert find_excerpt(text).headline == "[rank0]: KeyError: could not convert string to float: 'x'"
+
+
+def test_lines_for_the_platform_colours_and_earlier_states_of_a_progress_bar_are_left_out():
+    text = '\x1b[31mbad\x1b[0m\n10 %\r90 %\n::nearline {"kind":"metric"}\ncnvrg_tag_kind: svm\n'
+
+    assert find_excerpt(text).lines == ("bad", "90 %")
+
+
+def test_only_the_last_lines_are_kept_and_long_ones_are_cut():
+    excerpt = find_excerpt("".join(f"{number}\n" for number in range(99)) + "x" * 999)
+
+    assert excerpt.lines == (*map(str, range(88, 99)), "x" * 299 + "…")

@@ -1,16 +1,25 @@
-"""Tickets for connections to jobs: what one is for, signed, so that any web process can read it."""
+"""Tokens about jobs that the platform signs or derives from its secret key, so that none is stored.
+
+A ticket or pass says what a connection to a job is for, and any web process can read it. A token of an attempt names
+one run of one job elsewhere, and holds no right of its own. A Jupyter has one that follows from its job.
+"""
 
 from dataclasses import asdict, dataclass, replace
 
 from django.core import signing
+from django.utils.crypto import salted_hmac
 
-from compute.engine.ports import TerminalRequest
+from compute.engine.ports import Launch, TerminalRequest
 from compute.errors import InvalidTicket
 
-LIFE_S = 600
+TICKET_LIFE_S = 600
 PASS_LIFE_S = 12 * 3600
-_SALT = "compute.connection"
+_TICKET_SALT = "compute.connection"
 _PAGE_SALT = "compute.port_page"
+_ATTEMPT_SALT = "compute.attempt"
+JUPYTER_VARIABLE = "JUPYTER_TOKEN"
+"""From this variable Jupyter takes its token."""
+_JUPYTER_SALT = "compute.jupyter"
 
 
 @dataclass(frozen=True)
@@ -29,22 +38,22 @@ class Claims:
     session: str = ""
 
 
-def sign(claims: Claims) -> str:
+def sign_ticket(claims: Claims) -> str:
     """Return a ticket."""
-    return signing.dumps(asdict(claims), salt=_SALT, compress=True)
+    return signing.dumps(asdict(claims), salt=_TICKET_SALT, compress=True)
 
 
-def read(ticket: str) -> Claims:
+def read_ticket(ticket: str) -> Claims:
     """Return what a ticket is for. Raises InvalidTicket for one that was not issued here, or is too old.
 
     Programs redeem tickets with tokens of theirs, which outlive sessions.
     """
-    return replace(read_for_pass(ticket), session="")
+    return replace(read_ticket_for_pass(ticket), session="")
 
 
-def read_for_pass(ticket: str) -> Claims:
+def read_ticket_for_pass(ticket: str) -> Claims:
     """Return what a pass is to be for that a browser gets for a ticket. Raises InvalidTicket."""
-    return _read(ticket, _SALT, LIFE_S)
+    return _read(ticket, _TICKET_SALT, TICKET_LIFE_S)
 
 
 def sign_pass(claims: Claims) -> str:
@@ -65,3 +74,22 @@ def _read(text: str, salt: str, life_s: int) -> Claims:
     if (terminal := facts["terminal"]) is not None:
         facts["terminal"] = TerminalRequest(**{**terminal, "command": tuple(terminal["command"])})
     return Claims(**facts)
+
+
+def sign_attempt(launch: Launch) -> str:
+    """Return the token of a run. What it is good for is read from the database when it is used."""
+    return signing.dumps([launch.job_id, launch.token], salt=_ATTEMPT_SALT)
+
+
+def read_attempt(secret: str) -> tuple[str, str] | None:
+    """Return the job and the fence of the run that a token names; None for what we have not signed."""
+    try:
+        job_id, token = signing.loads(secret, salt=_ATTEMPT_SALT)
+    except (signing.BadSignature, ValueError, TypeError):
+        return None
+    return str(job_id), str(token)
+
+
+def jupyter_token_of(job_id: str) -> str:
+    """Return the token of a job's Jupyter."""
+    return salted_hmac(_JUPYTER_SALT, job_id, algorithm="sha256").hexdigest()
