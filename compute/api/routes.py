@@ -15,9 +15,8 @@ from compute.engine.changes import Changes
 from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
 from compute.selectors import (
+    capacity,
     checkpoints,
-    closed_places,
-    data_waits,
     job_rows,
     logs,
     outlooks,
@@ -38,7 +37,7 @@ from compute.services import (
     connections,
     jobs,
     keeping,
-    lost_resources,
+    lost_places,
     resources,
     submissions,
     suspensions,
@@ -46,7 +45,7 @@ from compute.services import (
     trials,
 )
 from compute.services.jobs import Placing
-from compute.services.lost_resources import ResourceLoss
+from compute.services.lost_places import ResourceLoss
 from compute.services.submissions import Submission
 from core import bounds, streaming
 from core.pagination import Cursor, Limit, Page, paginate
@@ -101,13 +100,13 @@ def list_events(request: ApiRequest, name: str) -> dict[str, Any]:
 @router.get("/compute/resources/{name}/loss", response=schemas.ResourceLossOut, operation_id="compute_foresee_loss")
 def foresee_loss(request: ApiRequest, name: str) -> ResourceLoss:
     """Say what is lost with a resource that is away, or left cache sites, if it is given up. For site admins."""
-    return lost_resources.describe_loss(actor=request.actor, name=name)
+    return lost_places.describe_resource_loss(actor=request.actor, name=name)
 
 
 @router.post("/compute/resources/{name}/give-up", response=schemas.ResourceLossOut, operation_id="compute_give_up")
 def give_up_resource(request: ApiRequest, name: str) -> ResourceLoss:
     """End the jobs and cache sites of a resource that never comes back, and detach it. For site admins."""
-    return lost_resources.give_up_resource(actor=request.actor, name=name)
+    return lost_places.give_up_resource(actor=request.actor, name=name)
 
 
 @router.get("/compute/templates", response=schemas.TemplatePageOut, operation_id="compute_list_templates")
@@ -182,10 +181,10 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     return _row_out(request, row) | {
         "pool": pool_places.find_pool(job),
         "advice": advice,
-        "data_wait": data_waits.find_data_waits([job]).get(job.pk),
+        "data_wait": waits.find_data_waits([job]).get(job.pk),
         "outlook": outlook,
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
-        "closed_places": closed_places.explain_closed(actor=request.actor, job=job),
+        "closed_places": capacity.explain_closed(actor=request.actor, job=job),
         "last_lines": job.last_lines,
         "replicas": job.replicas,
         "parts": [_part_out(part) for part in job_rows.read_parts(actor=request.actor, job=job)],
@@ -377,8 +376,8 @@ def _row_out(request: ApiRequest, row: JobRow) -> dict[str, Any]:
     job = row.job
     hosts = connections.list_port_hosts(actor=request.actor, job=job)
     spec = job_selectors.get_spec(job)
-    waits = job.workload.why if job.state == "pending" and job.workload is not None else ""
-    reason = job.reason_shown if job.is_unknown else job.reason or waits
+    wait_reason = job.workload.why if job.state == "pending" and job.workload is not None else ""
+    reason = job.reason_shown if job.is_unknown else job.reason or wait_reason
     return {
         "id": job.pk,
         "name": job.name,

@@ -1,10 +1,11 @@
-"""What lists and pages tell of jobs: why each is as it is, how long it waited and ran, a stamp that says it changed.
+"""What pages tell of jobs: why each is as it is, how long it waited and ran, a stamp that says it changed, and links.
 
 The number of queries does not depend on how many jobs there are. Times are those of all runs together. Stamps are for
-pages that wait for a change: they are cheap, and tell nothing but that there was one.
+pages that wait for a change: they are cheap, and tell nothing but that there was one. Links are to what a job belongs
+to in other apps, such as its experiment, which add what they know when they start.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -26,10 +27,13 @@ from core import clock, orm
 from core.times import Interval, Times, measure
 
 __all__ = [
+    "JobLink",
     "JobRow",
     "RunHistory",
     "Timed",
+    "add_link_source",
     "find_histories",
+    "list_links",
     "measure_job",
     "measure_times",
     "ran_before",
@@ -66,6 +70,15 @@ class JobRow:
         if self.outlook is None:
             return self.job.reason_shown
         return f"{self.job.reason_shown}. {self.outlook.text}" if self.job.has_parts else self.outlook.text
+
+
+@dataclass(frozen=True)
+class JobLink:
+    """A page about the same job in another app; `kind` is what it is, such as `Experiment`."""
+
+    kind: str
+    name: str
+    url: str
 
 
 class Timed(Protocol):
@@ -147,6 +160,23 @@ def stamps_of_jobs(names: Collection[str]) -> Mapping[str, str]:
         name: " ".join([str(seq), str(saved_at), str(parts), *(str(each.get("state")) for each in gang)])
         for name, seq, saved_at, parts, gang in rows
     }
+
+
+FindLink = Callable[[Actor, str], JobLink | None]
+"""Returns the page about a job, which is given by its id; None: there is none that the actor may see."""
+
+
+_link_sources: list[FindLink] = []
+
+
+def add_link_source(find: FindLink) -> None:
+    """Let the page of a job link to what an app knows about it."""
+    _link_sources.append(find)
+
+
+def list_links(actor: Actor, job: Job) -> Sequence[JobLink]:
+    """Return the pages about a job in other apps."""
+    return [link for find in _link_sources if (link := find(actor, job.pk)) is not None]
 
 
 def _breaks_of(job_ids: Collection[str]) -> Iterable[tuple[str, datetime, str, datetime]]:

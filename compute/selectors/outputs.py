@@ -1,4 +1,7 @@
-"""What jobs left and the store holds, read wherever they ran and whether or not their own files are still there."""
+"""What jobs left and the store holds, read wherever they ran and whether or not their own files are still there.
+
+Where people look at it, the secrets of the job are masked.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +12,11 @@ from django.db.models import QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from accounts.services import secrets
 from compute import permissions, signals
-from compute.engine.job_spec import Tree
+from compute.engine.job_spec import JobSpec, Tree
+from compute.engine.masking import Mask
+from compute.engine.secret_forms import forms_of
 from compute.engine.states import JobState
 from compute.errors import OutputEmpty, OutputGone, OutputNotStored
 from compute.models import Job
@@ -164,3 +170,16 @@ def list_hashes(job_id: str) -> dict[str, str]:
 
 def _stored(entry: Any) -> StoredFile:
     return StoredFile(show_path(entry.path), entry.size, entry.content_id.hex())
+
+
+def mask_beginning(job: Job | None, data: bytes, *, is_cut: bool) -> bytes:
+    """Return the beginning of a file with the job's secrets replaced, by their present values.
+
+    `is_cut`: there is more of it; then an end that may be the beginning of a secret is left out.
+    """
+    names = JobSpec.from_json(job.spec).secret_names if job is not None else ()
+    if job is None or not names:
+        return data
+    mask = Mask(forms_of(secrets.find_values(project_id=job.project_id, names=names).values()))
+    shown = mask.feed(data)
+    return shown if is_cut else shown + mask.finish()

@@ -18,9 +18,9 @@ from compute.engine.holders import Amounts, fits
 from compute.engine.placing import Placing, PodOptions
 from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
-from compute.selectors import capacity, own_sizes, run_times, templates
+from compute.selectors import capacity, made_templates, run_times, templates
 from compute.selectors.jobs import SUBMITTED
-from compute.selectors.own_sizes import OwnSize
+from compute.selectors.made_templates import OwnSize
 from compute.selectors.pool_places import Place, describe, in_each_pool, in_pool, place_of
 from compute.selectors.resources import sites_by_resource
 from compute.selectors.run_times import RunHistory
@@ -626,7 +626,7 @@ class _Places:
         templates_there = [row for row in self._templates.values() if row.resource_id == resource.pk]
         name = pool.name if self._pools.is_divided(resource.pk) else ""
         nodes = [amounts for _, amounts in self._open_nodes.get((resource.pk, pool.id), ())]
-        row = own_sizes.template_of(size, resource, templates_there, nodes, name)
+        row = made_templates.make_template(size, resource, templates_there, nodes, name)
         return row if any(fits(_amounts_of(row), node, []) for node in nodes) else None
 
     def _is_in_pools(self, job: JobFacts, row: Template) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from accounts.actor import Actor
-from compute.engine import log_index
+from compute.engine import log_text
 from compute.models import Job, StoredLogChunk
 from datasets.selectors import files, trees
 
@@ -62,7 +62,7 @@ def list_spans(job: Job, text: bytes) -> Iterator[Span]:
     begins_line = True
     if b"\n" not in text:
         for offset, size_bytes, ends_line, index in rows.values_list("offset", "size_bytes", "ends_line", "index"):
-            if begins_line and ends_line and not log_index.may_hold(bytes(index), text):
+            if begins_line and ends_line and not log_text.may_hold(bytes(index), text):
                 if start is not None and start < offset:
                     yield Span(start, offset)
                 start = None

@@ -1,4 +1,4 @@
-"""When the resources come back for which jobs wait, as far as the end of those who hold them is known.
+"""What jobs wait for: resources until those who hold them end, as far as that is known, and datasets that move.
 
 A fixed number of queries, however many jobs wait.
 """
@@ -12,12 +12,15 @@ from django.db.models import F
 from accounts.actor import Actor
 from compute.engine.forecast import Forecast
 from compute.engine.holders import Amounts, Holding, Release, find_release
-from compute.engine.states import HOLDING, JobState
+from compute.engine.states import HOLDING, Gate, JobState
 from compute.models import Job
 from compute.selectors.capacity import nodes_of
 from compute.selectors.forecasts import DURATION_KEYS, forecast_durations, with_duration_keys
 from compute.selectors.pool_places import Place
+from compute.selectors.resources import sites_by_resource
 from core import clock, units
+from datasets.selectors import locality
+from datasets.selectors.locality import DataArrival
 from scheduler.selectors.workloads import find_pool_ids
 
 _STRANGER = "a job of another project"
@@ -28,6 +31,8 @@ _COLUMNS = (
 )
 # What a job is told that waits for resources that others hold; all other waits end by other means.
 _HELD_BY_OTHERS = frozenset({"no_room", "kept_for_another", "promised"})
+
+_End = tuple[datetime | None, bool]
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,23 @@ class Wait:
     holders: Sequence[str]
     is_limit: bool
     text: str
+
+
+@dataclass(frozen=True)
+class DataWait:
+    """What of a job's datasets still moves to a cache site. `text` says all of it.
+
+    `is_assumed`: the rate was neither declared nor measured. `rate_bytes_s` and `ready_at` None: the site is gone or
+    away.
+    """
+
+    site: str
+    missing_bytes: int
+    total_bytes: int
+    rate_bytes_s: float | None
+    ready_at: datetime | None
+    text: str
+    is_assumed: bool = False
 
 
 def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
@@ -91,9 +113,6 @@ def _list_holders(resource_ids: Collection[str]) -> list[Job]:
     return holders
 
 
-_End = tuple[datetime | None, bool]
-
-
 def _end_of(job: Job, forecast: Forecast | None) -> _End:
     """Return when a job ends, and whether that is its time limit; None for what runs longer than was expected."""
     if job.started_at is None:
@@ -127,3 +146,35 @@ def _in_words(release: Release, labels: Sequence[str], *, is_limit: bool) -> str
     when = units.format_ago(release.ends_at, now=clock.now())
     holders = f"{', '.join(labels[:_NAMED])}{more}"
     return f"What it needs on {release.node} is held by {holders}, {last} {end} {when}. Others may be served first."
+
+
+def find_data_waits(jobs: Sequence[Job]) -> Mapping[str, DataWait]:
+    """Return by id what jobs that wait for their datasets wait for. For callers that have checked who may know."""
+    pending = [job for job in jobs if job.state == JobState.PENDING and job.workload_id is None]
+    waiting = [job for job in pending if job.gate != Gate.PARTS]
+    if not waiting:
+        return {}
+    sites = sites_by_resource({job.resource_id for job in waiting})
+    commits = {job.pk: job.spec.get("commits") or () for job in waiting}
+    known = locality.read_locality(
+        {id_ for ids in commits.values() for id_ in ids}, {site for names in sites.values() for site in names}
+    )
+    return {
+        job.pk: describe_arrival(known.arrival(commits[job.pk], sites[job.resource_id]))
+        for job in waiting
+        if job.resource_id in sites
+    }
+
+
+def describe_arrival(arrival: DataArrival) -> DataWait:
+    """Return an arrival as people and programs are told it now."""
+    now = clock.now()
+    return DataWait(
+        site=arrival.site,
+        missing_bytes=arrival.missing_bytes,
+        total_bytes=arrival.total_bytes,
+        rate_bytes_s=arrival.rate_bytes_s,
+        ready_at=arrival.ready_at(now),
+        text=arrival.describe(now),
+        is_assumed=arrival.is_assumed,
+    )

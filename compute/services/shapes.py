@@ -10,9 +10,9 @@ from compute.engine.holders import Amounts, count_empty, fits
 from compute.engine.placing import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
-from compute.selectors import capacity, own_sizes, pool_places, templates
+from compute.selectors import capacity, made_templates, pool_places, templates
 from compute.selectors import resources as resource_selectors
-from compute.selectors.own_sizes import OwnSize
+from compute.selectors.made_templates import OwnSize
 from compute.selectors.pool_places import Place, in_pool
 from compute.selectors.templates import placing_of
 from core import units
@@ -225,7 +225,7 @@ def _fit(actor: Actor, ask: Ask, resource: Resource, pool: str, nodes: Sequence[
     """
     if fault := next(_faults(actor, ask, resource), ""):
         return fault
-    template = own_sizes.template_of(ask, resource, resource.templates.all(), nodes, pool)
+    template = made_templates.make_template(ask, resource, resource.templates.all(), nodes, pool)
     if ask.starts_early and (fault := templates.describe_early_mismatch(template)):
         return fault
     amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)

@@ -16,18 +16,7 @@ from compute.engine.port_hosts import PortHost
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job
-from compute.selectors import (
-    checkpoints,
-    closed_places,
-    data_waits,
-    failures,
-    forecasts,
-    job_links,
-    job_rows,
-    pool_places,
-    usage,
-    waits,
-)
+from compute.selectors import capacity, checkpoints, failures, forecasts, job_rows, pool_places, usage, waits
 from compute.selectors import jobs as selectors
 from compute.selectors.evictions import mark_deleted
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
@@ -88,7 +77,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "project_name": job.project.name,
         "spec": spec,
         "pool": pool_places.find_pool(job),
-        "links": job_links.list_links(request.actor, job),
+        "links": job_rows.list_links(request.actor, job),
         # Where the platform keeps its files is nobody's business and only in the way of reading.
         "command": command.replace(str(settings.NEARLINE.home), "$NEARLINE_HOME"),
         "failures": failures.of_job(job),
@@ -97,10 +86,10 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
         "parts": job_rows.read_parts(actor=request.actor, job=job),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
-        "data_wait": data_waits.find_data_waits([job]).get(job.pk),
+        "data_wait": waits.find_data_waits([job]).get(job.pk),
         "outlook": row.outlook,
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
-        "closed_places": closed_places.explain_closed(actor=request.actor, job=job),
+        "closed_places": capacity.explain_closed(actor=request.actor, job=job),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "evictions": _evictions_of(request, job) if job.evictions else [],
         "may_write": may_write,

@@ -12,8 +12,8 @@ from django.shortcuts import render
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import HOLDING, JobState
-from compute.selectors import data_waits, job_rows, jobs, usage, waits
 from compute.selectors import forecasts as durations
+from compute.selectors import job_rows, jobs, usage, waits
 from compute.web import node_cells
 from compute.web.progress import progress_of
 from scheduler.selectors import queues
@@ -41,7 +41,7 @@ def overview_page(request: PageRequest) -> HttpResponse:
     shown = list(running[:_ROWS])
     forecasts = durations.forecast_durations(shown)
     oldest = list(waiting.order_by("pk").defer("spec")[:_WAITING_ROWS])
-    expected, arrivals = waits.find_waits(actor=actor, jobs=oldest), data_waits.find_data_waits(oldest)
+    expected, arrivals = waits.find_waits(actor=actor, jobs=oldest), waits.find_data_waits(oldest)
     gpu_milli = Sum(F("replica_count") * F("gpu_milli"))
     context = {
         "nodes": nodes,

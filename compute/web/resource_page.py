@@ -16,7 +16,7 @@ from compute.engine.states import HOLDING
 from compute.models import Resource
 from compute.selectors import failures, job_rows, jobs, resource_events
 from compute.selectors import resources as selectors
-from compute.services import lost_resources, resources
+from compute.services import lost_places, resources
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core import hosts, units
@@ -105,12 +105,12 @@ def drain(request: PageRequest, name: str) -> HttpResponse:
 
 def give_up_page(request: PageRequest, name: str) -> HttpResponse:
     """Show what is lost with a resource that is away; a POST in which its name was typed once more gives it up."""
-    loss = lost_resources.describe_loss(actor=request.actor, name=name)
+    loss = lost_places.describe_resource_loss(actor=request.actor, name=name)
     if request.method != "POST":
         return render(request, "compute/give_up.html", {"loss": loss})
     if request.POST.get("confirmed") != name:
         raise InvalidInput("The name that was typed is not the resource's. Nothing was given up.")
-    lost_resources.give_up_resource(actor=request.actor, name=name)
+    lost_places.give_up_resource(actor=request.actor, name=name)
     messages.success(request, f"{name} is given up. What it still runs goes on unseen.")
     return redirect("compute:compute")
 

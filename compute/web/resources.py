@@ -14,8 +14,7 @@ from django.views.decorators.http import require_POST
 from accounts.actor import Actor
 from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
-from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
-from compute.adapters.kinds import ResourceKind
+from compute.adapters.kinds import MOST_CORES, MOST_GPUS, ResourceKind
 from compute.engine.placing import PodOptions
 from compute.errors import InvalidResource, ResourceChanged, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template

@@ -13,7 +13,7 @@ from accounts.models import Project
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
-from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
+from compute.adapters.kinds import MOST_CORES, MOST_GPUS
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.placing import Launcher
 from compute.models import Resource, Template

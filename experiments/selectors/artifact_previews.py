@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from compute.selectors.secret_masks import mask_beginning
+from compute.selectors.outputs import mask_beginning
 from core.streaming import picture_type
 from experiments.models import Experiment
 from experiments.selectors.artifacts import ArtifactFile

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from django.urls import reverse
 
 from accounts.actor import Actor
-from compute.selectors import job_links
-from compute.selectors.job_links import JobLink
+from compute.selectors import job_rows
+from compute.selectors.job_rows import JobLink
 from datasets.selectors import usage
 from experiments.selectors import dataset_uses, experiments
 from web import navigation, search
@@ -31,4 +31,4 @@ def _find_of_job(actor: Actor, job_id: str) -> JobLink | None:
 navigation.add_entry(Entry("Experiments", "/experiments/", "flask", Group.WORK, 40, ("/experiments/",), _count))
 usage.add_source(dataset_uses.find_uses)
 search.add_source("Experiments", "flask", _find)
-job_links.add_source(_find_of_job)
+job_rows.add_link_source(_find_of_job)

@@ -24,7 +24,7 @@ class Run(Leased, BaseModel):
     not succeed. `datasets` maps each dataset reference of the flow to the commit that it meant when the run started.
     `places` says of `steps` with a size of their own in which `pools` a place is found, and the `choices`: the names of
     the places that were found when the run started, or was retried. Those are `known` by name, as
-    `compute.selectors.kept_templates` keeps them. Positions among the choices of a step (`Step.choice`,
+    `compute.selectors.made_templates` keeps them. Positions among the choices of a step (`Step.choice`,
     `Attempt.choice`) hold for as long as the run is live.
     The lease says who advances it now. One that was deleted (`deleted_at`) has ended; it is shown no more, and removed
     soon with its steps.

@@ -6,7 +6,7 @@ For the platform itself.
 from collections.abc import Mapping
 from typing import Any
 
-from compute.selectors import kept_templates, templates
+from compute.selectors import made_templates, templates
 from core import tasks
 from flows.models import Run
 from flows.selectors import specs
@@ -21,7 +21,7 @@ def find_templates(run: Run) -> dict[str, Any]:
         known = templates.find_templates(names)
     if not records:
         return known
-    return {**known, **tasks.recently(("places", run.pk, str(records)), lambda: kept_templates.recall(records))}
+    return {**known, **tasks.recently(("places", run.pk, str(records)), lambda: made_templates.recall(records))}
 
 
 def pools_of(run: Run, key: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
-from compute.selectors import kept_templates, pool_places, templates
+from compute.selectors import made_templates, pool_places, templates
 from compute.services import shapes
 from compute.services.jobs import Placing, SourceKind
 from compute.services.shapes import Ask
@@ -112,7 +112,7 @@ def _find(actor: Actor, ask: Ask, reads: _Reads) -> "Sequence[Template]":
 
 def _note(template: "Template", known: dict[str, Any], graph: Graph) -> str:
     """Note what is kept of a place by a name that no other one has in the run, and return that."""
-    record = kept_templates.keep(template)
+    record = made_templates.keep(template)
     name = pool_places.describe(template.full_name, template.pool)
     numbered = (f"{template.full_name[: _LONGEST_NAME - 7]} #{number}" for number in count(2))
     # What the flow names itself is this place too, unless that is in one pool alone, or was made.

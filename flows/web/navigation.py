@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from accounts.actor import Actor
-from compute.selectors import job_links
-from compute.selectors.job_links import JobLink
+from compute.selectors import job_rows
+from compute.selectors.job_rows import JobLink
 from flows.selectors import flows, runs
 from web import navigation, search
 from web.navigation import Entry, Group
@@ -50,4 +50,4 @@ def _find_run_of_job(actor: Actor, job_id: str) -> JobLink | None:
 navigation.add_entry(Entry("Flows", "/flows/", "sitemap", Group.WORK, 30, ("/flows/", "/runs/"), _count_flows))
 search.add_source("Flows", "sitemap", _find_flows)
 search.add_source("Runs", "player-play", _find_runs)
-job_links.add_source(_find_run_of_job)
+job_rows.add_link_source(_find_run_of_job)

@@ -10,8 +10,7 @@ from django.test import Client
 from accounts.actor import Actor
 from accounts.models import AuditEntry
 from compute.adapters import drivers
-from compute.adapters.form_fields import SecretField
-from compute.adapters.kinds import ConfigForm, ResourceKind
+from compute.adapters.kinds import ConfigForm, ResourceKind, SecretField
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import ClusterFacts, NodeFacts
 from compute.errors import InvalidResource, ResourceChanged, ResourceNotFound

@@ -6,7 +6,7 @@ import pytest
 
 from accounts.actor import Actor
 from compute.models import Job, ResourceSite
-from compute.selectors.data_waits import find_data_waits
+from compute.selectors.waits import find_data_waits
 from compute.services import submissions
 from compute.services.submissions import Submission
 from compute.workers import data_waits, launches

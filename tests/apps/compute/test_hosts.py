@@ -14,7 +14,7 @@ from compute.engine.ports import EndCause
 from compute.errors import PortRefused, ResourceExists, ResourceUnreachable
 from compute.models import Job, Resource, ResourceSite
 from compute.selectors import jobs as job_selectors
-from compute.services import connections, jobs, lost_hosts, resources
+from compute.services import connections, jobs, lost_places, resources
 from compute.workers import launches, moves, observe, outputs, probes
 from core import clock, host_calls, hosts
 from core.errors import InvalidInput
@@ -317,6 +317,6 @@ def test_where_no_host_has_reported_none_is_given_up(db):
 
 def test_only_site_admins_give_up_hosts(lost, member):
     with pytest.raises(PermissionDenied):
-        lost_hosts.give_up_host(actor=member, host="bee")
+        lost_places.give_up_host(actor=member, host="bee")
 
     assert Resource.objects.get().detached_at is None

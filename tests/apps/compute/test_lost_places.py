@@ -5,7 +5,7 @@ import pytest
 from accounts.errors import PermissionDenied
 from compute.errors import ResourceInUse, ResourceIsPresent, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite, ResourceState
-from compute.services import lost_resources, resources, submissions
+from compute.services import lost_places, resources, submissions
 from compute.services.submissions import Submission
 from core import clock, hosts
 from datasets.models import CachedCommit, CacheSite
@@ -85,12 +85,12 @@ def test_its_jobs_end_and_its_sites_are_gone(lost, site_admin):
 def test_a_site_of_a_resource_that_was_detached_is_given_up_by_its_name(lost, site_admin):
     Resource.objects.filter(name="scripted").update(detached_at=clock.now())
 
-    loss = lost_resources.give_up_resource(actor=site_admin, name="scripted")
+    loss = lost_places.give_up_resource(actor=site_admin, name="scripted")
 
     assert loss.templates == ()
     assert not CacheSite.objects.exists()
     with pytest.raises(ResourceNotFound, match="none of that name left cache sites"):
-        lost_resources.describe_loss(actor=site_admin, name="scripted")
+        lost_places.describe_resource_loss(actor=site_admin, name="scripted")
 
 
 def test_its_page_leads_to_its_end_for_which_its_name_is_typed(lost, site_admin):
@@ -113,7 +113,7 @@ def test_what_answers_is_not_given_up(lost, site_admin):
     Resource.objects.filter(name="scripted").update(state=ResourceState.READY)
 
     with pytest.raises(ResourceIsPresent, match="scripted answers: it is not lost"):
-        lost_resources.give_up_resource(actor=site_admin, name="scripted")
+        lost_places.give_up_resource(actor=site_admin, name="scripted")
 
     assert (states()["ran"], CacheSite.objects.count()) == ("running", 1)
 
@@ -122,7 +122,7 @@ def test_a_machine_of_a_host_is_given_up_with_its_host(lost, site_admin):
     Resource.objects.filter(name="scripted").update(host="b")
 
     with pytest.raises(ResourceIsPresent, match="scripted is on a host that is away"):
-        lost_resources.give_up_resource(actor=site_admin, name="scripted")
+        lost_places.give_up_resource(actor=site_admin, name="scripted")
 
     assert CacheSite.objects.exists()
 
@@ -130,13 +130,13 @@ def test_a_machine_of_a_host_is_given_up_with_its_host(lost, site_admin):
 def test_a_daemon_that_is_gone_from_this_host_is_given_up(lost, site_admin):
     Resource.objects.filter(name="scripted").update(host=hosts.this_host())
 
-    lost_resources.give_up_resource(actor=site_admin, name="scripted")
+    lost_places.give_up_resource(actor=site_admin, name="scripted")
 
     assert states()["ran"] == "lost"
 
 
 def test_only_site_admins_give_up_resources(lost, member):
     with pytest.raises(PermissionDenied):
-        lost_resources.give_up_resource(actor=member, name="scripted")
+        lost_places.give_up_resource(actor=member, name="scripted")
 
     assert CacheSite.objects.exists()

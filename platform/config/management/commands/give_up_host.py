@@ -3,8 +3,8 @@
 from argparse import ArgumentParser
 
 from accounts.actor import Actor
-from compute.services import lost_hosts
-from compute.services.lost_hosts import HostLoss
+from compute.services import lost_places
+from compute.services.lost_places import HostLoss
 from core.commands import PlatformCommand
 from core.units import count_of, format_bytes
 
@@ -22,7 +22,7 @@ class Command(PlatformCommand):
     def handle(self, *_args: object, host: str = "", yes: bool = False, **_options: object) -> None:
         """Run it."""
         actor = Actor.system("manage.py give_up_host")
-        loss = (lost_hosts.give_up_host if yes else lost_hosts.describe_loss)(actor=actor, host=host)
+        loss = (lost_places.give_up_host if yes else lost_places.describe_host_loss)(actor=actor, host=host)
         self._show(loss)
         if yes:
             self.stdout.write(f"The host {loss.host.name} is given up. Empty its home folder before it starts again.")

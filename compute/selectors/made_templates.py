@@ -1,20 +1,26 @@
-"""What a job that names no template gets on a resource: how much of a node.
+"""Templates that are not stored: made for a size that a job names itself, or of one pool, and kept as JSON.
 
 A job that says only how many GPUs it needs gets the smallest template with exactly so many; where a resource has none,
-the share of CPU and memory that belongs to these GPUs on its nodes. Such a shape is a template that is not stored.
+the share of CPU and memory that belongs to these GPUs on its nodes. For the platform itself: who may use a template is
+checked when it is found.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
 
 from compute.engine.holders import Amounts
 from compute.engine.placing import Launcher, Placing
 from compute.models import Resource, Template
 from compute.selectors.pool_places import in_pool
 from core import units
+from core.prepared import prepared
 from core.units import ONE_GPU
 
 _CPU_MILLICORES, _MEMORY_BYTES = 1000, 2**30
+_SIZE = ("name", "cpu_millicores", "memory_bytes", "gpu_milli", "pod")
 
 
 @dataclass(frozen=True)
@@ -27,17 +33,17 @@ class OwnSize:
     placing: Placing = Placing()
 
 
-def template_of(
+def make_template(
     size: OwnSize, resource: Resource, templates: Iterable[Template], nodes: Sequence[Amounts], pool: str
 ) -> Template:
     """Return the template of a job on a resource that has these templates and nodes.
 
     Of a resource that labels divide, `nodes` are those in the pool that is named.
     """
-    return in_pool(_stored(size, templates, pool) or _made(size, resource, nodes), pool)
+    return in_pool(_find_stored(size, templates, pool) or _make(size, resource, nodes), pool)
 
 
-def _stored(size: OwnSize, templates: Iterable[Template], pool: str) -> Template | None:
+def _find_stored(size: OwnSize, templates: Iterable[Template], pool: str) -> Template | None:
     """Return the smallest template with exactly as many GPUs, where the job says nothing else."""
     if not size.gpu_milli or size.cpu_millicores is not None or size.memory_bytes is not None:
         return None
@@ -45,7 +51,7 @@ def _stored(size: OwnSize, templates: Iterable[Template], pool: str) -> Template
     return min(same, key=lambda each: (each.cpu_millicores, each.memory_bytes, each.pk), default=None)
 
 
-def _made(size: OwnSize, resource: Resource, nodes: Sequence[Amounts]) -> Template:
+def _make(size: OwnSize, resource: Resource, nodes: Sequence[Amounts]) -> Template:
     cpu_millicores, memory_bytes = _share_of(size.gpu_milli or size.placing.nominal_milli, nodes, size.placing.launcher)
     template = Template(
         resource=resource,
@@ -74,3 +80,41 @@ def _share_of(gpu_milli: int, nodes: Sequence[Amounts], launcher: Launcher | Non
     cpu_millicores = min((node.cpu_millicores - launcher_cpu) * gpu_milli // node.gpu_milli for node in with_gpus)
     memory_bytes = min((node.memory_bytes - launcher_memory) * gpu_milli // node.gpu_milli for node in with_gpus)
     return max(1, cpu_millicores), max(1, memory_bytes)
+
+
+def keep(template: Template) -> dict[str, Any]:
+    """Return what `recall` makes a template of again. Needs the resource at hand."""
+    return {
+        "template": template.pk if template.is_stored else "",
+        "resource": template.resource_id,
+        "resource_name": template.resource.name,
+        "pool": template.pool,
+        "size": {name: getattr(template, name) for name in _SIZE},
+    }
+
+
+def recall(records: Mapping[str, Mapping[str, Any]]) -> dict[str, Template]:
+    """Return the templates by the same keys, those whose resource is detached left out.
+
+    One that was stored is as its row is now. Where that is deleted, it is as large as it was.
+    """
+    ids = {each["template"] for each in records.values()} - {""}
+    stored = {row.pk: row for row in (_stored(ids) if ids else ())}
+    resources = {row.pk: row for row in _attached({each["resource"] for each in records.values()})}
+    return {
+        key: in_pool(stored[each["template"]], each["pool"])
+        if each["template"] in stored
+        else Template(resource=resources[each["resource"]], pool=each["pool"], **each["size"])
+        for key, each in records.items()
+        if each["resource"] in resources
+    }
+
+
+@prepared
+def _stored(template_ids: Collection[str]) -> QuerySet[Template]:
+    return Template.objects.filter(pk__in=template_ids).select_related("resource").defer("resource__config")
+
+
+@prepared
+def _attached(resource_ids: Collection[str]) -> QuerySet[Resource]:
+    return Resource.objects.filter(pk__in=resource_ids, detached_at=None)
