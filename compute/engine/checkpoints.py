@@ -47,7 +47,7 @@ def describe(saved: Saved, *, has_restarted: bool, now: datetime) -> str:
 def find_last_told(log_end: bytes) -> tuple[int, datetime] | None:
     """Return the step and the moment of the last checkpoint that the end of a log tells of; None: of none.
 
-    A log is read to its end later, for all that it records (`experiments.engine.log_tags`).
+    A log is read to its end later, for all that it records (`experiments.engine.recorded`).
     """
     for line in reversed(log_end.split(b"\n")):
         if line.startswith(PROTOCOL) and (checkpoint := _read_told(line[len(PROTOCOL) - 1 :])) is not None:

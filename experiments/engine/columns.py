@@ -1,7 +1,5 @@
 """What lists of experiments show, filter, sort and group by: plain fields such as `flow`, and recorded `params.lr`."""
 
-import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,11 +44,10 @@ PLAIN: Mapping[str, Nature] = {
 """The fields that every experiment has."""
 
 RECORDED = (Kind.PARAM, Kind.METRIC, Kind.TAG, Kind.DATA)
-MAX_KEY, MAX_TEXT = 200, 500
-"""Keys and texts are compared, sorted and grouped by so many of their first characters."""
+MAX_KEY = 200
+"""Keys are compared, sorted and grouped by so many of their first characters."""
 
 _SINGULAR = {"param": Kind.PARAM, "metric": Kind.METRIC, "tag": Kind.TAG}
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _FALLING = re.compile(r"(?:^|[^a-z])(?:loss|error|err|mse|mae|rmse|perplexity|regret|latency|seconds|time)(?:$|[^a-z])")
 
 
@@ -93,37 +90,6 @@ def parse(text: str) -> Column:
 def kind_of(word: str) -> Kind | None:
     """Return the kind of recorded values that a word names; None when it names none."""
     return _SINGULAR.get(word) or (Kind(word) if word in set(RECORDED) else None)
-
-
-def number_of(text: str) -> float | None:
-    """Return what a text that is a plain decimal number stands for; None for anything else, nan and infinity too."""
-    if len(text) > MAX_TEXT or _NUMBER.fullmatch(text) is None:
-        return None
-    number = float(text)
-    return number if math.isfinite(number) else None
-
-
-NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
-"""What stands for numbers that JSON lacks."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A recorded value as lists compare it. `number` None: it is none."""
-
-    number: float | None
-    text: str
-
-
-def read(value: object) -> Reading:
-    """Return a JSON value as a number (where it reads as one) and as the text that pages show."""
-    if isinstance(value, bool):
-        return Reading(None, str(value).lower())
-    if isinstance(value, str):
-        return Reading(number_of(value), value.replace("\0", "")[:MAX_TEXT])
-    if isinstance(value, int | float):
-        return Reading(number_of(str(value)), str(value)[:MAX_TEXT])
-    return Reading(None, json.dumps(value, sort_keys=True)[:MAX_TEXT])
 
 
 @dataclass(frozen=True)

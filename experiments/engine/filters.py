@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from core import units
 from core.bounds import OutOfBounds
 from core.errors import InvalidInput
-from experiments.engine import columns
-from experiments.engine.columns import MAX_TEXT, PLAIN, RECORDED, Column, Kind, Nature
+from experiments.engine import columns, recorded
+from experiments.engine.columns import PLAIN, RECORDED, Column, Kind, Nature
 from experiments.engine.filter_tree import All, Any, Contains, Filter, Is, Known, Not, Value
 from experiments.errors import InvalidFilter
 
@@ -158,7 +158,7 @@ class _Parser:
         if column.nature not in {Nature.TEXT, Nature.MIXED}:
             raise _error(token.start, f"{column} is no text; compare it by = < or >")
         text = _unquoted(token.text) if token.kind == "text" else token.text
-        return Contains(column, text[:MAX_TEXT])
+        return Contains(column, text[: recorded.MAX_COMPARED])
 
     def _value(self, after: str) -> _Token:
         token = self._take(f"a value is missing after '{after}'")
@@ -195,7 +195,7 @@ class _Parser:
 def _comparison(column: Column, at: _Token, sign: str, token: _Token) -> Filter:
     is_quoted = token.kind == "text"
     text = _unquoted(token.text) if is_quoted else token.text
-    number = None if is_quoted else columns.number_of(text)
+    number = None if is_quoted else recorded.number_of(text)
     match column.nature:
         case Nature.TEXT | Nature.MIXED if sign in _ORDERS and (number is None or column.nature is Nature.TEXT):
             subject = f"{column} is a text" if column.nature is Nature.TEXT else f"{token.text} is a text"
@@ -208,7 +208,7 @@ def _comparison(column: Column, at: _Token, sign: str, token: _Token) -> Filter:
             if sign not in _ORDERS:
                 raise _error(at.start, f"{column} is a moment; compare it by < or >=, such as {column} >= 2026-11-01")
             return Is(column, sign, Value(text, moment=_moment(column, token, text)))
-    return Is(column, sign, Value(text[:MAX_TEXT], number))
+    return Is(column, sign, Value(text[: recorded.MAX_COMPARED], number))
 
 
 def _seconds(column: Column, token: _Token, text: str) -> float:

@@ -4,7 +4,7 @@ from django.db import models
 
 from core import clock
 from core.orm import BaseModel, PlainModel, live_field
-from experiments.engine.log_tags import Problems
+from experiments.engine.recorded import Problems
 from experiments.engine.states import LIVE, ExperimentState
 
 

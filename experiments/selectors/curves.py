@@ -13,7 +13,7 @@ from experiments import permissions
 from experiments.engine import stretches
 from experiments.engine.stretches import Levels, Stretch
 from experiments.models import Experiment, MetricLast, MetricPoint, MetricStretch
-from experiments.selectors import measurements
+from experiments.selectors import recorded
 
 MAX_POINTS = 2000
 _BATCH = 5000
@@ -109,7 +109,7 @@ def list_curved(*, actor: Actor, experiments: Sequence[Experiment]) -> list[str]
 
 def _point(point: stretches.Point) -> Point:
     value = None if math.isnan(point.value) else point.value
-    return Point(point.step, measurements.shown(value), _EPOCH + timedelta(microseconds=point.at_us))
+    return Point(point.step, recorded.shown(value), _EPOCH + timedelta(microseconds=point.at_us))
 
 
 def _microseconds(moment: datetime) -> int:

@@ -15,7 +15,7 @@ from core.times import Times
 from experiments import permissions
 from experiments.errors import ExperimentNotFound
 from experiments.models import Experiment
-from experiments.selectors import measurements
+from experiments.selectors import recorded
 
 MAX_COMPARED = 50
 
@@ -82,7 +82,7 @@ def parameters_of(experiment: Experiment) -> dict[str, object]:
 
 def metrics_of(experiments: Sequence[Experiment]) -> Mapping[str, dict[str, float | str]]:
     """Return the last values of all metrics by experiment, in one query."""
-    return measurements.last_values([experiment.pk for experiment in experiments])
+    return recorded.last_values([experiment.pk for experiment in experiments])
 
 
 def times_of(experiments: Collection[Experiment]) -> Mapping[str, Times | None]:

@@ -13,7 +13,7 @@ from experiments import permissions
 from experiments.engine.columns import MAX_KEY, Kind
 from experiments.errors import NoteChanged
 from experiments.models import Experiment
-from experiments.services import facts
+from experiments.services import record_writing
 
 MAX_NOTE = 20_000
 MAX_VALUE = 500
@@ -51,7 +51,7 @@ def set_tag(*, actor: Actor, experiment: Experiment, key: str, value: str = "") 
         raise InvalidInput(f"An experiment has at most {MAX_TAGS} tags.")
     row.tags, row.is_recorded = {**row.tags, key: value}, True
     row.save(update_fields=["tags", "is_recorded"])
-    facts.write([(row, Kind.TAG, {key: value})])
+    record_writing.write_facts([(row, Kind.TAG, {key: value})])
     audit.record(actor, "flows.set_tag", row, key=key, value=value)
     return row
 
@@ -63,6 +63,6 @@ def remove_tag(*, actor: Actor, experiment: Experiment, key: str) -> Experiment:
     row = Experiment.objects.select_for_update().get(pk=experiment.pk)
     row.tags = {name: value for name, value in row.tags.items() if name != key}
     row.save(update_fields=["tags"])
-    facts.forget(row, Kind.TAG, key)
+    record_writing.forget_fact(row, Kind.TAG, key)
     audit.record(actor, "flows.remove_tag", row, key=key)
     return row

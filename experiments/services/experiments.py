@@ -15,7 +15,7 @@ from core.prepared import insert, prepared
 from experiments import permissions
 from experiments.engine.states import ExperimentState
 from experiments.models import Experiment
-from experiments.services import facts
+from experiments.services import record_writing
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def create_experiments(*, actor: Actor, kind: str, experiments: Sequence[NewExpe
     """Create the experiments of new sources of one kind."""
     rows = _new_rows(actor, kind, experiments)
     insert(rows)
-    facts.write_given(rows)
+    record_writing.write_given_facts(rows)
 
 
 def _new_rows(actor: Actor, kind: str, experiments: Sequence[NewExperiment]) -> list[Experiment]:
@@ -111,7 +111,7 @@ def replace_experiment(
     row.artifacts_wanted = row.artifacts_wanted and not row.is_simulated
     rows = _new_rows(actor, kind, new)
     insert([row, *rows], update=sorted(changes))
-    facts.write_given(rows)
+    record_writing.write_given_facts(rows)
 
 
 def cancel_experiments(*, actor: Actor, run_id: str, reason: str, at: datetime) -> None:

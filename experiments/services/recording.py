@@ -15,11 +15,11 @@ from core.errors import InvalidInput
 from experiments import permissions
 from experiments.engine import recorded
 from experiments.engine.columns import MAX_KEY, Kind
-from experiments.engine.log_tags import Record, RecordKind
+from experiments.engine.recorded import Record, RecordKind
 from experiments.engine.states import ExperimentState
 from experiments.errors import ExperimentHasEnded, NotStandalone
 from experiments.models import Experiment, MetricLast
-from experiments.services import facts, measurements
+from experiments.services import record_writing
 
 MAX_TITLE = 300
 # JSON and the pages' scripts hold whole numbers exactly below this.
@@ -103,17 +103,17 @@ def _lock(experiment: Experiment) -> Experiment:
 def _record(row: Experiment, values: Values) -> None:
     for kind, name, given in ((Kind.PARAM, "logged", values.parameters), (Kind.TAG, "tags", values.tags)):
         _check_keys(given)
-        storable = {key: measurements.storable(value) for key, value in given.items()}
+        storable = {key: record_writing.storable(value) for key, value in given.items()}
         merged, excess = recorded.merge(getattr(row, name), storable)
         if excess:
             most = f"{recorded.MAX_VALUES:,} parameters of together {units.format_bytes(recorded.MAX_BYTES)}"
             raise InvalidInput(f"An experiment holds at most {most}, and as many tags; '{excess[0]}' does not fit.")
         setattr(row, name, merged)
-        facts.write([(row, kind, given)])
+        record_writing.write_facts([(row, kind, given)])
     row.save(update_fields=["logged", "tags"])
     _check_metrics(row, values.metrics)
     points = [Record(RecordKind.METRIC, point.key, point.value, point.step, point.at) for point in values.metrics]
-    measurements.write_points([(row, points)], clock.now())
+    record_writing.write_points([(row, points)], clock.now())
 
 
 def _check_metrics(row: Experiment, points: Sequence[Point]) -> None:

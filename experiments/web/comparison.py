@@ -10,8 +10,8 @@ from accounts.actor import Actor
 from accounts.web.requests import PageRequest
 from core.errors import InvalidInput
 from core.streaming import picture_type
-from experiments.engine import columns
-from experiments.engine.columns import NO_NUMBERS, Column, Kind, Reading
+from experiments.engine.columns import Column, Kind
+from experiments.engine.recorded import NO_NUMBERS, Reading
 from experiments.models import Experiment
 from experiments.selectors import artifacts, curves, experiments
 from experiments.selectors.artifacts import ArtifactFile
@@ -122,7 +122,7 @@ def _axes(comparison: Comparison, curved: Sequence[str]) -> dict[str, object]:
     metrics = dict(sorted(comparison.metrics.items(), key=lambda item: item[0] not in curved))
     for kind, values in ((Kind.PARAM, comparison.parameters), (Kind.METRIC, metrics)):
         for key, each in values.items():
-            readings = [None if value is None else columns.read(value) for value in each]
+            readings = [None if value is None else Reading.of(value) for value in each]
             if len({reading and reading.text for reading in readings}) > 1:
                 low_is_good = Column(kind, key).is_lower_better
                 axes.append({"label": key, "kind": kind, "low_is_good": low_is_good, "values": _places(readings)})

@@ -18,6 +18,7 @@ from core.streaming import stream
 from core.times import Times
 from experiments.engine import columns, filter_tree
 from experiments.engine.columns import RECORDED, Column, Kind
+from experiments.engine.recorded import Reading
 from experiments.engine.states import ExperimentState
 from experiments.errors import InvalidColumn, InvalidFilter
 from experiments.models import Experiment
@@ -46,7 +47,7 @@ class Cell:
     @property
     def text(self) -> str:
         """The value as it was recorded, a commit by its beginning."""
-        text = columns.read(self.value).text
+        text = Reading.of(self.value).text
         return text[:8] if self.column.kind is Kind.DATA else text
 
 

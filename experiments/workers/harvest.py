@@ -25,13 +25,13 @@ from compute.services import checkpoints
 from core import clock, isolation, orm
 from core.models import Failure
 from core.prepared import prepared
-from experiments.engine import log_tags, recorded
+from experiments.engine import recorded
 from experiments.engine.columns import Kind
-from experiments.engine.log_tags import Problem, Problems, Record, RecordKind
+from experiments.engine.recorded import Problem, Problems, Record, RecordKind
 from experiments.engine.states import ExperimentState
 from experiments.models import Experiment, MetricLast
 from experiments.selectors import failures
-from experiments.services import facts, measurements
+from experiments.services import record_writing
 
 if TYPE_CHECKING:
     from compute.models import Job
@@ -268,7 +268,7 @@ def _read(each: _Log, *, is_late: bool = False) -> _Reading | None:
             chunk = job_selectors.read_log(actor=_SYSTEM, job=job, offset=offset + len(rest))
             log_polls.note(job, _PURPOSE, chunk.size_bytes)
             is_done = chunk.is_complete
-            part = log_tags.harvest(rest + chunk.data, is_complete=is_done)
+            part = recorded.harvest(rest + chunk.data, is_complete=is_done)
             rest = (rest + chunk.data)[part.consumed :]
             records.extend(part.records)
             problems += part.problems
@@ -305,7 +305,7 @@ def _write_records(recording: Sequence[_Reading], now: datetime) -> list[_Readin
     records = _records_of([reading.experiment.pk for reading in recording if _changes_row(reading)])
     recording = [_fit_values(reading, records.get(reading.experiment.pk)) for reading in recording]
     won = [reading for reading in recording if _claim(reading, records, now)]
-    facts.write(
+    record_writing.write_facts(
         (reading.experiment, kind, values)
         for reading in won
         for kind, values in (
@@ -313,7 +313,7 @@ def _write_records(recording: Sequence[_Reading], now: datetime) -> list[_Readin
             (Kind.TAG, _values_of(reading, RecordKind.TAG)),
         )
     )
-    measurements.write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
+    record_writing.write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
     for reading in won:
         for saved in _of_kind(reading, RecordKind.CHECKPOINT)[-1:]:
             if saved.step is not None:
@@ -396,7 +396,7 @@ def _changes_row(reading: _Reading) -> bool:
 
 
 def _values_of(reading: _Reading, kind: RecordKind) -> dict[str, object]:
-    return {record.key: measurements.storable(record.value) for record in _of_kind(reading, kind)}
+    return {record.key: record_writing.storable(record.value) for record in _of_kind(reading, kind)}
 
 
 def _of_kind(reading: _Reading, kind: RecordKind) -> list[Record]:

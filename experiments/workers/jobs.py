@@ -13,7 +13,7 @@ from compute.selectors import jobs as job_selectors
 from core import isolation
 from experiments.engine.states import LIVE, ExperimentState
 from experiments.models import Experiment
-from experiments.selectors import failures, log_records
+from experiments.selectors import failures, recorded
 from experiments.selectors.sources import JOB
 from experiments.services import experiments
 from experiments.services.experiments import Field
@@ -51,7 +51,7 @@ def follow_jobs() -> None:
     states = {job_id: state for job_id, state in live.values_list("job_id", "state") if job_id is not None}
     jobs = list(job_selectors.list_by_id(states).values()) if states else []
     harvest.read_ended([job.pk for job in jobs if job.has_ended], most_pieces=_PIECES_AT_ONCE)
-    read = log_records.find_read(JOB, [job.name for job in jobs if job.has_ended])
+    read = recorded.find_read(JOB, [job.name for job in jobs if job.has_ended])
 
     def follow(job: "Job") -> None:
         if _STATES[job.state] != states[job.pk] and (not job.has_ended or job.name in read):

@@ -8,7 +8,7 @@ from django.db.models import F, QuerySet
 from compute.selectors import jobs
 from compute.selectors.states import JobState
 from core.prepared import prepared
-from experiments.selectors import measurements
+from experiments.selectors import recorded
 from flows.engine.expressions import Value
 from flows.models import Attempt
 
@@ -43,7 +43,7 @@ def of_step(run_id: str, key: str, attempts: Sequence[NewestAttempt] | None = No
     # A job's success is the step's, as soon as its log is read; the step itself may be settled by the very next plan.
     return {
         each.step_index: each.values
-        for each in measurements.of_step(run_id=run_id, step_key=key)
+        for each in recorded.of_step(run_id=run_id, step_key=key)
         if (attempt := newest.get(each.source_id)) is not None
         and (attempt.state == "succeeded" or (attempt.has_job_succeeded and each.is_read))
     }

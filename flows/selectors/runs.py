@@ -20,7 +20,7 @@ from compute.selectors.waits import Wait
 from core import clock
 from core.errors import InvalidInput
 from core.times import Interval, Times, measure
-from experiments.selectors.log_records import LogRecord, Problems, records_of_run
+from experiments.selectors.recorded import LogRecord, Problems, records_of_run
 from flows import permissions
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import RunNotFound, StepAmbiguous, StepNotFound

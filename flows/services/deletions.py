@@ -18,7 +18,7 @@ from compute.services import deletions as job_deletions
 from core import clock, tasks
 from core.errors import PlatformError
 from core.units import count_of, format_bytes
-from experiments.selectors import artifacts, summaries
+from experiments.selectors import artifacts, recorded
 from experiments.services import deletions as experiment_deletions
 from flows import permissions
 from flows.engine import names
@@ -135,7 +135,7 @@ def _list_effects(runs: QuerySet[Run], owner: str) -> Iterator[str]:
     if left.files:
         size = f"{count_of(left.files, 'file')}, {format_bytes(left.size_bytes)}"
         yield f"Their outputs leave the store ({size}). Dataset versions that were kept of them stay."
-    summary = summaries.summarise_runs(run_ids=run_ids)
+    summary = recorded.summarise_runs(run_ids=run_ids)
     if summary.experiments:
         lost = [
             *([f"{count_of(summary.metrics, 'metric')} ({count_of(summary.points, 'point')})"] * bool(summary.metrics)),

@@ -22,10 +22,9 @@ from core import clock
 from scheduler.engine import calibration
 from scheduler.engine.calibration import Correction, Levels, Promised, Score, Started
 from scheduler.engine.forward import FEWEST_PASSES, GRAIN, NEVER, PASSES, Arrival, Forward, StartForecast
-from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.queues import GPU, UNITS
 from scheduler.engine.run_times import Lengths, Run, RunTimes, each_once, learn
-from scheduler.engine.snapshot import NEARLINE, JobView, PodState, QueueView, Quota, Snapshot
+from scheduler.engine.snapshot import NEARLINE, JobView, PodSet, PodState, QueueView, Quota, Snapshot
 from scheduler.engine.standing import Share, WaitClass, classify, free_milli, resource_of, share_of
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Forecast, Pool, Queue, Workload

@@ -9,7 +9,7 @@ from django.db.models import Prefetch, QuerySet
 from accounts.actor import Actor
 from scheduler.engine.ledger import NodeLedger
 from scheduler.engine.mig import find_geometry
-from scheduler.engine.pod_sets import PodSet
+from scheduler.engine.snapshot import PodSet
 from scheduler.errors import NodeNotFound
 from scheduler.models import Gpu, Node, Placement
 from scheduler.selectors import snapshots

@@ -14,7 +14,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from core import clock, orm, tasks
 from core.prepared import insert, prepared
 from core.units import ONE_GPU
-from scheduler.engine.pod_sets import PodSet
+from scheduler.engine.snapshot import PodSet
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload

@@ -19,11 +19,10 @@ PARTS = {
     "datasets.records": "moves branches and notes each change of names, branches and tags, for every service that makes one",
     "datasets.tree_writing": "writes the manifests of a tree that the server itself made",
     "scheduler.forecasts": "stores and scores what the app that runs jobs forecasts",
-    "experiments.measurements": "writes points of curves, for logs and for programs elsewhere",
     "scheduler.resource_nodes": "writes what the app that runs jobs reports of its resources' nodes",
     "scheduler.workloads": "keeps the workloads of the app that runs jobs, inside the transactions of its use cases",
     "scheduler.pool_members": "keeps which resources and queues a pool has, for pools, node reports and new work",
-    "experiments.facts": "keeps the index of what experiments record in step with them",
+    "experiments.record_writing": "writes points and the index of what is recorded, for logs and for programs elsewhere",
 }
 
 

@@ -12,8 +12,8 @@ from accounts.models import Project
 from core import clock
 from experiments.adapters import artifact_folder
 from experiments.models import Experiment, MetricLast, MetricPoint
-from experiments.services import facts
-from experiments.services.facts import Kind
+from experiments.services import record_writing
+from experiments.services.record_writing import Kind
 from flows.models import Attempt, Flow, FlowVersion, Run, Step
 
 _BATCH = 2000
@@ -118,9 +118,9 @@ def make_experiments(
         ],
         _BATCH,
     )
-    facts.write_given(rows)
-    facts.write((row, Kind.TAG, row.tags) for row in rows)
-    facts.write_keys((run.project_id, Kind.METRIC, key) for each in metrics for key in each)
+    record_writing.write_given_facts(rows)
+    record_writing.write_facts((row, Kind.TAG, row.tags) for row in rows)
+    record_writing.write_keys((run.project_id, Kind.METRIC, key) for each in metrics for key in each)
     _measure(rows, metrics, points)
     return rows
 

@@ -13,6 +13,7 @@ from accounts.models import Project
 from experiments.engine import columns, filter_tree, filters
 from experiments.engine.columns import Column, Kind
 from experiments.engine.filter_tree import All, Any, Contains, Known, Not
+from experiments.engine.recorded import Reading
 from experiments.errors import InvalidColumn
 from experiments.models import Experiment
 from experiments.selectors import lists
@@ -72,7 +73,7 @@ def value_of(row: Experiment, column: Column) -> object:
         Kind.TAG: row.tags,
         Kind.DATA: {item["dataset"]: item["commit"] for item in row.datasets},
     }[column.kind]
-    return columns.read(recorded[column.key]) if column.key in recorded else None
+    return Reading.of(recorded[column.key]) if column.key in recorded else None
 
 
 def holds(row: Experiment, wanted: filter_tree.Filter) -> bool:
@@ -88,7 +89,7 @@ def holds(row: Experiment, wanted: filter_tree.Filter) -> bool:
     if value is None or isinstance(wanted, Known):
         return value is not None
     if isinstance(wanted, Contains):
-        return wanted.text.lower() in (value.text if isinstance(value, columns.Reading) else value).lower()
+        return wanted.text.lower() in (value.text if isinstance(value, Reading) else value).lower()
     return compares(value, wanted)
 
 
@@ -96,7 +97,7 @@ def compares(value: object, wanted: filter_tree.Is) -> bool:
     column, sign, said = wanted.column, wanted.sign, wanted.value
     if column.kind is Kind.DATA:
         return value.text.startswith(said.text) == (sign == "=")
-    if isinstance(value, columns.Reading):
+    if isinstance(value, Reading):
         value = value.text if said.number is None else value.number
     if said.text == "nan":
         return math.isnan(value) == (sign == "=")
@@ -188,10 +189,8 @@ def test_the_database_finds_what_a_plain_reading_of_the_filter_says(rows):
 def test_a_list_is_sorted_numbers_as_numbers_and_what_is_missing_last(rows, name, is_falling):
     def rank(row: Experiment) -> tuple:
         value = value_of(row, columns.parse(name))
-        number = (
-            value.number if isinstance(value, columns.Reading) else value if isinstance(value, int | float) else None
-        )
-        text = value.text if isinstance(value, columns.Reading) else value if isinstance(value, str) else None
+        number = value.number if isinstance(value, Reading) else value if isinstance(value, int | float) else None
+        text = value.text if isinstance(value, Reading) else value if isinstance(value, str) else None
         if number is not None and math.isnan(number):
             number = None
         return number, text

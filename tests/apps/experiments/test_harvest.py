@@ -16,7 +16,7 @@ from compute.workers import observe
 from core import clock, leases, tasks
 from core.models import Lease
 from datasets.services import trees
-from experiments.engine.log_tags import Problem
+from experiments.engine.recorded import Problem
 from experiments.models import Experiment, Fact, MetricLast, MetricPoint, MetricStretch
 from experiments.selectors import artifacts as stored
 from experiments.selectors import curves, experiments, failures, lists

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from experiments.engine import columns, filter_tree, filters
 from experiments.engine.columns import Column, Kind
 from experiments.engine.filter_tree import All, Any, Contains, Is, Known, Not, Value
+from experiments.engine.recorded import Reading
 from experiments.errors import InvalidColumn, InvalidFilter
 
 LR = Column(Kind.PARAM, "lr")
@@ -135,7 +136,7 @@ def test_columns_and_orders_are_read():
      (None, None, "null"), ([1], None, "[1]"), ("1" * 501, None, "1" * 500), (10**400, None, str(10**400))],
 )  # fmt: skip
 def test_a_recorded_value_is_a_number_where_it_reads_as_one(value, number, text):
-    assert columns.read(value) == columns.Reading(number, text)
+    assert Reading.of(value) == Reading(number, text)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.engine.log_tags import Problem, Record, RecordKind, harvest
+from experiments.engine.recorded import Problem, Record, RecordKind, harvest
 
 HUGE = "9" * 400
 DEEP = 100_000

@@ -1,4 +1,7 @@
-"""Writing what experiments measured: points, thinned curves, last values. Inside the caller's transaction."""
+"""Writing what experiments record: points, thinned curves, last values, and the facts by which lists filter them.
+
+Inside the caller's transaction, so that lists stay in step with what experiments record.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +13,10 @@ from django.db.models import Q
 from core import orm
 from core.prepared import insert
 from experiments.engine import stretches
-from experiments.engine.columns import Kind
-from experiments.engine.log_tags import Record
+from experiments.engine.columns import MAX_KEY, Kind
+from experiments.engine.recorded import Reading, Record
 from experiments.engine.stretches import Levels
-from experiments.models import Experiment, MetricLast, MetricPoint, MetricStretch
-from experiments.services import facts
+from experiments.models import Experiment, Fact, FactKey, MetricLast, MetricPoint, MetricStretch
 
 # Points in one statement, few enough for `insert` to do it quickly: half of the time of a log with many goes there.
 _POINTS = 100
@@ -79,7 +81,7 @@ def write_points(measured: Iterable[tuple[Experiment, Sequence[Record]]], now: d
         unique_fields=["experiment", "key"],
         update_fields=["step", "value", "at", "points", "open_stretches"],
     )
-    facts.write_keys(
+    write_keys(
         (curve.experiment.project_id, Kind.METRIC, name[1]) for name, curve in curves.items() if name not in before
     )
 
@@ -103,3 +105,53 @@ def _last_of(experiment_ids: Sequence[str]) -> Mapping[tuple[str, str], MetricLa
 def storable(value: object) -> object:
     """JSON columns hold no NaN and no infinities."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_given_facts(experiments: Sequence[Experiment]) -> None:
+    """Note the parameters and datasets that new experiments of one project were given."""
+    write_facts([(row, Kind.PARAM, row.parameters) for row in experiments])
+    write_facts([(row, Kind.DATA, _commits(row)) for row in experiments])
+
+
+def write_facts(recorded: Iterable[tuple[Experiment, Kind, Mapping[str, object]]]) -> None:
+    """Note recorded values; a key that was noted before gets its new value."""
+    rows: dict[tuple[str, Kind, str], Fact] = {}
+    keys: set[tuple[str, Kind, str]] = set()
+    for experiment, kind, values in recorded:
+        for key, value in values.items():
+            name, reading = key[:MAX_KEY], Reading.of(value)
+            rows[experiment.pk, kind, name] = Fact(
+                experiment=experiment, kind=kind, key=name, number=reading.number, text=reading.text
+            )
+            keys.add((experiment.project_id, kind, name))
+    Fact.objects.bulk_create(
+        rows.values(),
+        batch_size=orm.BATCH_ROWS,
+        update_conflicts=True,
+        unique_fields=["experiment", "kind", "key"],
+        update_fields=["number", "text"],
+    )
+    write_keys(keys)
+
+
+def write_keys(keys: Iterable[tuple[str, Kind, str]]) -> None:
+    """Note under which keys a project's experiments record something: (project's id, kind, key)."""
+    names = {(project_id, str(kind), key[:MAX_KEY]) for project_id, kind, key in keys}
+    for project_id in sorted({project_id for project_id, _, _ in names}):
+        known = set(FactKey.objects.filter(project=project_id).values_list("project_id", "kind", "key"))
+        # In one order everywhere, so that two writers never wait for each other.
+        new = sorted(name for name in names - known if name[0] == project_id)
+        FactKey.objects.bulk_create(
+            [FactKey(project_id=project_id, kind=kind, key=key) for _, kind, key in new],
+            batch_size=orm.BATCH_ROWS,
+            ignore_conflicts=True,
+        )
+
+
+def forget_fact(experiment: Experiment, kind: Kind, key: str) -> None:
+    """Drop a value that was taken back."""
+    Fact.objects.filter(experiment=experiment, kind=kind, key=key[:MAX_KEY]).delete()
+
+
+def _commits(experiment: Experiment) -> dict[str, object]:
+    return {str(item["dataset"]): item["commit"] for item in experiment.datasets if item.get("dataset")}
