@@ -8,25 +8,25 @@ from compute.services.jobs import HostFolder
 from compute.signals import files_due, job_changed
 from datasets.signals import cached_commit_changed
 from experiments.signals import outputs_read, outputs_stored
-from flows.workers import cleaning, handover, news
+from flows.workers import advance, cleaning, handover
 
 
 @receiver(job_changed, dispatch_uid="flows.job_changed")
 def advance_runs_of_jobs(stopped_ids: list[str], **_news: object) -> None:
     """Enqueue the runs whose jobs have stopped."""
-    news.jobs_stopped(stopped_ids)
+    advance.enqueue_runs_of_jobs(stopped_ids)
 
 
 @receiver(cached_commit_changed, dispatch_uid="flows.cached_commit_changed")
 def advance_runs_waiting_for_data(cached_commit_id: str, **_news: object) -> None:
     """Enqueue the runs that wait for that commit."""
-    news.cached_commit_changed(cached_commit_id)
+    advance.enqueue_runs_waiting_for(cached_commit_id)
 
 
 @receiver(outputs_stored, dispatch_uid="flows.outputs_stored")
 def end_run_with_stored_outputs(run_id: str, **_news: object) -> None:
     """Wake a run that only waited for its outputs to be stored."""
-    news.outputs_stored(run_id)
+    advance.wake_run_with_stored_outputs(run_id)
 
 
 @receiver(outputs_read, dispatch_uid="flows.outputs_read")

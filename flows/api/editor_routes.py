@@ -7,11 +7,10 @@ from ninja import Router, Status
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
 from flows.api import editor_schemas as schemas
-from flows.engine import arrange
+from flows.engine import layout
 from flows.errors import FlowNotFound
 from flows.models import FlowDraft
-from flows.selectors import drafts as draft_selectors
-from flows.selectors import examples, library
+from flows.selectors import examples
 from flows.selectors import flows as flow_selectors
 from flows.services import drafts
 from flows.services.drafts import Writing
@@ -23,7 +22,7 @@ router = Router()
 def get_draft(request: ApiRequest, project: str, key: str) -> FlowDraft:
     """Return one's own draft of a flow."""
     owner = get_project(actor=request.actor, name=project)
-    draft = draft_selectors.find_draft(actor=request.actor, project=owner, key=key)
+    draft = flow_selectors.find_draft(actor=request.actor, project=owner, key=key)
     if draft is None:
         raise FlowNotFound(f"You have no draft of {key}.")
     return draft
@@ -61,7 +60,7 @@ def publish(request: ApiRequest, body: schemas.WritingIn) -> Status[dict[str, An
 @router.post("/flows/layout", response=schemas.PlacesOut, operation_id="flows_lay_out")
 def lay_out(request: ApiRequest, body: schemas.GraphIn) -> dict[str, Any]:  # noqa: ARG001 (the same for everybody)
     """Return where the nodes of a graph are best drawn: columns by longest path, few crossings."""
-    return {"places": arrange.arrange(body.parents)}
+    return {"places": layout.arrange(body.parents)}
 
 
 @router.get("/flows/library", response=schemas.LibraryOut, operation_id="flows_list_library")
@@ -76,7 +75,7 @@ def list_library(request: ApiRequest, project: str) -> dict[str, Any]:
             "needs_code": shelf.needs_code,
             "steps": shelf.steps,
         }
-        for shelf in library.list_library(actor=request.actor, project=owner)
+        for shelf in examples.list_library(actor=request.actor, project=owner)
     ]
     for example in examples.list_examples():
         steps = example.spec.model_dump(mode="json", exclude_defaults=True)["steps"]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from core import bounds
 from core.bodies import BodySchema
-from flows.engine import arrange
+from flows.engine.layout import MAX_EDGES, MAX_NODES
 
 Pixels = Annotated[float, Field(ge=-1_000_000, le=1_000_000)]
 
@@ -25,7 +25,7 @@ class WritingIn(BodySchema):
     project: bounds.Name
     key: str = Field(min_length=1, max_length=64)
     text: bounds.FileText
-    layout: dict[bounds.Name, Place] = Field({}, max_length=arrange.MAX_NODES)
+    layout: dict[bounds.Name, Place] = Field({}, max_length=MAX_NODES)
     base_version: bounds.Count | None = None
     example: str = Field(default="", max_length=63)
 
@@ -68,9 +68,7 @@ class PublishedOut(Schema):
 class GraphIn(BodySchema):
     """The parents of every node."""
 
-    parents: dict[bounds.Name, Annotated[list[bounds.Name], Field(max_length=arrange.MAX_EDGES)]] = Field(
-        max_length=arrange.MAX_NODES
-    )
+    parents: dict[bounds.Name, Annotated[list[bounds.Name], Field(max_length=MAX_EDGES)]] = Field(max_length=MAX_NODES)
 
 
 class PlacesOut(Schema):

@@ -14,11 +14,10 @@ from pydantic_core import ErrorDetails
 
 from core import bounds, globs
 from core.units import in_numbers
-from flows.engine import cnvrg_keys, drafts, expressions, flow_file, grids, references
-from flows.engine.cnvrg_keys import suggest
-from flows.engine.drafts import Draft, Needs
+from flows.engine import cnvrg_keys, expressions, flow_file, grids
+from flows.engine.flow_file import Draft, Needs
 from flows.engine.names import variable_name
-from flows.engine.problems import Finding, Path, Problem
+from flows.engine.problems import Finding, Path, Problem, suggest
 from flows.engine.spec import (
     MAX_INSTANCES,
     MAX_TITLE,
@@ -125,16 +124,16 @@ def check(text: str, file_format: str, *, project: str = "") -> Checked:
     if document.data is None or not isinstance(document.data, dict):
         no_mapping = Problem(1, 1, "", "wrong_type", "A flow file is a mapping with `flow:` and `steps:`.")
         return Checked(None, tuple(document.problems or [no_mapping]), document)
-    translation = cnvrg_keys.translate(document.data, project) if cnvrg_keys.is_cnvrg(document.data) else None
+    translation = cnvrg_keys.translate(document.data, project) if document.is_cnvrg else None
     data = translation.data if translation else document.data
     spec, errors = _validate(data)
-    steps = drafts.read_steps(data, spec)
+    steps = flow_file.read_steps(data, spec)
     for step in steps:
         origin = translation.origin_of(step.path) if translation else step.path
         document.steps[origin] = step.name
     findings = [*_translate_errors(errors, data), *_findings(data, steps)]
     problems = [*document.problems, *(document.locate(item) for item in (translation.findings if translation else ()))]
-    needs = [drafts.needs_of(step) for step in steps]
+    needs = [flow_file.needs_of(step) for step in steps]
     return Checked(spec, tuple(problems), document, needs, translation).with_findings(findings)
 
 
@@ -150,7 +149,7 @@ def _validate(data: Mapping[str, object]) -> tuple[FlowSpec | None, Sequence[Err
 
 
 def _findings(data: Mapping[str, object], steps: Sequence[Draft]) -> Iterator[Finding]:
-    parameters = drafts.read_parameters(data)
+    parameters = flow_file.read_parameters(data)
     titles = [((), data.get("title")), *((step.path, step.read.title) for step in steps)]
     others = chain(
         _check_titles(titles),
@@ -409,7 +408,7 @@ def _check_references(step: Draft, parameters: Mapping[str, ParameterSpec]) -> I
     ]
     for place, text, known in texts:
         try:
-            found_references = list(references.find(text))
+            found_references = list(expressions.names_in(text))
         except InvalidExpression as error:
             yield Finding(place, "bad_reference", error.message)
             continue

@@ -5,11 +5,10 @@ no meaning here is accepted with a note; what would silently do something else i
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
-from flows.engine.problems import Finding, Path
+from flows.engine.problems import Finding, Path, suggest
 
 _TOP = {"flow", "title", "tasks", "relations", "recurring", "description"}
 _USED = {
@@ -29,7 +28,7 @@ _DATA = {"cached", "use_cached", "query"}
 _SILENT = {"top", "left", "icon", "queue_slug", "algorithm"}
 _NOTED = {"library", "git_branch", "git_commit", "mount_folders", "output_dir"}
 _SIGNS = {"max": ">=", "min": "<="}
-_LONGEST_WORD, _MOST_KNOWN, _MOST_HINTS = 100, 200, 100
+_MOST_HINTS = 100
 
 
 @dataclass
@@ -46,11 +45,6 @@ class Translation:
             if path[:length] in self.origins:
                 return self.origins[path[:length]]
         return ()
-
-
-def is_cnvrg(data: object) -> bool:
-    """Whether a document speaks cnvrg's language."""
-    return isinstance(data, dict) and "tasks" in data and "steps" not in data
 
 
 def slug(title: str) -> str:
@@ -239,13 +233,6 @@ class _Translator:
 
     def _note(self, path: Path, message: str) -> None:
         self._out.findings.append(Finding(path, "note", message, is_note=True))
-
-
-def suggest(word: str, known: Sequence[str]) -> str:
-    """Return ` Did you mean 'x'?` for a word that is nearly a known one, else nothing."""
-    # Comparing two texts takes the product of their lengths: what is no slip of the pen is not looked at.
-    close = get_close_matches(word, known[:_MOST_KNOWN], n=1) if len(word) <= _LONGEST_WORD else []
-    return f" Did you mean '{close[0]}'?" if close else ""
 
 
 def _items(value: object) -> Iterator[tuple[int, object]]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core import bounds, units
-from flows.engine import references
-from flows.engine.cnvrg_keys import suggest
+from flows.engine import expressions
 from flows.engine.expressions import Value
+from flows.engine.problems import suggest
 from flows.engine.spec import FlowSpec, GridRange, ParameterSpec, StepSpec
 from flows.errors import InvalidParameters
 
@@ -60,16 +60,16 @@ def require_arguments(spec: FlowSpec, instances: Iterable[Instance]) -> None:
             "step": {"name": step.name, "index": instance.index},
         }
         options_bytes = sum(map(_option_bytes, instance.parameters.items())) if step.append_parameters else 0
-        if references.is_longer(step.command, most_bytes - options_bytes, values, shlex.quote):
+        if expressions.is_longer(step.command, most_bytes - options_bytes, values, shlex.quote):
             raise _too_long("command", step.name)
         for name, text in step.env.items():
-            if references.is_longer(f"{name}={text}", most_bytes, values):
+            if expressions.is_longer(f"{name}={text}", most_bytes, values):
                 raise _too_long(f"variable {name}", step.name)
 
 
 def _option_bytes(parameter: tuple[str, Value]) -> int:
     key, value = parameter
-    return len(f" --{key} {shlex.quote(references.value_text(value))}".encode())
+    return len(f" --{key} {shlex.quote(expressions.value_text(value))}".encode())
 
 
 def _too_long(what: str, step: str) -> InvalidParameters:
@@ -87,7 +87,7 @@ def count(step: StepSpec) -> int:
 
 
 def _multiply(step: StepSpec, parameters: Mapping[str, Value]) -> Sequence[Mapping[str, Value]]:
-    own = {key: references.fill_value(value, {"parameters": parameters}) for key, value in step.parameters.items()}
+    own = {key: expressions.fill_value(value, {"parameters": parameters}) for key, value in step.parameters.items()}
     axes = {key: points(axis) if isinstance(axis, GridRange) else axis for key, axis in step.grid.items()}
     points_of_grid = itertools.product(*axes.values())
     tries = [{**parameters, **own, **dict(zip(axes, point, strict=True))} for point in points_of_grid]
@@ -138,8 +138,8 @@ def convert(parameter: ParameterSpec, value: Value) -> Value:
         raise ValueError(f"is not {_WORDS[parameter.type]}: {value!r}.")
     allowed = [_as_type(parameter.type, choice) for choice in parameter.choices]
     if allowed and converted not in allowed:
-        shown = ", ".join(references.value_text(choice) for choice in parameter.choices)
-        raise ValueError(f"must be one of {shown}, not {references.value_text(converted)}.")
+        shown = ", ".join(expressions.value_text(choice) for choice in parameter.choices)
+        raise ValueError(f"must be one of {shown}, not {expressions.value_text(converted)}.")
     return converted
 
 
@@ -149,7 +149,7 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 def _as_type(kind: str, value: Value) -> Value | None:
     if kind == "str":
-        return references.value_text(value)
+        return expressions.value_text(value)
     if kind == "bool":
         return value if isinstance(value, bool) else _TRUTH.get(str(value).lower())
     return None if isinstance(value, bool) else _as_number(kind, value)

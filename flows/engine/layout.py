@@ -8,14 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
+from core.bounds import OutOfBounds
+
 NODE_WIDTH = 208
 NODE_HEIGHT = 58
 COLUMN_GAP = 56
 ROW_GAP = 20
 MARGIN = 28
+MAX_NODES = 20_000
+MAX_EDGES = 50_000
+"""What one request may ask for; the places of so many are found within a second."""
 _SWEEPS = 4
 _STATION = "\0"
 """What the keys of empty places begin with; no step is called so."""
+
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,20 @@ def lay_out(parents: Mapping[str, Sequence[str]]) -> Layout:
         boxes += [Box(key, x, top + row * (NODE_HEIGHT + ROW_GAP)) for row, key in rows]
     width = 2 * MARGIN + len(columns) * (NODE_WIDTH + COLUMN_GAP) - (COLUMN_GAP if columns else 0)
     return Layout(tuple(boxes), width, height)
+
+
+def arrange(parents: Mapping[str, Sequence[str]]) -> dict[str, Place]:
+    """Return the left upper corner of every node in pixels, given each node's parents.
+
+    The picture may still be drawn: names that lead nowhere and circles do no harm.
+
+    Raises OutOfBounds when there are more than `MAX_NODES` nodes or `MAX_EDGES` edges.
+    """
+    edges = sum(len(names) for names in parents.values())
+    if len(parents) > MAX_NODES or edges > MAX_EDGES:
+        raise OutOfBounds(f"A graph has at most {MAX_NODES:,} nodes and {MAX_EDGES:,} edges.")
+    acyclic = _without_circles({key: [name for name in names if name in parents] for key, names in parents.items()})
+    return {box.key: (box.x, box.y) for box in lay_out(acyclic).boxes}
 
 
 def around(boxes: Sequence[Box]) -> Layout:
@@ -137,3 +158,26 @@ def _places(column: Sequence[str]) -> dict[str, float]:
 
 def _centre(places: Mapping[str, float], neighbours: Sequence[str], otherwise: float) -> float:
     return sum(places[key] for key in neighbours) / len(neighbours) if neighbours else otherwise
+
+
+def _without_circles(parents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Leave out every arrow that closes a circle, met in the order of the keys (depth first, without recursion)."""
+    acyclic: dict[str, list[str]] = {key: [] for key in parents}
+    open_now: set[str] = set()
+    done: set[str] = set()
+    for start in parents:
+        stack = [(start, iter(parents[start]))] if start not in done else []
+        open_now.update(key for key, _ in stack)
+        while stack:
+            key, rest = stack[-1]
+            parent = next(rest, None)
+            if parent is None:
+                stack.pop()
+                open_now.discard(key)
+                done.add(key)
+            elif parent not in open_now:
+                acyclic[key].append(parent)
+                if parent not in done:
+                    open_now.add(parent)
+                    stack.append((parent, iter(parents[parent])))
+    return acyclic

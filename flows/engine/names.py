@@ -4,8 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from flows.engine.expressions import Value
-from flows.engine.references import value_text
+from flows.engine.expressions import Value, value_text
 
 EXPERIMENT_KIND = "attempt"
 """The kind of source that attempts are to experiments."""

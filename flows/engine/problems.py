@@ -3,10 +3,12 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 Path = tuple[str | int, ...]
 
 _LONGEST, _LONGEST_MESSAGE = 100, 1000
+_LONGEST_WORD, _MOST_KNOWN = 100, 200
 _QUOTATION = re.compile(r"'([^']*)'")
 
 
@@ -56,3 +58,10 @@ def shorten(message: str) -> str:
         lambda quoted: f"'{quoted[1][:_LONGEST]}…'" if len(quoted[1]) > _LONGEST else quoted[0], message
     )
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+
+
+def suggest(word: str, known: Sequence[str]) -> str:
+    """Return ` Did you mean 'x'?` for a word that is nearly a known one, else nothing."""
+    # Comparing two texts takes the product of their lengths: what is no slip of the pen is not looked at.
+    close = get_close_matches(word, known[:_MOST_KNOWN], n=1) if len(word) <= _LONGEST_WORD else []
+    return f" Did you mean '{close[0]}'?" if close else ""

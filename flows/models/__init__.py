@@ -1,7 +1,6 @@
 """Flows and their versions, runs with their steps and attempts."""
 
-from flows.models.draft import FlowDraft
-from flows.models.flow import Bundle, Flow, FlowVersion
+from flows.models.flow import Bundle, Flow, FlowDraft, FlowVersion
 from flows.models.run import Attempt, AttemptInput, InputState, Run, RunEvent, Step
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Reads about flows and their versions, limited to the projects that the actor may see."""
+"""Reads about flows, their versions and one's own drafts, limited to the projects that the actor may see."""
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
@@ -8,8 +8,10 @@ from accounts.permissions import require
 from accounts.selectors import get_project
 from flows import permissions
 from flows.errors import FlowNotFound
-from flows.models import Flow, FlowVersion
+from flows.models import Flow, FlowDraft, FlowVersion
 
+NEW = "~"
+"""What the keys of drafts start with whose flow does not exist yet."""
 _SHORTEST_PREFIX = 6
 
 
@@ -67,3 +69,17 @@ def get_version(*, actor: Actor, flow: Flow, version: str | None = None) -> Flow
     if newest is None:
         raise FlowNotFound(f"The flow {flow.name} has no version '{version}'.")
     return newest
+
+
+def find_draft(*, actor: Actor, project: Project, key: str) -> FlowDraft | None:
+    """Return the actor's draft of a flow; None when there is none."""
+    require(actor, permissions.VIEW_FLOWS, project.pk)
+    return FlowDraft.objects.filter(user_id=actor.user_id or 0, project=project, key=key).first()
+
+
+def list_new_drafts(*, actor: Actor) -> QuerySet[FlowDraft]:
+    """Return the actor's drafts of flows that do not exist yet, newest first."""
+    drafts = FlowDraft.objects.filter(user_id=actor.user_id or 0, key__startswith=NEW).select_related("project")
+    if not actor.sees_everything:
+        drafts = drafts.filter(project_id__in=actor.project_ids)
+    return drafts.order_by("-updated_at", "-pk")

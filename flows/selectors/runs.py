@@ -1,4 +1,4 @@
-"""Reads about runs: lists, one run with its steps and attempts, its events, and the logs of its steps."""
+"""Reads about runs: lists, one run with its steps and attempts, its events and stamps, and the logs of its steps."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.conf import settings
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Max, OuterRef, Q, QuerySet, Subquery
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -17,15 +17,16 @@ from compute.selectors.job_rows import RunHistory
 from compute.selectors.jobs import JobStatus
 from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
-from core import clock
+from core import clock, isolation
 from core.errors import InvalidInput
 from core.times import Interval, Times, measure
 from experiments.selectors.recorded import LogRecord, Problems, records_of_run
 from flows import permissions
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import RunNotFound, StepAmbiguous, StepNotFound
-from flows.models import Attempt, Run, RunEvent, Step
+from flows.models import Attempt, Flow, Run, RunEvent, Step
 from flows.selectors import inputs
+from flows.selectors.failures import ADVANCE
 from scheduler.selectors.workloads import WorkloadWait
 
 # What is shown of an attempt; a run may have hundreds, and decoding all their JSON would take longer than all else.
@@ -165,6 +166,19 @@ def list_runs(
     return runs.order_by("-pk")
 
 
+def list_last_runs(*, actor: Actor, flows: Sequence[Flow], count: int) -> Mapping[str, list[Run]]:
+    """Return at most `count` newest runs of each flow by its id, oldest first, in two queries for all of them."""
+    shown = Run.objects.filter(flow=OuterRef("pk"), deleted_at=None).order_by("-number").values("number")
+    firsts = Flow.objects.filter(pk__in=[flow.pk for flow in flows]).annotate(first=Subquery(shown[count - 1 : count]))
+    condition = Q(pk__in=[])
+    for pk, first in firsts.values_list("pk", "first"):
+        condition |= Q(flow=pk, number__gte=first or 0)
+    runs_of: dict[str, list[Run]] = {flow.pk: [] for flow in flows}
+    for run in list_runs(actor=actor).filter(condition).order_by("pk"):
+        runs_of[run.flow_id].append(run)
+    return runs_of
+
+
 def list_live_of(usernames: Collection[str]) -> QuerySet[Run]:
     """Return the runs that these people started and that have not ended. For the platform itself."""
     live = Run.objects.filter(created_by__in=usernames).exclude(state__in=sorted(RUN_ENDS))
@@ -240,6 +254,18 @@ def list_events(*, actor: Actor, run: Run, after: int = 0) -> QuerySet[RunEvent]
     of_event = Step.objects.filter(run=OuterRef("run"), key=OuterRef("step_key"), index=OuterRef("step_index"))
     events = RunEvent.objects.filter(run=run, seq__gt=after)
     return events.annotate(step=Subquery(of_event.values("label")[:1])).order_by("seq")
+
+
+def stamp_of_all_runs() -> str:
+    """Return a stamp that is another one whenever anything happened in any run."""
+    return str(RunEvent.objects.aggregate(newest=Max("pk"))["newest"])
+
+
+def stamps_of_runs(run_ids: Collection[str]) -> Mapping[str, str]:
+    """Return for each of these runs a stamp that is another one whenever something happened in it."""
+    rows = Run.objects.filter(pk__in=run_ids).values_list("pk", "event_seq", "cancel_requested_at")
+    failed = {failure.item_id: f"f{failure.attempts}" for failure in isolation.find([ADVANCE], run_ids)}
+    return {run_id: f"{seq}{'c' if is_cancelled else ''}{failed.get(run_id, '')}" for run_id, seq, is_cancelled in rows}
 
 
 def get_step(*, actor: Actor, run: Run, key: str, index: int | None = None) -> Step:

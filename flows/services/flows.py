@@ -19,14 +19,15 @@ from core.errors import PlatformError
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
 from flows.engine import checks, spec
-from flows.engine.drafts import Needs
+from flows.engine.flow_file import Needs
 from flows.engine.problems import Finding, Path, Problem
 from flows.engine.spec import FlowSpec
 from flows.errors import InvalidFlow
 from flows.models import Flow, FlowVersion
+from flows.selectors import specs
 from flows.selectors.inputs import DATA_SOURCES, OUTPUT_SOURCES
 from flows.selectors.specs import DEFAULT_TEMPLATE
-from flows.services import bundles, places
+from flows.services import bundles
 from scheduler.errors import PoolNotFound
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
 
 def _check_sizes(actor: Actor, project: Project, steps: Sequence[Needs]) -> Iterator[Finding]:
     """Check that steps with a size of their own have a place."""
-    answers = places.find_places(actor=actor, project=project, steps=[needs.spec for needs in steps]) if steps else ()
+    answers = specs.find_places(actor=actor, project=project, steps=[needs.spec for needs in steps]) if steps else ()
     faulty = [needs for needs, answer in zip(steps, answers, strict=True) if isinstance(answer, PlatformError)]
     hindered = _hindered_by_volumes(actor, project, faulty)
     for needs, answer in zip(steps, answers, strict=True):
@@ -151,7 +152,7 @@ def _hindered_by_volumes(actor: Actor, project: Project, steps: Sequence[Needs])
     """Return the paths of the steps that would have a place without their volumes."""
     having = [needs for needs in steps if needs.volumes]
     without = [needs.spec.model_copy(update={"volumes": ()}) for needs in having]
-    answers = places.find_places(actor=actor, project=project, steps=without) if having else ()
+    answers = specs.find_places(actor=actor, project=project, steps=without) if having else ()
     return {needs.path for needs, answer in zip(having, answers, strict=True) if not isinstance(answer, PlatformError)}
 
 

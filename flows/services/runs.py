@@ -38,7 +38,7 @@ from flows.errors import (
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
 from flows.selectors import failures, specs
 from flows.selectors import runs as run_selectors
-from flows.services.places import RunPlaces, keep_places
+from flows.selectors.specs import RunPlaces, keep_places
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flows.engine.arrange import arrange
-from flows.engine.layout import NODE_HEIGHT, NODE_WIDTH, Box, around
+from flows.engine.layout import NODE_HEIGHT, NODE_WIDTH, Box, around, arrange
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.spec_diff import Difference
 

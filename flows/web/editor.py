@@ -17,10 +17,9 @@ from compute.selectors import resources, templates
 from core import units
 from datasets.selectors import datasets
 from flows.models import FlowDraft, FlowVersion
-from flows.selectors import drafts as draft_selectors
 from flows.selectors import examples
 from flows.selectors import flows as selectors
-from flows.selectors.drafts import NEW
+from flows.selectors.flows import NEW
 from flows.selectors.specs import DEFAULT_TEMPLATE
 from flows.services import drafts, flows
 from flows.services.drafts import Writing
@@ -85,7 +84,7 @@ def new_page(request: PageRequest) -> HttpResponse:
     project = get_project(actor=request.actor, name=project_name)
     key = key if key.startswith(NEW) else NEW + uuid4().hex[:8]
     name = text(request, "start") or "canvas"
-    draft = draft_selectors.find_draft(actor=request.actor, project=project, key=key)
+    draft = selectors.find_draft(actor=request.actor, project=project, key=key)
     if name in _STARTS or draft is not None:
         start = Writing(_STARTS.get(name, _CANVAS))
     else:
@@ -97,7 +96,7 @@ def edit_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Open the editor on a flow. A POST keeps the plain form as a version, or shows every problem with its line."""
     flow = selectors.get_flow(actor=request.actor, project=project, name=name)
     version = selectors.get_version(actor=request.actor, flow=flow)
-    draft = draft_selectors.find_draft(actor=request.actor, project=flow.project, key=name)
+    draft = selectors.find_draft(actor=request.actor, project=flow.project, key=name)
     return _editor(request, Desk(flow.project, name, version, draft))
 
 
@@ -111,7 +110,7 @@ def _start_page(request: PageRequest, project_name: str | None) -> HttpResponse:
         "projects": writable,
         "target": project_name if project_name in writable else writable[0] if writable else "",
         "examples": examples.list_examples(),
-        "drafts": draft_selectors.list_new(actor=request.actor)[:20],
+        "drafts": selectors.list_new_drafts(actor=request.actor)[:20],
         "key": NEW + uuid4().hex[:8],
         "project_name": project_name,
     }

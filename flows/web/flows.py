@@ -12,7 +12,6 @@ from core.pagination import paginate
 from flows.models import Flow, Run
 from flows.selectors import flows as selectors
 from flows.selectors import runs as run_selectors
-from flows.selectors import strips
 from flows.selectors.specs import spec_of
 from flows.services import flows
 from flows.web import run_form
@@ -38,7 +37,7 @@ def flows_page(request: PageRequest) -> HttpResponse:
     page = paginate(
         selectors.list_flows(actor=request.actor, project=project), cursor=text(request, "cursor"), limit=_ROWS
     )
-    last = strips.last_runs(actor=request.actor, flows=list(page.items), count=_SQUARES)
+    last = run_selectors.list_last_runs(actor=request.actor, flows=list(page.items), count=_SQUARES)
     context = {
         "rows": [FlowRow(flow, last[flow.pk]) for flow in page.items],
         "next_cursor": page.next_cursor,

@@ -10,8 +10,7 @@ from django.urls import reverse
 from accounts.permissions import Level
 from accounts.web.requests import PageRequest, go_to, text
 from flows.engine import grids
-from flows.engine.expressions import Value
-from flows.engine.references import value_text
+from flows.engine.expressions import Value, value_text
 from flows.engine.spec import FlowSpec, ParameterSpec
 from flows.models import FlowVersion
 from flows.selectors import flows as selectors

@@ -13,17 +13,17 @@ from django.db import IntegrityError
 from django.db.models import Q, QuerySet
 from prometheus_client import Histogram
 
-from core import clock, isolation, leases
+from core import clock, isolation, leases, tasks
 from core.models import Failure
 from core.prepared import prepared
 from experiments.workers import harvest
 from flows.engine import planner
-from flows.engine.states import AttemptState
+from flows.engine.states import STEP_ENDS, AttemptState
 from flows.engine.transitions import Bring, Finish, Remind
 from flows.errors import LeaseLost
-from flows.models import Run
+from flows.models import Run, Step
 from flows.selectors import failures, specs
-from flows.workers import apply, handover, next_data, snapshots, staging
+from flows.workers import apply, handover, known_runs, next_data, snapshots, staging
 from flows.workers.snapshots import Ended, News
 
 # For what takes longer than usual: forecasts, a store that is away, and reading the logs of many jobs.
@@ -172,6 +172,28 @@ def find_waiting() -> list[str]:
     due.update(snapshots.live_attempts_with_news(now).values_list("run_id", flat=True))
     due.update(staging.find_runs_to_advance())
     return sorted(due)
+
+
+def enqueue_runs_of_jobs(stopped_ids: Sequence[str]) -> None:
+    """Enqueue each run of a job that has stopped, once. That others have begun to run the periodic run notes.
+
+    Many steps have ended by then, and need no look of their own.
+    """
+    for run_id in sorted(known_runs.runs_of_jobs(stopped_ids)):
+        tasks.enqueue("flows.advance", run_id=run_id)
+
+
+def wake_run_with_stored_outputs(run_id: str) -> None:
+    """Wake a run whose steps have all ended; while some are under way, their own news does."""
+    if not Step.objects.filter(run=run_id).exclude(state__in=sorted(STEP_ENDS)).exists():
+        Run.objects.filter(pk=run_id).update(wake_at=clock.now())
+        tasks.enqueue("flows.advance", run_id=run_id)
+
+
+def enqueue_runs_waiting_for(cached_commit_id: str) -> None:
+    """Enqueue each run that waits for that commit."""
+    for run_id in staging.runs_waiting_for(cached_commit_id):
+        tasks.enqueue("flows.advance", run_id=run_id)
 
 
 def _runs_to_wake(now: datetime) -> QuerySet[Run]:

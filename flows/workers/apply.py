@@ -46,7 +46,7 @@ from flows.engine.transitions import (
 )
 from flows.errors import LeaseLost
 from flows.models import Attempt, AttemptInput, Run, RunEvent, Step
-from flows.workers import job_specs, known_steps, news, next_data
+from flows.workers import job_specs, known_runs, next_data
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
@@ -234,7 +234,7 @@ class _Writer:
         self._close_attempts()
         looks_again = self._write_run(token, looks_again=looks_again)
         event_seq = self._run.event_seq + len(self._events)
-        transaction.on_commit(partial(known_steps.note, self._run, event_seq, counts, changed, reset))
+        transaction.on_commit(partial(known_runs.note, self._run, event_seq, counts, changed, reset))
         return looks_again
 
     def _step_moves(self) -> Iterator[tuple[str, StepState, StepState]]:
@@ -468,7 +468,7 @@ class _Writer:
         submitted = jobs.submit_many(actor=_SYSTEM, requests=requests, known_templates=templates, names_are_new=are_new)
         for (_, attempt), job in zip(ready, submitted, strict=True):
             attempt.job = job
-            news.note_run(job.pk, self._run.pk)
+            known_runs.note_run(job.pk, self._run.pk)
 
     def _open_gates(
         self, prepared: Sequence[tuple[Step, Attempt]], inputs: Mapping[str, Sequence[AttemptInput]]

@@ -10,7 +10,7 @@ from compute.selectors import jobs as job_selectors
 from core import isolation
 from core.removals import remove_folder
 from flows.models import Attempt, Run
-from flows.workers import run_folders
+from flows.workers import handover
 
 _LEAVING = ".leaving-"
 
@@ -28,7 +28,8 @@ def needs_files(job_id: str, *, unused_since: datetime) -> bool:
 
 def delete_run_folders() -> int:
     """Delete the folders of runs that are gone or whose jobs' files are deleted; return how many."""
-    folders = run_folders.list_run_folders()
+    parent = handover.run_folder("any").parent
+    folders = sorted(parent.iterdir()) if parent.is_dir() else []
     return sum(isolation.for_each("flows.delete_run_folder", folders, _delete, key=lambda folder: folder.name))
 
 

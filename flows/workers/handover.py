@@ -1,40 +1,83 @@
-"""Handing outputs from step to step unchanged: they are sealed when their step succeeds, and looked at wherever used.
+"""What steps hand to their children: what they measured, and their outputs, unchanged.
 
-A step whose inputs were changed while it could read them fails, whatever its command says. Where the stored artifact
-has the content, a changed file is put right before anybody reads it again. The sandbox of jobs keeps inputs from being
-changed at all; this finds what was changed where there is none, and by other hands.
+Outputs are sealed when their step succeeds, and looked at wherever used. A step whose inputs were changed while it
+could read them fails, whatever its command says. Where the stored artifact has the content, a changed file is put right
+before anybody reads it again. The sandbox of jobs keeps inputs from being changed at all; this finds what was changed
+where there is none, and by other hands.
 """
 
 import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from blake3 import blake3
+from django.conf import settings
+from django.db.models import F, QuerySet
 
 from compute.selectors import jobs as job_selectors
 from compute.selectors import templates
 from compute.selectors.states import JobState, OutputState
 from compute.services.jobs import HostFolder, Mount, Tree
 from core import hosts
+from core.prepared import prepared
 from core.removals import remove
 from core.sealed_folder import Difference, SealedFolder
 from datasets.errors import BlobMissing, ContentCorrupt
 from datasets.workers import scrubs
 from experiments.errors import ArtifactNotFound
-from experiments.selectors import artifacts
+from experiments.selectors import artifacts, recorded
 from experiments.workers import artifacts as artifact_storing
+from flows.engine.expressions import Value
 from flows.models import Attempt, Run
-from flows.selectors import run_places, specs
-from flows.workers import run_folders
+from flows.selectors import specs
 
 log = structlog.get_logger(__name__)
 
 _NAMED = 3
 _PIECE_BYTES = 1 << 20
+
+
+class NewestAttempt(NamedTuple):
+    """The last try of an instance of a step."""
+
+    id: str
+    step_index: int
+    job_id: str | None
+    state: str
+    has_job_succeeded: bool
+
+
+def newest_attempts(run_id: str, key: str) -> Sequence[NewestAttempt]:
+    """Return the newest attempt of each instance of a step, by index."""
+    return [NewestAttempt(*row) for row in _newest(run_id, key)]
+
+
+def find_measured(
+    run_id: str, key: str, attempts: Sequence[NewestAttempt] | None = None
+) -> dict[int, Mapping[str, Value]]:
+    """Return, for each instance of a step that succeeded, its tags and the last values of its metrics.
+
+    `attempts` are its newest ones, where they are known.
+    """
+    newest = {each.id: each for each in (newest_attempts(run_id, key) if attempts is None else attempts)}
+    # A job's success is the step's, as soon as its log is read; the step itself may be settled by the very next plan.
+    return {
+        each.step_index: each.values
+        for each in recorded.of_step(run_id=run_id, step_key=key)
+        if (attempt := newest.get(each.source_id)) is not None
+        and (attempt.state == "succeeded" or (attempt.has_job_succeeded and each.is_read))
+    }
+
+
+@prepared
+def _newest(run_id: str, key: str) -> QuerySet[Attempt, tuple[str, int, str | None, str, bool]]:
+    newest = Attempt.objects.filter(run=run_id, step__key=key, number=F("step__attempt_count")).order_by("step__index")
+    return newest.values_list("pk", "step__index", "job_id", "state", job_selectors.is_in({JobState.SUCCEEDED}))
 
 
 def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]) -> Mapping[str, str]:
@@ -69,7 +112,7 @@ def _is_spread(run: Run) -> bool:
     names = specs.graph_of_run(run).templates
     if len({name.partition(".")[0] for name in names}) == 1:  # what ran there is read there
         return False
-    known = run_places.find_templates(run).values()
+    known = specs.find_templates(run).values()
     return not all(templates.reads_folders(template, hosts.this_host()) for template in known)
 
 
@@ -171,9 +214,19 @@ def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
     return Difference(tuple(path for path in difference.changed if path not in same), difference.added)
 
 
+def run_folder(run_id: str) -> Path:
+    """Return the folder for what a run needs on this host besides its jobs' own folders. It may not exist yet."""
+    return _folder_in(settings.NEARLINE.home, run_id)
+
+
+@lru_cache(maxsize=64)
+def _folder_in(home: Path, run_id: str) -> Path:
+    return Path(home, "runs", run_id).absolute()
+
+
 def _sealed(run_id: str, source: HostFolder) -> SealedFolder:
     name = hashlib.sha256(os.fsencode(source.path)).hexdigest()[:32]
-    return SealedFolder(Path(source.path), Path(f"{run_folders.run_folder(run_id)}/seals/{name}.json"))
+    return SealedFolder(Path(source.path), Path(f"{run_folder(run_id)}/seals/{name}.json"))
 
 
 def _hash(path: Path) -> str:

@@ -10,13 +10,13 @@ from compute.selectors import templates
 from compute.selectors.states import JobState
 from compute.services.jobs import HostFolder, JobSpec, Mount, Placing, Tree, parts_variables, source_from_json
 from core import hosts
-from flows.engine import names, references
+from flows.engine import expressions, names
 from flows.engine.expressions import Value
 from flows.engine.spec import StepSpec
 from flows.models import Attempt, AttemptInput, Step
-from flows.selectors import measurements, run_places
-from flows.selectors.measurements import NewestAttempt
+from flows.selectors import specs
 from flows.workers import code, handover
+from flows.workers.handover import NewestAttempt
 from flows.workers.snapshots import Loaded
 
 
@@ -53,7 +53,7 @@ class JobSpecs:
         }
         return JobSpec(
             name=attempt.job_name,
-            command=references.fill_command(step_spec.command, values).rstrip(),
+            command=expressions.fill_command(step_spec.command, values).rstrip(),
             image=step_spec.image or None,
             env=self._environment(step_spec, step, values),
             secret_names=step_spec.secrets,
@@ -72,7 +72,7 @@ class JobSpecs:
             replicas=step_spec.replicas,
             ports=step_spec.ports,
             volumes=step_spec.volumes,
-            pools=run_places.pools_of(self._run, step.key),
+            pools=specs.pools_of(self._run, step.key),
             own_cpu_millicores=step_spec.own_cpu_millicores,
             own_memory_bytes=step_spec.memory,
             placing=Placing.read(step_spec.placing),
@@ -94,7 +94,7 @@ class JobSpecs:
             measured = self._measured(parent)
             if len(variables) + len(measured) <= names.MAX_VARIABLES:
                 variables.update(measured)
-        variables |= {key: references.fill(text, values) for key, text in step_spec.env.items()}
+        variables |= {key: expressions.fill(text, values) for key, text in step_spec.env.items()}
         if step_spec.completions > 1:
             variables |= parts_variables(step.index, step_spec.completions)
         return variables
@@ -105,14 +105,14 @@ class JobSpecs:
             newest = self._newest_attempts(parent)
             tries: Mapping[int, Mapping[str, Value]] = {}
             if not all(attempt.job_id in self._silent for attempt in newest):
-                tries = measurements.of_step(self._run.pk, parent, newest)
+                tries = handover.find_measured(self._run.pk, parent, newest)
             self._variables[parent] = names.result_variables(parent, tries, is_fan=is_fan)
         return self._variables[parent]
 
     def _newest_attempts(self, parent: str) -> Sequence[NewestAttempt]:
         if parent not in self._newest:
             known = self._find_only(parent)
-            self._newest[parent] = measurements.newest_attempts(self._run.pk, parent) if known is None else [known]
+            self._newest[parent] = handover.newest_attempts(self._run.pk, parent) if known is None else [known]
         return self._newest[parent]
 
     def _find_only(self, parent: str) -> NewestAttempt | None:

@@ -29,7 +29,7 @@ from flows.models import AttemptInput, InputState, Run, Step
 from flows.selectors import failures
 from flows.selectors.inputs import NEXT
 from flows.workers import snapshots
-from flows.workers.known_steps import StepCounts
+from flows.workers.known_runs import StepCounts
 from flows.workers.snapshots import Loaded
 
 log = structlog.get_logger(__name__)

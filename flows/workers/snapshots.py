@@ -29,9 +29,9 @@ from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
-from flows.selectors import failures, measurements, run_places, specs
-from flows.workers import known_steps
-from flows.workers.known_steps import StepCounts
+from flows.selectors import failures, specs
+from flows.workers import handover, known_runs
+from flows.workers.known_runs import StepCounts
 
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
 _REOPENED = ("failed", "skipped", "cancelled")
@@ -176,7 +176,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     """
     spec, graph = specs.spec_of(run.version_id), specs.graph_of_run(run)
     is_retry = run.retry_requested_at is not None
-    counts = known_steps.count(run)
+    counts = known_runs.count(run)
     attempts, job_times = _attempts(news, ended, _stored_forecasts(run, graph, news))
     step_states = _steps(run, now, counts, news, is_further=is_further)
     reopened = {step.pk: step for step in step_states if is_retry and _is_reopened(run, graph, step)}
@@ -253,7 +253,7 @@ def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_furthe
     if reached:
         alone = (node.key for node in graph.nodes if pending[node.key] == 1 and node.key not in reached)
         most = {} if is_further else planner.most_to_begin(graph, counts.live, pending, counts.ended)
-        changed_steps += known_steps.read_pending(run, reached, alone, most)
+        changed_steps += known_runs.read_pending(run, reached, alone, most)
     return sorted(changed_steps, key=lambda step: (step.position, step.index))
 
 
@@ -365,7 +365,7 @@ def _step_now(step: Step, attempt: AttemptNow | None) -> StepNow:
 
 
 def _results(run: Run, graph: Graph) -> dict[str, list[Mapping[str, Value]]]:
-    return {key: list(measurements.of_step(run.pk, key).values()) for key in sorted(graph.measured)}
+    return {key: list(handover.find_measured(run.pk, key).values()) for key in sorted(graph.measured)}
 
 
 _Template = tuple[Any, Sequence[str]]
@@ -376,7 +376,7 @@ def _templates(run: Run, graph: Graph) -> tuple[dict[str, TemplateNow], dict[str
     """Return what is known about each place that the flow names or its run has, and those that exist."""
     facts: dict[str, TemplateNow] = {}
     template_of: dict[str, _Template] = {}
-    known = run_places.find_templates(run)
+    known = specs.find_templates(run)
     for name in sorted(graph.templates):
         if (template := known.get(name)) is None:
             facts[name] = TemplateNow("does not exist", is_unknown=True)
@@ -477,7 +477,7 @@ def _new_job(run: Run, step_spec: StepSpec, count: int) -> NewJob:
         timeout_s=step_spec.timeout,
         simulated_duration_s=step_spec.simulated_duration,
         image=step_spec.image if step_spec.size_keys else "",
-        pools=run_places.pools_of(run, step_spec.name),
+        pools=specs.pools_of(run, step_spec.name),
     )
 
 
@@ -503,7 +503,7 @@ def _stored_forecasts(run: Run, graph: Graph, news: News) -> dict[str, dict[str,
 
 
 def _forecasts_of(run: Run, attempt: Attempt, stored: Sequence[StoredPlace]) -> dict[str, PlaceForecast]:
-    names = run_places.names_by_place(run, attempt.step.key)
+    names = specs.names_by_place(run, attempt.step.key)
     return {
         names.get((place.resource, place.pool), place.template): PlaceForecast(
             tuple(place.forecast.starts_in_s), place.forecast.run_s

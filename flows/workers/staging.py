@@ -33,9 +33,9 @@ from flows.engine import names
 from flows.engine.states import ATTEMPT_STATES, AttemptState
 from flows.engine.transitions import Bring, Transition
 from flows.models import Attempt, AttemptInput, InputState, Run
-from flows.selectors import failures, run_places
+from flows.selectors import failures, specs
 from flows.selectors.inputs import AHEAD, DATA_SOURCES, NEXT
-from flows.workers import next_data, run_folders
+from flows.workers import handover, next_data
 from flows.workers.snapshots import Loaded
 
 log = structlog.get_logger(__name__)
@@ -300,7 +300,7 @@ def _commit(reference: str, commit_id: str) -> Any:
 def _template_of(attempt: Any) -> Any:
     """Return the template of an attempt; None when it is gone."""
     if attempt.run.places:
-        return run_places.find_templates(attempt.run).get(attempt.template)
+        return specs.find_templates(attempt.run).get(attempt.template)
     try:
         return templates.get_template(actor=_SYSTEM, full_name=attempt.template)
     except TemplateNotFound:
@@ -330,4 +330,4 @@ class _Renewal:
 
 
 def _copies_of(run_id: str, attempt_id: str) -> Path:
-    return run_folders.run_folder(run_id) / "data" / attempt_id
+    return handover.run_folder(run_id) / "data" / attempt_id

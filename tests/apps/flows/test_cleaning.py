@@ -12,7 +12,7 @@ from compute.workers import logs
 from core import clock
 from flows.models import Run
 from flows.services import runs
-from flows.workers import cleaning, run_folders
+from flows.workers import cleaning, handover
 from tests.factories.flows import World, newest_attempt, state_of
 
 FLOW = """
@@ -78,11 +78,11 @@ def test_then_the_files_of_all_its_jobs_go_and_with_them_its_own(world, run):
         again = (job_cleaning.delete_old_files(), cleaning.delete_run_folders())
 
     assert (still_there, deleted, again) == (0, (3, 1), (0, 0))
-    assert (before.exists(), run_folders.run_folder(run.pk).exists()) == (False, False)
+    assert (before.exists(), handover.run_folder(run.pk).exists()) == (False, False)
 
 
 def test_the_folder_of_a_run_that_is_gone_goes_too(world, run):
-    folder = run_folders.run_folder(run.pk)
+    folder = handover.run_folder(run.pk)
     Run.objects.all().delete()
 
     assert cleaning.delete_run_folders() == 1

@@ -25,7 +25,6 @@ from flows.errors import FlowHasLiveRuns, FlowNotFound, RunGoesOn, RunNotFound
 from flows.models import Attempt, AttemptInput, Flow, FlowDraft, FlowVersion, Run, RunEvent, Step
 from flows.selectors import flows as flow_reads
 from flows.selectors import runs as run_reads
-from flows.selectors import strips
 from flows.services import deletions, drafts, flows, outputs, runs
 from flows.services.drafts import Writing
 from flows.workers import advance
@@ -126,7 +125,7 @@ def test_the_newest_runs_of_a_flow_are_shown_beside_it_however_many_between_them
     for deleted in Run.objects.filter(number__in=(3, 4)):
         deletions.delete_run(actor=member, run=deleted)
 
-    shown = strips.last_runs(actor=member, flows=[run.flow], count=3)[run.flow_id]
+    shown = run_reads.list_last_runs(actor=member, flows=[run.flow], count=3)[run.flow_id]
 
     assert [each.number for each in shown] == [1, 2, 5]
 

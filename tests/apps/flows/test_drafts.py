@@ -13,7 +13,7 @@ from datasets.models import StoredTree
 from datasets.selectors.trees import list_entries
 from flows.errors import DraftMoved, DraftTooLarge, ExampleNotFound, FlowMoved, InvalidFlow
 from flows.models import Bundle, Flow, FlowDraft, FlowVersion
-from flows.selectors import drafts as selectors
+from flows.selectors import flows as selectors
 from flows.services import bundles, drafts, flows
 from flows.services.drafts import Writing
 from tests.architecture.routes import bundle
@@ -93,8 +93,8 @@ def test_drafts_are_seen_by_who_wrote_them_and_nobody_else(world: World, member,
     keep(member, project, key="~new")
 
     assert selectors.find_draft(actor=other, project=project, key="~new") is None
-    assert list(selectors.list_new(actor=other)) == []
-    assert [draft.key for draft in selectors.list_new(actor=member)] == ["~new"]
+    assert list(selectors.list_new_drafts(actor=other)) == []
+    assert [draft.key for draft in selectors.list_new_drafts(actor=member)] == ["~new"]
 
 
 @pytest.mark.usefixtures("world")

@@ -13,7 +13,7 @@ from config import recovery
 from core import clock, tasks
 from core.local_queue import LocalQueue
 from flows.models import Attempt, Run, RunEvent, Step
-from flows.workers import known_steps
+from flows.workers import known_runs
 from scheduler.models import Placement, Workload
 from tests.factories.flows import World, newest_attempt, state_of, states
 
@@ -119,9 +119,9 @@ def test_steps_that_were_read_ahead_are_read_anew_once_another_process_has_chang
 ):
     run = start_chain(world, member, project, LONG_CHAIN)
     pass_over(world, run, Statements(), step="a")
-    known_before = OrderedDict(known_steps._known)
+    known_before = OrderedDict(known_runs._known)
     pass_over(world, run, Statements(), step="b")
-    monkeypatch.setattr(known_steps, "_known", known_before)  # as in a process that did not see that
+    monkeypatch.setattr(known_runs, "_known", known_before)  # as in a process that did not see that
 
     pass_over(world, run, Statements(), step="c")
 

@@ -3,8 +3,7 @@
 import pytest
 
 from core.bounds import OutOfBounds
-from flows.engine.arrange import arrange
-from flows.engine.layout import lay_out
+from flows.engine.layout import arrange, lay_out
 
 
 def test_an_acyclic_graph_stands_where_the_picture_of_the_run_has_it():

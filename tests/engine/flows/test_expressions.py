@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.engine import expressions, references
+from flows.engine import expressions
 from flows.engine.expressions import Verdict
 from flows.errors import InvalidExpression
 
@@ -106,15 +106,15 @@ def test_any_text_is_read_or_refused_but_never_breaks(text, measured, parameter)
 def test_references_take_values_with_their_type():
     values = {"parameters": {"lr": 0.1, "name": "a b; rm -rf /"}, "run": {"number": 3}}
 
-    assert references.fill("lr=${{ parameters.lr }} n=${{run.number}}", values) == "lr=0.1 n=3"
-    assert references.fill_value("${{ parameters.lr }}", values) == 0.1
-    assert references.fill_value("x${{ parameters.lr }}", values) == "x0.1"
+    assert expressions.fill("lr=${{ parameters.lr }} n=${{run.number}}", values) == "lr=0.1 n=3"
+    assert expressions.fill_value("${{ parameters.lr }}", values) == 0.1
+    assert expressions.fill_value("x${{ parameters.lr }}", values) == "x0.1"
 
 
 def test_a_value_in_a_command_is_quoted_and_never_run():
     values = {"parameters": {"name": "a b; rm -rf /", "n": 3}}
 
-    command = references.fill_command("echo ${{ parameters.name }} ${{ parameters.n }}", values)
+    command = expressions.fill_command("echo ${{ parameters.name }} ${{ parameters.n }}", values)
 
     assert command == "echo 'a b; rm -rf /' 3"
 
@@ -122,4 +122,4 @@ def test_a_value_in_a_command_is_quoted_and_never_run():
 @pytest.mark.parametrize("text", ["${{ lr }}", "${{ 1 + 1 }}", "${{ env.HOME }}", "${{ run.secret }}", "${{ }}"])
 def test_what_is_no_reference_is_refused(text):
     with pytest.raises(InvalidExpression):
-        list(references.find(text))
+        list(expressions.names_in(text))

@@ -11,7 +11,7 @@ from core import globs, units
 from core.errors import InvalidInput
 from experiments.engine import columns, filters
 from experiments.errors import InvalidFilter
-from flows.engine import checks, expressions, references
+from flows.engine import checks, expressions
 from flows.errors import InvalidExpression
 
 MEGA = 1_000_000
@@ -19,8 +19,8 @@ MEGA = 1_000_000
 
 @pytest.mark.parametrize("text", ["${{" * MEGA, "${{ a }" * MEGA, "}}" * MEGA, "${{" + " " * MEGA])
 def test_a_text_of_beginnings_of_references_holds_none(text):
-    assert list(references.find(text)) == []
-    assert references.fill(text, {}) == text
+    assert list(expressions.names_in(text)) == []
+    assert expressions.fill(text, {}) == text
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_condition_is_read_or_refused(text):
 @given(st.text(st.sampled_from("${} parameters.run"), max_size=40))
 def test_a_text_with_references_is_read_or_refused(text):
     try:
-        found = list(references.find(text))
+        found = list(expressions.names_in(text))
     except InvalidExpression:
         return
-    assert references.fill(text, {scope: {name: "v"} for scope, name in found}).count("${{") <= text.count("${{")
+    assert expressions.fill(text, {scope: {name: "v"} for scope, name in found}).count("${{") <= text.count("${{")

@@ -1,7 +1,7 @@
-"""What this process knows of the steps of runs: how many are in which state, and rows of those that have not begun.
+"""What this process knows of runs: which jobs are theirs, how many steps are in which state, rows of those to begin.
 
-Only plans change steps, and each plan that does writes an event. So what is known holds for as long as the run's newest
-event has the same number.
+Whose a job is never changes. Only plans change steps, and each plan that does writes an event. So what is known of them
+holds for as long as the run's newest event has the same number.
 """
 
 from collections import Counter, OrderedDict
@@ -14,15 +14,16 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Count, QuerySet
 
+from core import orm
 from core.prepared import prepared
 from flows.engine.states import STEP_ENDS, StepState
-from flows.models import Run, Step
+from flows.models import Attempt, Run, Step
 
 _COLUMNS = tuple(field.attname for field in Step._meta.concrete_fields)
 _ID = _COLUMNS.index("id")
 _KEY = _COLUMNS.index("key")
 _AHEAD = 20
-_MOST_RUNS = 64
+_MOST_RUNS, _MOST_JOBS = 64, 10_000
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,22 @@ class _Known:
 
 
 _known: OrderedDict[str, _Known] = OrderedDict()
+_run_by_job: OrderedDict[str, str] = OrderedDict()
+
+
+def note_run(job_id: str, run_id: str) -> None:
+    """Note of which run a new job is, which never changes, so that this process need not read it when the job ends."""
+    _run_by_job[job_id] = run_id
+    while len(_run_by_job) > _MOST_JOBS:
+        _run_by_job.popitem(last=False)
+
+
+def runs_of_jobs(job_ids: Sequence[str]) -> set[str]:
+    """Return the runs to which these jobs belong; most are known here."""
+    runs = {_run_by_job[job_id] for job_id in job_ids if job_id in _run_by_job}
+    for batch in orm.in_batches([job_id for job_id in job_ids if job_id not in _run_by_job]):
+        runs.update(_runs_of(batch))
+    return runs
 
 
 def count(run: Run) -> StepCounts:
@@ -139,3 +156,8 @@ def _pending(run_id: str, keys: Collection[str]) -> QuerySet[Step, tuple[Any, ..
 def _step_counts(run_id: str) -> QuerySet[Step, tuple[str, str, int]]:
     rows = Step.objects.filter(run=run_id).order_by().values("key", "state")
     return rows.annotate(count=Count("pk")).values_list("key", "state", "count")
+
+
+@prepared
+def _runs_of(job_ids: Collection[str]) -> QuerySet[Attempt, str]:
+    return Attempt.objects.filter(is_live=True, job__in=job_ids).values_list("run_id", flat=True)
