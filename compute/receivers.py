@@ -8,7 +8,7 @@ from compute.adapters import drivers
 from compute.adapters.local import questions
 from compute.models import Resource
 from compute.workers import launches
-from core.host_calls import answers
+from core.hosts import answers
 from scheduler.selectors.workloads import ClaimedPlacement
 from scheduler.signals import workload_placing
 

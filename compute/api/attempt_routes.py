@@ -3,11 +3,11 @@
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router, Schema
 
-from accounts.api import throttle
-from accounts.api.bodies import raw_body
+from accounts.api import auth
 from accounts.errors import NotSignedIn
 from compute.models import Job
 from compute.workers import attempts
+from core.bodies import raw_body
 from core.streaming import stream
 
 
@@ -23,7 +23,7 @@ def authenticate_attempt(request: HttpRequest) -> Job:
     try:
         job = attempts.authenticate(secret.strip() if scheme.lower() == "bearer" else "")
     except NotSignedIn:
-        throttle.note_failure(request)
+        auth.note_worthless_token(request)
         raise
     request.job = job  # type: ignore[attr-defined]
     return job

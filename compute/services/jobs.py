@@ -30,7 +30,7 @@ from compute.services import checkpoints, journal, queueing
 from core import clock, orm, priorities, tasks
 from core.deadlocks import repeated_after_deadlock
 from core.prepared import insert, prepared
-from core.signals import send_on_commit
+from core.tasks import send_on_commit
 from scheduler.services import workloads
 
 __all__ = [

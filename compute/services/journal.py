@@ -18,7 +18,7 @@ from compute.selectors import jobs as job_selectors
 from core import clock, orm
 from core.orm import MomentById
 from core.prepared import insert, prepared
-from core.signals import send_on_commit
+from core.tasks import send_on_commit
 from scheduler.services.workloads import release_many, requeue_many
 
 # SQLite allows some ten thousand values in one statement; shorter ones also plan faster everywhere.

@@ -22,7 +22,7 @@ from datasets.selectors import site_readers
 from datasets.selectors.site_readers import SiteReader
 from scheduler.selectors import gpu_shapes, nodes
 from scheduler.selectors.gpu_shapes import GpuShape
-from web import live, live_stream, navigation, search
+from web import live, navigation, search
 from web.navigation import Activity, Entry, Group
 from web.search import Hit
 
@@ -98,7 +98,7 @@ search.add_source("Jobs", "list-details", _find_jobs)
 search.add_source("Nodes", "server-2", _find_nodes)
 live.add_kind("jobs", check=_allow_anybody, stamps=lambda keys: dict.fromkeys(keys, job_rows.stamp_of_all_jobs()))
 live.add_kind("job", check=lambda actor, name: jobs.get_job(actor=actor, name=name), stamps=job_rows.stamps_of_jobs)
-signals.job_changed.connect(live_stream.wake, dispatch_uid="compute.live")
+signals.job_changed.connect(live.wake, dispatch_uid="compute.live")
 gpu_shapes.add_source(_list_shapes)
 running_work.add_source(WorkSource(_list_work, submissions.cancel_work))
 site_readers.add_source(_find_readers)

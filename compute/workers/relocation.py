@@ -24,7 +24,7 @@ from compute.services import journal, queueing, shapes
 from compute.services.shapes import Ask
 from core import clock, isolation, moves
 from core.errors import PlatformError
-from core.signals import send_on_commit
+from core.tasks import send_on_commit
 from core.units import format_duration
 from datasets.selectors import commits as dataset_commits
 from scheduler.selectors.resource_pools import ResourcePools

@@ -3,8 +3,8 @@
 from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
-from accounts.api.bodies import raw_body
 from core import bounds
+from core.bodies import raw_body
 from core.pagination import Cursor
 from datasets.api import part_schemas as schemas
 from datasets.api.schemas import CommitOut

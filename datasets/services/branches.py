@@ -5,7 +5,7 @@ from django.db import IntegrityError, transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
-from core.signals import send_on_commit
+from core.tasks import send_on_commit
 from datasets import permissions, signals
 from datasets.engine.names import check_label, may_be_commit
 from datasets.errors import DefaultBranchKept, EmptyBranch, NameTaken, ReferenceNotFound, StaleParent

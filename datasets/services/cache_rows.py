@@ -11,8 +11,7 @@ from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from core import orm
-from core.signals import send_on_commit
-from core.tasks import enqueue_on_commit
+from core.tasks import enqueue_on_commit, send_on_commit
 from core.units import format_bytes
 from datasets import signals
 from datasets.adapters.sites.registry import open_site

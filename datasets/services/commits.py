@@ -11,8 +11,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from core import clock
 from core.errors import InvalidInput
-from core.signals import send_on_commit
-from core.tasks import enqueue_on_commit
+from core.tasks import enqueue_on_commit, send_on_commit
 from datasets import permissions, signals
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import CommitRecord, commit_key

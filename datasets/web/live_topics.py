@@ -4,7 +4,7 @@ from accounts.actor import Actor
 from datasets import signals
 from datasets.errors import DatasetNotFound
 from datasets.selectors import caches, datasets, in_place
-from web import live, live_stream
+from web import live
 
 
 def _anybody(_actor: Actor, _key: str) -> None:
@@ -19,4 +19,4 @@ def _check_dataset(actor: Actor, dataset_id: str) -> None:
 live.add_kind("caches", check=_anybody, stamps=lambda keys: dict.fromkeys(keys, caches.stamp_of_all_copies()))
 live.add_kind("copies", check=_check_dataset, stamps=caches.stamps_of_copies)
 live.add_kind("imports", check=_check_dataset, stamps=in_place.stamps_of_imports)
-signals.cached_commit_changed.connect(live_stream.wake, dispatch_uid="datasets.live")
+signals.cached_commit_changed.connect(live.wake, dispatch_uid="datasets.live")

@@ -8,9 +8,9 @@ from django.http import HttpResponse, JsonResponse
 from ninja import Query, Router, Status
 
 from accounts.api.auth import ApiRequest
-from accounts.api.bodies import raw_body
 from accounts.selectors import get_project
 from core import bounds
+from core.bodies import raw_body
 from core.pagination import Cursor, Limit, Page, paginate
 from datasets.selectors.commits import get_upload
 from flows.api import schemas

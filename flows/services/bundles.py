@@ -1,6 +1,9 @@
 """The code that comes with a flow: a tree of its project's store, held as long as a version of a flow may need it."""
 
+import gzip
 import hashlib
+import io
+import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +23,7 @@ from flows import permissions
 from flows.adapters import code_archive
 from flows.errors import BundleNotFound, InvalidBundle
 from flows.models import Bundle, FlowVersion
+from flows.selectors.examples import FILE, get_example
 
 MAX_BYTES = 2 * 2**30
 MAX_FILES = 1_000_000
@@ -86,6 +90,11 @@ def save_bundle(*, actor: Actor, project: Project, data: bytes) -> Bundle:
     return _finish(actor, bundle, tree, len(data))
 
 
+def save_example_code(*, actor: Actor, project: Project, name: str) -> Bundle:
+    """Keep the code of an example for flows of a project; again gives the same bundle. Raises ExampleNotFound."""
+    return save_bundle(actor=actor, project=project, data=_pack(get_example(name).folder))
+
+
 def store_folder(*, actor: Actor, bundle: Bundle, folder: Path) -> StoredTree:
     """Store the files of a folder as the tree that a bundle holds."""
     require(actor, permissions.PUSH_FLOW, bundle.project_id)
@@ -126,6 +135,19 @@ def _check_size(files: int, size_bytes: int) -> None:
             f"The code is {format_bytes(size_bytes)} in {count_of(files, 'file')}. "
             f"A flow may bring {format_bytes(MAX_BYTES)} in {count_of(MAX_FILES, 'file')}."
         )
+
+
+def _pack(folder: Path) -> bytes:
+    """Return a tar.gz of a folder that is the same for the same files: no times, no owners, ordered by name."""
+    archive = io.BytesIO()
+    with gzip.GzipFile(fileobj=archive, mode="wb", mtime=0) as stream, tarfile.open(fileobj=stream, mode="w") as tar:
+        for path in sorted(folder.rglob("*")):
+            is_code = path.is_file() and path.name != FILE and "__pycache__" not in path.parts
+            if is_code:
+                entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
+                entry.size, entry.mode = path.stat().st_size, 0o644
+                tar.addfile(entry, io.BytesIO(path.read_bytes()))
+    return archive.getvalue()
 
 
 def _list_files(folder: Path) -> Iterator[SourceFile]:

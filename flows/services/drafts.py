@@ -16,7 +16,7 @@ from flows.engine import checks
 from flows.engine.flow_file import MAX_YAML_BYTES
 from flows.errors import DraftMoved, DraftTooLarge, FlowMoved
 from flows.models import Flow, FlowDraft, FlowVersion
-from flows.services import examples, flows
+from flows.services import bundles, flows
 
 _MAX_PLACES = 20_000
 _FARTHEST_PX = 1_000_000
@@ -82,7 +82,7 @@ def publish(*, actor: Actor, project: Project, key: str, writing: Writing) -> Fl
     read = checks.check(writing.text, "yaml", project=project.name).read
     example = ""
     if writing.example and read:
-        example = examples.save_code(actor=actor, project=project, name=writing.example).sha256
+        example = bundles.save_example_code(actor=actor, project=project, name=writing.example).sha256
     with transaction.atomic():
         began_from = _check_base(project, key, read.flow if read else key, writing.base_version)
         bundle = (began_from.bundle if began_from else "") or example

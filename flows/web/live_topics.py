@@ -3,7 +3,7 @@
 from accounts.actor import Actor
 from flows import signals
 from flows.selectors import runs
-from web import live, live_stream
+from web import live
 
 
 def _anybody(_actor: Actor, _key: str) -> None:
@@ -12,4 +12,4 @@ def _anybody(_actor: Actor, _key: str) -> None:
 
 live.add_kind("runs", check=_anybody, stamps=lambda keys: dict.fromkeys(keys, runs.stamp_of_all_runs()))
 live.add_kind("run", check=lambda actor, run_id: runs.get_run(actor=actor, run_id=run_id), stamps=runs.stamps_of_runs)
-signals.run_changed.connect(live_stream.wake, dispatch_uid="flows.live")
+signals.run_changed.connect(live.wake, dispatch_uid="flows.live")

@@ -1,8 +1,14 @@
-"""A run as a picture: each step with its state and two lines; what is many and alike is one box that counts."""
+"""A run as a picture, and where the links in it lead: to the same page, with another step or group in its panel.
+
+Each step has its state and two lines; what is many and alike is one box that counts.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
 
 from core import units
 from flows.engine.layout import NODE_WIDTH
@@ -18,6 +24,7 @@ FOLDED_ABOVE = 12
 WORST_FIRST = ("failed", "running", "backoff", "queued", "preparing", "pending", "cancelled", "skipped", "succeeded")
 _INPUT_STATES = {InputState.PENDING: "preparing", InputState.FAILED: "failed"}
 _BAR_WIDTH = NODE_WIDTH - 26
+_OF_PANEL = ("step", "index", "group", "tab", "attempt", "file")
 
 
 def draw_run(
@@ -186,3 +193,28 @@ def _dataset_part(run: Run, reference: str, inputs: Sequence[AttemptInput]) -> P
         link=f"/datasets/{facts['dataset']}/?ref={facts['commit']}",
     )
     return Part(f"data:{reference}", [], box)
+
+
+class RunLinks:
+    """Makes the addresses for one request. Everything else that its address says stays."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        query = request.GET.copy()
+        for name in _OF_PANEL:
+            query.pop(name, None)
+        self._query = f"{query.urlencode()}&" if query else ""
+
+    def step(self, key: str, index: int | None, **more: object) -> str:
+        """Return the address that shows a step; `more` says which tab, attempt or file of it."""
+        asked = {"step": key, **({} if index is None else {"index": index}), **more}
+        return f"?{self._query}{urlencode(asked)}#run-step"
+
+    def box(self, box: NodeBox) -> str:
+        """Return the address behind a box of the graph."""
+        if box.group:
+            return self.group(box.group)
+        return self.step(box.step, box.index) if box.step else box.link
+
+    def group(self, name: str) -> str:
+        """Return the address that shows a group of steps."""
+        return f"?{self._query}{urlencode({'group': name})}#run-step"

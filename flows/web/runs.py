@@ -27,8 +27,7 @@ from flows.selectors import runs as selectors
 from flows.selectors.specs import graph_of, spec_of
 from flows.services import deletions, runs
 from flows.web.graph_svg import draw_svg
-from flows.web.run_graph import draw_run, to_json
-from flows.web.run_links import RunLinks
+from flows.web.run_graph import RunLinks, draw_run, to_json
 from flows.web.step_panel import Panel, panel_of
 from flows.web.steps_table import table_of
 from flows.web.timeline import draw_timeline, path_of

@@ -7,8 +7,7 @@ from accounts.web.requests import PageRequest, text
 from core.pagination import Sort, read_sort
 from core.times import Times
 from flows.selectors.runs import StepView
-from flows.web.run_graph import WORST_FIRST, count_states
-from flows.web.run_links import RunLinks
+from flows.web.run_graph import WORST_FIRST, RunLinks, count_states
 
 _MOST_ROWS = 500
 

@@ -10,8 +10,7 @@ from flows.engine.critical_path import CriticalPath, Span, find_path
 from flows.engine.spec import FlowSpec
 from flows.models import Run
 from flows.selectors.runs import AttemptView, StepView
-from flows.web.run_graph import FOLDED_ABOVE, WORST_FIRST, group_steps, name_of
-from flows.web.run_links import RunLinks
+from flows.web.run_graph import FOLDED_ABOVE, WORST_FIRST, RunLinks, group_steps, name_of
 
 _TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 _MOST_TICKS = 6  # what is drawn of their labels on a narrow scale: run.scss

@@ -20,7 +20,7 @@ from compute.services.jobs import Gate, JobRequest
 from core import clock, leases, orm, tasks
 from core.orm import MomentById
 from core.prepared import insert, prepared
-from core.signals import send_on_commit
+from core.tasks import send_on_commit
 from experiments.services import experiments
 from experiments.services.experiments import Field, Labels, NewExperiment
 from flows import signals

@@ -11,11 +11,11 @@ class ConfigConfig(AppConfig):
     def ready(self) -> None:
         """Choose the adapters of this process, and how its threads share memory."""
         from config import wiring
-        from core import allocator
+        from core import memory
         from web import navigation
 
         navigation.add_tab(
             navigation.Tab("Health", "/settings/health/", 70, site_admin_only=True, words="redis broker store outage")
         )
-        allocator.share_memory()
+        memory.share_arenas()
         wiring.wire()

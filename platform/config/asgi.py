@@ -21,11 +21,10 @@ from compute.web.port_pages_asgi import with_port_pages  # noqa: E402
 from config import keys  # noqa: E402
 from config.body_limits import with_body_limit  # noqa: E402
 from config.body_pace import with_body_pace  # noqa: E402
-from config.liveness import with_liveness  # noqa: E402
+from config.liveness import with_liveness, with_start_check  # noqa: E402
 from config.proxies import with_proxies  # noqa: E402
-from config.start_check import with_start_check  # noqa: E402
 from config.turns import Turns, with_turns  # noqa: E402
-from core import garbage  # noqa: E402
+from core import memory  # noqa: E402
 from datasets.web.store_views import with_store_door  # noqa: E402
 
 _turns = Turns(settings.NEARLINE.requests_at_once, settings.NEARLINE.requests_waiting)
@@ -38,4 +37,4 @@ _served = with_proxies(
 application = with_start_check(_served, keys.check_keys)
 
 _ = get_resolver().url_patterns  # loads all routes, which the first request would do else
-garbage.leave_out_what_is_loaded()
+memory.freeze_what_is_loaded()

@@ -10,9 +10,9 @@ from accounts.api.auth import authenticate
 from accounts.permissions import require_site_admin
 from accounts.web.requests import PageRequest
 from config import dependencies
-from core import outages, storage
+from core import outages
 from core.errors import PlatformError
-from core.leading import has_leader
+from core.leases import has_leader
 from web.problems import problem_of
 
 _TIMEOUT_S = 3.0
@@ -79,9 +79,9 @@ def _tell_shared() -> dict[str, str]:
 def _check_storage() -> str:
     """Say whether the disk of the home folder is full. A web process of the full installation may have no home."""
     try:
-        storage.probe(settings.NEARLINE.home)
+        outages.probe_disk(settings.NEARLINE.home)
     except OSError as error:
-        if (full := storage.find_full(error)) is not None:
+        if (full := outages.find_full(error)) is not None:
             return full.message
     return "ok"
 

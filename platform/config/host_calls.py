@@ -13,8 +13,8 @@ import structlog
 from django.conf import settings
 
 from config import broker_outages
-from core import connections, host_calls, hosts
-from core.host_calls import HostAway
+from core import connections, hosts
+from core.hosts import HostAway
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class RedisHostCalls:
     def _answer(self, question: dict[str, Any]) -> None:
         connections.keep_usable()
         try:
-            self._put(question["reply_to"], host_calls.answer(question["name"], question["facts"]))
+            self._put(question["reply_to"], hosts.answer(question["name"], question["facts"]))
         except redis.RedisError:
             raise
         except Exception:  # whoever asked is told that nobody answers

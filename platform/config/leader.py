@@ -19,7 +19,7 @@ import structlog
 from django.db import Error as DatabaseError
 from django.db.models import Exists, QuerySet
 
-from core import clock, connections, hosts, leading, leases, tasks
+from core import clock, connections, hosts, leases, tasks
 from core.local_queue import LocalQueue
 from core.models import Lease
 from core.outages import find_outage
@@ -65,7 +65,7 @@ def lead(
     if held.has_host:
         hosts.release(holder=held.holder)
     if held.is_leader:
-        leases.release_named(leading.LEASE, holder=held.holder)
+        leases.release_named(leases.LEADER, holder=held.holder)
 
 
 class HeldLeases:
@@ -81,11 +81,11 @@ class HeldLeases:
         if now < self._take_at:
             return
         try:
-            taken = leases.take_all([leading.LEASE, hosts.lease_name()], holder=self.holder, for_s=_LEASE_S)
+            taken = leases.take_all([leases.LEADER, hosts.lease_name()], holder=self.holder, for_s=_LEASE_S)
         except DatabaseError as error:
             _tell(error)
             taken = set()
-        self.is_leader, self.has_host = leading.LEASE in taken, hosts.lease_name() in taken
+        self.is_leader, self.has_host = leases.LEADER in taken, hosts.lease_name() in taken
         self._take_at = now + (_RENEW_S if self.is_leader and self.has_host else _LEASE_S / 3)
 
     def are_due(self, now: float) -> bool:
@@ -177,9 +177,9 @@ class _Question:
         self._ask: Callable[[], list[Any]]
         if renews_for is None:
             self._least_rows = 1
-            self._ask = Repeated(lambda: self._make(asked, Lease.objects.filter(pk=leading.LEASE)))
+            self._ask = Repeated(lambda: self._make(asked, Lease.objects.filter(pk=leases.LEADER)))
         else:
-            names = [leading.LEASE, hosts.lease_name()]
+            names = [leases.LEADER, hosts.lease_name()]
             self._least_rows = len(names)
             rows = Lease.objects.filter(pk__in=names, lease_token=renews_for)
             self._ask = RepeatedUpdate(lambda: self._make(asked, rows), "lease_expires_at", _LEASE_S)

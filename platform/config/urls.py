@@ -7,7 +7,7 @@ from django.urls import include, path
 from config import health
 from config.api import api
 from datasets.web import store_views
-from web.live_stream import live_page
+from web.live import live_page
 from web.views import activity, projects_page, search_page
 
 urlpatterns = [

@@ -5,7 +5,7 @@ from django.utils.module_loading import import_string
 
 from compute.adapters import drivers
 from config.host_calls import RedisHostCalls
-from core import host_calls, remote_hosts, tasks
+from core import hosts, remote_hosts, tasks
 from core.kubernetes import connections
 from core.local_queue import LocalQueue
 
@@ -16,7 +16,7 @@ def wire() -> None:
     remote_hosts.install(drivers.connect_host)
     if settings.NEARLINE.broker_url:
         tasks.install(import_string(settings.TASK_QUEUES["broker"])())
-        host_calls.install(RedisHostCalls(settings.NEARLINE.broker_url))
+        hosts.install_calls(RedisHostCalls(settings.NEARLINE.broker_url))
 
 
 def make_local_queue() -> LocalQueue:

@@ -2,8 +2,13 @@
 
 from django.apps import AppConfig
 from django.urls import register_converter
+from django.urls.converters import PathConverter
 
-from core.addresses import FileConverter
+
+class FileConverter(PathConverter):
+    """The path of a file, in which every character may stand, also the end of a line."""
+
+    regex = "(?s:.+)"
 
 
 class CoreConfig(AppConfig):

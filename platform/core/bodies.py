@@ -44,3 +44,9 @@ class BodySchema(Schema):
         """Return what checks a body, at each of its numbers."""
         schema: CoreSchema = _with_strict_numbers(handler(source))
         return schema
+
+
+def raw_body(media_type: str) -> dict[str, Any]:
+    """Describe a body of bytes, for a route that reads it itself."""
+    content = {media_type: {"schema": {"type": "string", "format": "binary", "contentMediaType": media_type}}}
+    return {"requestBody": {"required": True, "content": content}}

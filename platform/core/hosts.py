@@ -3,16 +3,21 @@
 What lies in such a folder belongs to one host: jobs of a local resource, copies on a cache site of kind `folder`. Its
 row names the host, and only processes with that home folder work on it. Of the controllers with one home folder, one
 holds the host's lease; the lease tells others the host's name and whether it is there.
+
+What only a host's folders can tell, such as the newest lines of a log, is asked of its controller. A question changes
+nothing and may be asked again. Whoever asks waits for the answer, so it is for small things that a person waits for;
+work on another host is never asked for, its own controller finds it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, Protocol
 
 from django.conf import settings
 
 from core import clock, leases
-from core.errors import InvalidInput
+from core.errors import ErrorKind, InvalidInput, PlatformError
 from core.models import Lease
 
 ANY = ""
@@ -121,3 +126,59 @@ def _find_single(name: str, known: Sequence[Host]) -> Host:
         which = f"There is no single host called '{name}'. " if name else "There are several hosts. " if known else ""
         raise InvalidInput(which + (f"Name one of these: {names}." if names else "No host has reported."))
     return matches[0]
+
+
+class HostAway(PlatformError):
+    """The host did not answer in time."""
+
+    code, kind = "core.host_away", ErrorKind.UNAVAILABLE
+    hint = "Try again. A controller must run on that host."
+
+
+Answerer = Callable[..., dict[str, Any]]
+
+
+class HostCalls(Protocol):
+    """Carries a question to a controller of a host, and the answer back."""
+
+    def ask(self, host: str, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer, which is JSON like the facts. Raises HostAway."""
+
+
+class NoHostCalls:
+    """For an installation of one host: there is nobody else to ask."""
+
+    def ask(self, host: str, name: str, facts: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Refuse."""
+        raise HostAway("This process cannot ask other hosts: it has no message broker.")
+
+
+_answerers: dict[str, Answerer] = {}
+_calls: HostCalls = NoHostCalls()
+
+
+def answers(name: str) -> Callable[[Answerer], Answerer]:
+    """Register a function that answers a question. It gets the facts as keyword arguments."""
+
+    def register(answerer: Answerer) -> Answerer:
+        _answerers[name] = answerer
+        return answerer
+
+    return register
+
+
+def answer(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """Answer a question here and now."""
+    return _answerers[name](**facts)
+
+
+def install_calls(calls: HostCalls) -> HostCalls:
+    """Choose what carries the questions of this process, and return what did before."""
+    global _calls
+    before, _calls = _calls, calls
+    return before
+
+
+def ask(host: str, name: str, /, **facts: Any) -> dict[str, Any]:
+    """Ask a host. Raises HostAway."""
+    return _calls.ask(host, name, facts)

@@ -2,8 +2,8 @@
 
 A lease only keeps workers from doing the same work twice. Its token is the fence that makes it right: who
 renews it inside the transaction of a write holds the row, and who has lost it writes nothing. `rows` is a query of one
-row of a model that is `core.orm.Leased`; what has no row of its
-own to lease, such as leading, has one in `core.models.Lease`.
+row of a model that is `core.orm.Leased`; what has no row of its own to lease, such as leading, has one in
+`core.models.Lease`. Without a controller that leads nothing starts or moves on.
 """
 
 import secrets
@@ -20,6 +20,8 @@ from core.prepared import prepared
 
 M = TypeVar("M", bound=Leased)
 
+LEADER = "leader"
+_LATE = timedelta(seconds=30)
 LONGEST_S = 6 * 3600.0
 """No lease is taken for longer."""
 
@@ -117,6 +119,18 @@ def find_held(prefix: str) -> set[str]:
     now = clock.now()
     held = Lease.objects.filter(name__startswith=prefix).exclude(is_free(now, latest_end(now)))
     return set(held.values_list("name", flat=True))
+
+
+def has_leader() -> bool:
+    """Whether a controller leads, or did a moment ago."""
+    lease = Lease.objects.filter(pk=LEADER).first()
+    return lease is not None and lease.is_leased_at(clock.now() - _LATE)
+
+
+def find_standstill() -> datetime | None:
+    """Return since when no controller has led; None: one does, or none ever has."""
+    late = Lease.objects.filter(pk=LEADER, lease_expires_at__lte=clock.now() - _LATE)
+    return late.values_list("lease_expires_at", flat=True).first()
 
 
 @prepared

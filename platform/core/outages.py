@@ -1,19 +1,26 @@
 """Outages of what the server cannot do without, in words: its disk is full, its database away or of another version."""
 
-from contextlib import suppress
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import structlog
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import DatabaseError, InterfaceError, OperationalError, ProgrammingError, connection
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, ProgrammingError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from core import clock
 from core.errors import Blame, ErrorKind, PlatformError
-from core.storage import find_full
 
 log = structlog.get_logger(__name__)
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SQLITE_FULL = "database or disk is full"
+_POSTGRES_FULL = "53100"
+_PROBE_BYTES = 64 * 1024
 _TELL_EVERY_S = 10.0
 _tell_at: dict[str, float] = {}
 _ask_again_at = 0.0
@@ -24,6 +31,15 @@ _CONNECTION_LOST = ("08", "57P", "53300")
 _NOT_THERE = frozenset({"42P01", "42703"})
 """PostgreSQL's states for a table or a column that is missing."""
 _NOT_THERE_IN_SQLITE = ("no such table", "no such column", "has no column named")
+
+
+class StorageFull(PlatformError):
+    """A disk of the server is full, or its quota used up: nothing can be saved, everything can be read."""
+
+    code = "core.storage_full"
+    kind = ErrorKind.STORAGE_FULL
+    blame = Blame.PLATFORM
+    hint = "Ask an admin to free space on the server; until then everything can be read."
 
 
 class DatabaseUnavailable(PlatformError):
@@ -42,6 +58,48 @@ class MigrationsPending(PlatformError):
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PLATFORM
     hint = "An admin applies them with `python manage.py setup`, run with the settings of the server."
+
+
+def find_full(error: BaseException) -> StorageFull | None:
+    """Return the error to answer with where a full disk is this error's cause; None for every other error."""
+    cause: BaseException | None = error
+    seen: set[int] = set()  # an error may be among its own causes
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, StorageFull):
+            return cause
+        if _says_full(cause):
+            return StorageFull("The server's disk is full, so nothing can be saved.")
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _says_full(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in _FULL
+    if isinstance(error, Error | sqlite3.Error) and _SQLITE_FULL in str(error):
+        return True
+    return getattr(error, "sqlstate", None) == _POSTGRES_FULL
+
+
+@contextmanager
+def optional_write() -> Iterator[None]:
+    """Let what is inside fail on a full disk: a note that reading can do without, such as when a token was used."""
+    try:
+        yield
+    except Exception as error:
+        if find_full(error) is None:
+            raise
+        log.warning("storage.full", skipped=str(error))
+
+
+def probe_disk(folder: Path) -> None:
+    """Write a little into a folder and remove it again. Raises OSError."""
+    path = folder / ".probe"
+    try:
+        path.write_bytes(bytes(_PROBE_BYTES))
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def find_outage(error: BaseException) -> PlatformError | None:

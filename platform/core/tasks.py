@@ -295,6 +295,15 @@ def enqueue_on_commit(name: str, **ids: str) -> None:
     transaction.on_commit(lambda: enqueue(name, **ids))
 
 
+def send_on_commit(signal: Signal, **news: object) -> None:
+    """Send `signal` once the surrounding transaction has committed; at once when there is none.
+
+    So an app tells those above it that something happened. Django's model signals, which hide who does what, are not
+    used.
+    """
+    transaction.on_commit(lambda: signal.send(sender=None, **news))
+
+
 def _signal_of(event: str) -> Signal:
     app, _, name = event.partition(".")
     signal: Signal = import_string(f"{app}.signals.{name}")

@@ -10,10 +10,9 @@ from accounts.errors import ProjectDeleted, ProjectNotFound
 from accounts.selectors import actor_of, get_project
 from accounts.web.requests import is_for_program
 from core.errors import ErrorKind, InvalidInput, NotFound, PlatformError
-from core.outages import DatabaseUnavailable, MigrationsPending, find_outage
-from core.storage import find_full
-from web.form_errors import field_of
+from core.outages import DatabaseUnavailable, MigrationsPending, find_full, find_outage
 from web.problems import STATUS, problem_of, problem_of_fault, problem_of_request
+from web.refused_forms import field_of
 
 _TITLES = {
     ErrorKind.INVALID: "This cannot be done as asked",

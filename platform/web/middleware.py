@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from urllib.parse import urlencode
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, SuspiciousOperation
@@ -18,7 +17,7 @@ from whitenoise.responders import StaticFile
 from accounts.actor import tell_caller
 from accounts.errors import NotSignedIn
 from accounts.selectors import actor_of
-from accounts.web.requests import is_for_program, page_before
+from accounts.web.requests import is_for_program, page_before, with_storable_texts
 from core import bounds
 from core.bounds import OutOfBounds
 from core.errors import PlatformError
@@ -101,13 +100,6 @@ def _find_fault(texts: Iterable[str]) -> str:
 
 def _texts_of(query: QueryDict) -> Iterator[str]:
     return (text for name, values in query.lists() for text in (name, *values))
-
-
-def with_storable_texts(query: QueryDict) -> QueryDict:
-    """Return a query in which nothing is what no database takes."""
-    storable = bounds.with_storable_text
-    pairs = [(storable(name), storable(value)) for name, values in query.lists() for value in values]
-    return QueryDict(urlencode(pairs))
 
 
 class PlatformErrorMiddleware(MiddlewareMixin):

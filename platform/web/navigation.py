@@ -20,9 +20,9 @@ from django.utils.deprecation import MiddlewareMixin
 
 from accounts.actor import Actor
 from accounts.selectors import list_projects
-from core.leading import find_standstill
+from core.leases import find_standstill
+from core.outages import optional_write
 from core.pagination import Page, paginate_by
-from core.storage import optional_write
 
 _PROJECT = "project"
 _MOST_PROJECTS = 200

@@ -8,7 +8,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpResponse, JsonResponse
 
 from core.errors import ErrorKind, PlatformError
-from core.storage import find_full
+from core.outages import find_full
 
 STATUS = {
     ErrorKind.INVALID: HTTPStatus.BAD_REQUEST,

@@ -1,4 +1,7 @@
-"""A form that was refused stands on its page again, with what was typed and, at each field, what is wrong with it."""
+"""A form that was refused stands on its page again, with what was typed and, at each field, what is wrong with it.
+
+Pages that show no form again say in one line what is wrong with what was sent.
+"""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -11,10 +14,8 @@ from django.urls import resolve, reverse
 
 from accounts.errors import InvalidName
 from accounts.services.projects import NAME_PATTERN
-from accounts.web.requests import page_before
-from core.errors import PlatformError
-from web.form_errors import field_of
-from web.middleware import with_storable_texts
+from accounts.web.requests import page_before, with_storable_texts
+from core.errors import Conflict, PlatformError
 
 F = TypeVar("F", bound=forms.BaseForm)
 
@@ -23,6 +24,18 @@ def name_field(**options: Any) -> forms.CharField:
     """Return a field for the name of a thing, of which a browser refuses what cannot be one, and says why."""
     rules = {"pattern": NAME_PATTERN, "title": InvalidName.hint}
     return forms.CharField(widget=forms.TextInput(rules), **options)
+
+
+def explain_errors(*sent: forms.Form) -> str:
+    """Return the errors of all fields, each after its label."""
+    return "; ".join(
+        f"{form[field].label}: {' '.join(map(str, errors))}" for form in sent for field, errors in form.errors.items()
+    )
+
+
+def field_of(error: PlatformError) -> str:
+    """Return the name of the field that a service refused; empty: it does not tell."""
+    return str(error.details.get("field", "name" if isinstance(error, InvalidName | Conflict) else ""))
 
 
 def add_error(form: forms.BaseForm, error: PlatformError, fields: Mapping[str, str] | None = None) -> None:

@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.web.requests import PageRequest, text
-from core.leading import find_standstill
+from core.leases import find_standstill
 from web import navigation, search
 
 

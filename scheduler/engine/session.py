@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from core.garbage import not_collected
+from core.memory import not_collected
 from core.units import ONE_GPU
 from scheduler.engine.claims import Claim
 from scheduler.engine.decisions import StopCode

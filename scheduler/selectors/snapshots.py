@@ -14,7 +14,7 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from core import clock, orm, tasks
-from core.garbage import not_collected
+from core.memory import not_collected
 from core.prepared import prepared
 from core.taints import Taint, Toleration
 from core.units import ONE_GPU

@@ -34,7 +34,7 @@ from scheduler.workers import cycle, packing, trials
 from scheduler.workers.standing import read_standing
 from scheduler.workers.trials import QuotaTrial
 from web import refused_forms
-from web.form_errors import explain_errors
+from web.refused_forms import explain_errors
 from web.series import Chart, Series
 
 _MOST_ROWS, _FEW_ROWS = 500, 10

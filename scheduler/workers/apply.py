@@ -16,7 +16,7 @@ from prometheus_client import Counter
 
 from core import clock, ids, isolation, orm
 from core.prepared import insert, prepared
-from core.signals import send_on_commit
+from core.tasks import send_on_commit
 from core.units import ONE_GPU
 from scheduler import signals
 from scheduler.engine import dumps

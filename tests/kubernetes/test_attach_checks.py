@@ -8,7 +8,7 @@ import pytest
 
 from compute.adapters.kubernetes.checks import find_lacks, find_problems
 from compute.adapters.kubernetes.manifests import PodSettings
-from core.kubernetes import access, trident
+from core.kubernetes import access, provisioners
 from core.kubernetes.errors import KubeconfigRefused
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
@@ -89,7 +89,7 @@ def test_without_one_verb_the_check_names_that_verb(account, scope, resource, ve
 def test_without_one_verb_a_namespace_that_would_share_volumes_names_that_verb(account, verb):
     account.apply(without(account.objects, "Role", "tridentvolumereferences", verb))
 
-    assert access.find_missing(account.gateway, trident.SHARE_PERMISSIONS, account.namespace) == (
+    assert access.find_missing(account.gateway, provisioners.SHARE_PERMISSIONS, account.namespace) == (
         f"The account may not {verb} tridentvolumereferences in the namespace {account.namespace}. "
         "deploy/rbac/nearline.yaml holds all that is needed."
     )

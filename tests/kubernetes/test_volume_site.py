@@ -17,7 +17,7 @@ from compute.adapters.kubernetes.manifests import PodSettings
 from compute.engine.job_spec import Mount, source_from_json
 from core import clock
 from core.kubernetes import access, connections
-from core.kubernetes import trident as trident_objects
+from core.kubernetes import provisioners as trident_objects
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig

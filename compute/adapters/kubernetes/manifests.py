@@ -27,7 +27,7 @@ from compute.engine.job_spec import NfsExport, SourceKind, Tree, Volume, describ
 from compute.engine.placing import Launcher, PodOptions
 from compute.engine.ports import GpuShare, Launch, Replica
 from compute.errors import StartRefused, VolumeRefused
-from core.kubernetes import trident
+from core.kubernetes import provisioners
 from core.units import ONE_GPU
 
 Json = dict[str, Any]
@@ -162,7 +162,7 @@ def build_checkpoint_claim(settings: PodSettings, name: str) -> Json:
             "name": checkpoint_claim(settings, name),
             "namespace": settings.namespace,
             "labels": {**labels(settings), CHECKPOINT: name},
-            "annotations": trident.CLAIM_ANNOTATIONS,
+            "annotations": provisioners.CLAIM_ANNOTATIONS,
         },
         "spec": {
             "accessModes": ["ReadWriteMany"],

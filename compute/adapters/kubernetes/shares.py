@@ -13,7 +13,7 @@ from compute.adapters.kubernetes import manifests
 from compute.adapters.kubernetes.manifests import PodSettings
 from compute.engine.job_spec import Mount, Volume
 from compute.errors import ResourceUnreachable
-from core.kubernetes import trident
+from core.kubernetes import provisioners
 from core.kubernetes.gateway import Gateway
 
 Json = dict[str, Any]
@@ -66,7 +66,7 @@ def _volumes_of(mounts: Iterable[Mount], settings: PodSettings) -> Sequence[Volu
 
 def _build_reference(volume: Volume, settings: PodSettings) -> Json:
     return {
-        "apiVersion": f"{trident.GROUP}/v1",
+        "apiVersion": f"{provisioners.TRIDENT_GROUP}/v1",
         "kind": "TridentVolumeReference",
         "metadata": {"name": volume.claim, "labels": _labels(settings)},
         "spec": {"pvcName": volume.claim, "pvcNamespace": volume.namespace},
@@ -80,7 +80,7 @@ def _build_claim(volume: Volume, settings: PodSettings, now: datetime) -> Json:
         "metadata": {
             "name": volume.claim,
             "labels": _labels(settings),
-            "annotations": {trident.SHARE_OF: f"{volume.namespace}/{volume.claim}", _USED_AT: now.isoformat()},
+            "annotations": {provisioners.SHARE_OF: f"{volume.namespace}/{volume.claim}", _USED_AT: now.isoformat()},
         },
         "spec": {
             "accessModes": ["ReadOnlyMany"],
@@ -100,7 +100,7 @@ def _claims(settings: PodSettings) -> str:
 
 
 def _references(settings: PodSettings) -> str:
-    return f"/apis/{trident.GROUP}/v1/namespaces/{settings.namespace}/tridentvolumereferences"
+    return f"/apis/{provisioners.TRIDENT_GROUP}/v1/namespaces/{settings.namespace}/tridentvolumereferences"
 
 
 def _is_older(meta: Json, moment: datetime) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from compute.engine.ports import BackendFacts, QuotaFacts, StorageFacts
-from core.kubernetes import cloning, trident
+from core.kubernetes import provisioners
 
 Json = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ def read_classes(
             access=_access_of(item, backends),
             is_default=(item["metadata"].get("annotations") or {}).get(_DEFAULT) == "true",
             snapshots=_WORDS[None if drivers is None else item.get("provisioner") in drivers],
-            clones=_WORDS[cloning.can_clone(str(item.get("provisioner", "")))],
+            clones=_WORDS[provisioners.can_clone(str(item.get("provisioner", "")))],
         )
         for item in classes
     ]
@@ -90,7 +90,7 @@ def _state_of(backend: Json) -> str:
 
 def _access_of(storage_class: Json, backends: Collection[BackendFacts]) -> str:
     provisioner = str(storage_class.get("provisioner", ""))
-    if provisioner == trident.PROVISIONER:
+    if provisioner == provisioners.TRIDENT:
         backend_type = (storage_class.get("parameters") or {}).get("backendType", "")
         drivers = {backend_type} if backend_type else {backend.driver for backend in backends if backend.driver}
         are_files = {driver.startswith(_FILE_DRIVERS) for driver in drivers}

@@ -10,8 +10,8 @@ from compute.engine.job_spec import HostFolder, SourceKind
 from compute.engine.ports import JobReport, Launch, LogChunk, NodeFacts, OutputFile, UsageSample
 from compute.errors import ResourceUnreachable
 from compute.models import Resource
-from core import host_calls, hosts
-from core.host_calls import HostAway
+from core import hosts
+from core.hosts import HostAway
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ElsewhereDriver:
         if host is None or host.is_away:
             self.refuse()
         try:
-            return host_calls.ask(host.id, question, resource_id=self._resource.pk, **facts)
+            return hosts.ask(host.id, question, resource_id=self._resource.pk, **facts)
         except HostAway as error:
             raise ResourceUnreachable(error.message) from error
 

@@ -9,7 +9,7 @@ from accounts.api import schemas
 from accounts.api.auth import ApiRequest, authenticate_or_check_password
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role
-from accounts.services import access, deletions, people, projects, secrets, tokens
+from accounts.services import access, deletions, projects, secrets, tokens
 from accounts.services.deletions import DeletionForecast
 from core import bounds
 from core.pagination import Cursor, Limit, Page, paginate
@@ -29,7 +29,7 @@ def get_me(request: ApiRequest) -> schemas.MeOut:
 @router.patch("/me", response=schemas.MeOut, operation_id="accounts_set_own_name")
 def set_own_name(request: ApiRequest, body: schemas.OwnNameIn) -> schemas.MeOut:
     """Change what you are called on pages."""
-    people.set_own_name(actor=request.actor, **body.dict())
+    access.set_own_name(actor=request.actor, **body.dict())
     return get_me(request)
 
 
@@ -237,7 +237,7 @@ def sign_out_everywhere(request: ApiRequest, username: str, body: schemas.SignOu
 )
 def make_sign_in_link(request: ApiRequest, username: str) -> Status[schemas.SignInLinkOut]:
     """Make a link that signs a person in once within 30 minutes. For site admins."""
-    secret = people.make_sign_in_link(actor=request.actor, username=username)
+    secret = access.make_sign_in_link(actor=request.actor, username=username)
     url = request.build_absolute_uri(reverse("accounts:sign_in_link", args=[secret]))
     return Status(201, schemas.SignInLinkOut(url=url))
 

@@ -14,7 +14,7 @@ from accounts.models import ApiToken, SignInLink, User
 from accounts.selectors import actor_of
 from core import clock
 from core.errors import InvalidInput
-from core.storage import optional_write
+from core.outages import optional_write
 
 TOKEN_PREFIX = "nl_"  # noqa: S105 (a prefix, so that secret scanners recognise the token)
 _LAST_USED_STEP = timedelta(minutes=5)

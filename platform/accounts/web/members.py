@@ -1,4 +1,4 @@
-"""Projects and their members."""
+"""Projects and their members, on one page with their secrets."""
 
 from django import forms
 from django.contrib import messages
@@ -11,7 +11,6 @@ from accounts.errors import InvalidName, ProjectExists, UserNotFound
 from accounts.permissions import Level, Role
 from accounts.services import projects
 from accounts.web.requests import PageRequest, text, to_members
-from accounts.web.secret_forms import SecretForm, SecretUsersForm
 from core.pagination import paginate_by
 
 _ROWS = 50
@@ -30,6 +29,28 @@ class ProjectForm(forms.Form):
 
     name = forms.CharField(max_length=63, label="Name", help_text="Lower-case letters, digits and dashes.")
     description = forms.CharField(max_length=500, required=False, label="What is it about?")
+
+
+class SecretForm(forms.Form):
+    """A secret, new or with another value."""
+
+    name = forms.CharField(max_length=100, label="Name", help_text="Of the environment variable, as HF_TOKEN.")
+    value = forms.CharField(
+        max_length=65536,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        label="Value",
+        help_text="Of several lines: nearline secret set NAME < FILE",
+    )
+
+
+class SecretUsersForm(forms.Form):
+    """Who may use the secrets."""
+
+    secret_users = forms.ChoiceField(
+        label="May start what uses them",
+        choices=[(Role.MEMBER.value, "members and admins"), (Role.ADMIN.value, "admins only")],
+    )
 
 
 def members_page(request: PageRequest) -> HttpResponse:

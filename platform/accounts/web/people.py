@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from accounts import running_work, selectors
-from accounts.services import access, people, projects
+from accounts.services import access, projects
 from accounts.web.requests import PageRequest, text
 from core.errors import PlatformError
 from core.pagination import paginate_by
@@ -54,7 +54,7 @@ def add_person(request: PageRequest) -> HttpResponse:
 @require_POST
 def make_link(request: PageRequest, username: str) -> HttpResponse:
     """Make a one-time link and show it this once."""
-    secret = people.make_sign_in_link(actor=request.actor, username=username)
+    secret = access.make_sign_in_link(actor=request.actor, username=username)
     url = request.build_absolute_uri(reverse("accounts:sign_in_link", args=[secret]))
     return _show(request, PersonForm(), link=url, linked=username)
 

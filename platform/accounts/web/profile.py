@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 
 from accounts import selectors
 from accounts.permissions import Role
-from accounts.services import people
+from accounts.services import access
 from accounts.web.requests import PageRequest
 
 
@@ -25,7 +25,7 @@ def profile_page(request: PageRequest) -> HttpResponse:
     initial = {"first_name": person.first_name, "last_name": person.last_name}
     form = NameForm(request.POST or None, initial=initial)
     if form.is_valid():
-        people.set_own_name(actor=actor, **form.cleaned_data)
+        access.set_own_name(actor=actor, **form.cleaned_data)
         messages.success(request, "Your name is changed.")
         return redirect("accounts:profile")
     joined = selectors.list_joined(actor=actor)

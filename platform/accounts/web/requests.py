@@ -1,19 +1,19 @@
 """What a request to a page tells: the person, the browser, the page before, and what its address asks for."""
 
 from collections.abc import Callable
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from django.conf import settings
 from django.core import signing
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.crypto import get_random_string
-from django.utils.http import urlencode
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from accounts.actor import Actor
+from core import bounds
 
 _FOR_PROGRAMS = ("/api/", "/store/")
 _MOST_LETTERS = 10_000
@@ -60,6 +60,13 @@ def page_before(request: HttpRequest) -> SplitResult:
     except ValueError:  # whoever writes a header may write anything
         page = urlsplit("")
     return page if page.netloc == request.get_host() else urlsplit("")
+
+
+def with_storable_texts(query: QueryDict) -> QueryDict:
+    """Return a query in which nothing is what no database takes."""
+    storable = bounds.with_storable_text
+    pairs = [(storable(name), storable(value)) for name, values in query.lists() for value in values]
+    return QueryDict(urlencode(pairs))
 
 
 def find_browser(request: HttpRequest, username: str) -> str | None:

@@ -9,8 +9,8 @@ from accounts.errors import InvalidSecretName
 from accounts.permissions import Role
 from accounts.services import secrets
 from accounts.web import members
+from accounts.web.members import SecretForm, SecretUsersForm
 from accounts.web.requests import PageRequest, to_members
-from accounts.web.secret_forms import SecretForm, SecretUsersForm
 from core.errors import InvalidInput
 
 

@@ -9,7 +9,7 @@ from accounts.errors import LastAdmin, PermissionDenied, PersonDisabled, UserNot
 from accounts.models import AuditEntry, User
 from accounts.permissions import Role
 from accounts.selectors import actor_of
-from accounts.services import access, people, projects
+from accounts.services import access, projects
 from compute.models import Job
 from compute.services import submissions
 from flows.models import Run
@@ -48,7 +48,7 @@ def test_who_is_disabled_gets_in_by_no_password_and_no_link(client, member, site
     user = User.objects.get(username="member")
     user.set_password(PASSWORD)
     user.save()
-    link = people.make_sign_in_link(actor=site_admin, username="member")
+    link = access.make_sign_in_link(actor=site_admin, username="member")
 
     access.disable_person(actor=site_admin, username="member")
 
@@ -58,7 +58,7 @@ def test_who_is_disabled_gets_in_by_no_password_and_no_link(client, member, site
     assert client.post(f"/sign-in/{link}/").status_code == 401
     assert not is_signed_in(client)
     with pytest.raises(PersonDisabled):
-        people.make_sign_in_link(actor=site_admin, username="member")
+        access.make_sign_in_link(actor=site_admin, username="member")
 
 
 def test_who_is_enabled_again_signs_in_anew_and_their_old_sessions_and_tokens_stay_worthless(member, site_admin):

@@ -16,7 +16,7 @@ from compute.models import Job, Resource, ResourceSite
 from compute.selectors import jobs as job_selectors
 from compute.services import connections, jobs, lost_places, resources
 from compute.workers import launches, moves, observe, outputs, probes
-from core import clock, host_calls, hosts
+from core import clock, hosts
 from core.errors import InvalidInput
 from datasets.models import CacheSite
 from scheduler.models import Node, Placement
@@ -118,13 +118,13 @@ def test_a_log_is_read_on_its_host_by_asking_it(machine, project, viewer, on_hos
     class Calls:
         def ask(self, host, name, facts):
             with on_host(host):
-                return host_calls.answer(name, facts)
+                return hosts.answer(name, facts)
 
-    before = host_calls.install(Calls())
+    before = hosts.install_calls(Calls())
     try:
         chunk = job_selectors.read_log(actor=viewer, job=job_selectors.get_job(actor=viewer, name="train"))
     finally:
-        host_calls.install(before)
+        hosts.install_calls(before)
 
     assert chunk.data == b"epoch 1\n"
 

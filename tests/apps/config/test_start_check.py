@@ -4,7 +4,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 
-from config.start_check import with_start_check
+from config.liveness import with_start_check
 
 
 async def never(scope, receive, send):

@@ -4,13 +4,13 @@ import gc
 import subprocess
 import sys
 
-from core import garbage
+from core import memory
 
 
 def test_later_collections_do_not_look_at_what_is_loaded():
     loaded = {id(module) for module in sys.modules.values()}
 
-    garbage.leave_out_what_is_loaded()
+    memory.freeze_what_is_loaded()
     try:
         looked_at = {id(each) for each in gc.get_objects()}
     finally:

@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError
 
 from core.errors import NotFound
-from core.storage import find_full, optional_write, probe
+from core.outages import find_full, optional_write, probe_disk
 from datasets.errors import StoreUnreachable
 
 
@@ -65,6 +65,6 @@ def test_a_write_that_reading_can_do_without_is_dropped_on_a_full_disk_and_only_
 
 
 def test_a_folder_that_can_be_written_leaves_no_trace_of_the_probe(tmp_path):
-    probe(tmp_path)
+    probe_disk(tmp_path)
 
     assert list(tmp_path.iterdir()) == []

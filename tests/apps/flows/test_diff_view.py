@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.web.diff_view import DiffLine, compare_texts
+from flows.web.versions import DiffLine, compare_texts
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "", "- x", "+ y"]), max_size=40)
 

@@ -17,7 +17,7 @@ from config.asgi import application
 from flows.models import Run, RunEvent
 from tests.factories.browsers import browser_of
 from tests.factories.flows import World
-from web import live, live_stream
+from web import live
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -91,7 +91,7 @@ def test_a_stream_says_where_its_topics_are_and_then_what_changed(run, member):
 def happen_in_thread(run: Run) -> None:
     try:
         happen(run)
-        live_stream.wake()
+        live.wake()
     finally:
         connections.close_all()
 
@@ -131,7 +131,7 @@ def test_a_stream_that_has_nothing_to_tell_is_no_stream(member, topics, status):
 
 
 def test_a_person_has_so_many_streams_and_takes_none_from_others(run, member, make_actor, monkeypatch):
-    monkeypatch.setattr(live_stream, "MOST_STREAMS", 2)
+    monkeypatch.setattr(live, "MOST_STREAMS", 2)
     mine, others = cookie_of(member), cookie_of(make_actor(None))
 
     async def status(cookie: str):
@@ -162,7 +162,7 @@ def test_who_left_the_project_hears_no_more_when_the_stream_is_opened_anew(run, 
 
 def test_a_stream_ends_when_it_is_old(run):
     async def follow():
-        return [event async for event in live_stream.follow([f"run:{run.pk}"], {}, max_age_s=0)]
+        return [event async for event in live.follow([f"run:{run.pk}"], {}, max_age_s=0)]
 
     assert async_to_sync(follow)() == ["retry: 2000\n\n"]
 
@@ -173,7 +173,7 @@ def test_streams_end_when_the_server_is_told_to_stop(run, member):
     async def watch():
         async with connect(cookie, f"run:{run.pk}") as stream:
             await read_event(stream)
-            live_stream.end_streams()
+            live.end_streams()
             last = {"more_body": True}
             while last.get("more_body"):
                 last = await stream.receive_output(timeout=LIMIT_S)
@@ -199,7 +199,7 @@ def test_many_tabs_are_one_look_and_hold_no_thread(run, member, monkeypatch):
             held = dict(SyncToAsync.context_to_thread_executor)
             while not looks.empty():
                 looks.get()
-            live_stream.wake()
+            live.wake()
             return held, await asyncio.to_thread(looks.get, timeout=LIMIT_S)
 
     assert async_to_sync(watch)() == ({}, {"a", "b"})
@@ -220,7 +220,7 @@ def test_a_look_that_fails_ends_no_stream(run, member, monkeypatch):
     async def watch():
         async with connect(cookie, "shaky:a") as stream:
             await stream.receive_output(timeout=LIMIT_S)
-            live_stream.wake()
+            live.wake()
             return await read_event(stream)
 
     assert async_to_sync(watch)() == ("changed", {"topic": "shaky:a", "stamp": "1"})

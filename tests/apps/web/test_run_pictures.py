@@ -13,8 +13,7 @@ from flows.models import Run
 from flows.selectors.runs import AttemptView, StepView
 from flows.web.graph_svg import draw_svg
 from flows.web.graph_view import draw_flow
-from flows.web.run_graph import draw_run, to_json
-from flows.web.run_links import RunLinks
+from flows.web.run_graph import RunLinks, draw_run, to_json
 from flows.web.timeline import draw_timeline, path_of
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ from django import forms
 
 from core import bounds
 from core.form_fields import SizeField
-from core.kubernetes import access, trident
+from core.kubernetes import access, provisioners
 from core.kubernetes.connections import ClusterConnection, ClusterNotAttached, open_connection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway, Json, Refusal
@@ -100,7 +100,7 @@ def check(site: CacheSite) -> None:
     class_facts = read_class(connection.gateway, config["storage_class"])
     binds_late = class_facts.get("volumeBindingMode") == "WaitForFirstConsumer"
     facts = {"provisioner": class_facts["provisioner"], "binds_late": binds_late, "namespace": connection.namespace}
-    clones = config.get("clones", class_facts["provisioner"] == trident.PROVISIONER)
+    clones = config.get("clones", class_facts["provisioner"] == provisioners.TRIDENT)
     site.config = settle_snapshots({"clones": clones, **config, **facts}, connection)
     site.root = f"volume://{site.name}"
 
@@ -209,12 +209,12 @@ def require_sharing(site: CacheSite, source: ClusterConnection | None, reader: C
         if source.namespace == reader.namespace:
             return
         provisioner = site.config.get("provisioner")
-        if provisioner != trident.PROVISIONER:
+        if provisioner != provisioners.TRIDENT:
             raise InvalidCacheSite(
                 f"The cache site {site.name} is in another namespace, and its class {site.config['storage_class']} is "
                 f"of {provisioner}: only Trident shares volumes with other namespaces."
             )
-        if missing := access.find_missing(reader.gateway, trident.SHARE_PERMISSIONS, reader.namespace):
+        if missing := access.find_missing(reader.gateway, provisioners.SHARE_PERMISSIONS, reader.namespace):
             raise InvalidCacheSite(f"The cache site {site.name} cannot be shared. {missing}")
     except ClusterUnreachable as error:
         raise CacheSiteUnavailable(error.message) from error

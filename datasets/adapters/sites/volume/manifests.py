@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.kubernetes import trident
+from core.kubernetes import provisioners
 from core.kubernetes.connections import ClusterConnection
 from datasets.engine.cache_ports import CopyRequest
 from datasets.engine.volumes import FILES, GIB, SHARED, claim_bytes, claim_name, pool_claim_name
@@ -148,14 +148,14 @@ def build_pool_claim(*, site_id: str, config: Config) -> Json:
 
 def share_annotation(config: Config) -> dict[str, str | None]:
     """Return with which namespaces the claims of a site are shared; without a value, the annotation is to go."""
-    return {trident.SHARED_WITH: ",".join(sorted(set(config.get(SHARED, {}).values()))) or None}
+    return {provisioners.SHARED_WITH: ",".join(sorted(set(config.get(SHARED, {}).values()))) or None}
 
 
 def _annotations(config: Config) -> dict[str, str]:
     """Return what the provisioner is to be told of a claim."""
-    if config.get("provisioner") != trident.PROVISIONER:
+    if config.get("provisioner") != provisioners.TRIDENT:
         return {}
-    return trident.CLAIM_ANNOTATIONS | {key: value for key, value in share_annotation(config).items() if value}
+    return provisioners.CLAIM_ANNOTATIONS | {key: value for key, value in share_annotation(config).items() if value}
 
 
 def build_record(name: str, *, site_id: str, annotations: Mapping[str, str], owner: Json | None = None) -> Json:
@@ -284,7 +284,9 @@ def build_probe_claim(name: str, storage_class: Json, owner: Json, *, source: st
         "metadata": {
             "name": name,
             "labels": _MANAGED,
-            "annotations": trident.CLAIM_ANNOTATIONS if storage_class["provisioner"] == trident.PROVISIONER else {},
+            "annotations": provisioners.CLAIM_ANNOTATIONS
+            if storage_class["provisioner"] == provisioners.TRIDENT
+            else {},
             "ownerReferences": [_owner(owner)],
         },
         "spec": spec,

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from core import clock
-from core.kubernetes import trident
+from core.kubernetes import provisioners
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
@@ -286,7 +286,7 @@ class ClusterSite(ABC):
         annotation = manifests.share_annotation(self._config)
         for claim in self._list_claims():
             annotations = claim["metadata"].get("annotations") or {}
-            if annotations.get(trident.SHARED_WITH) != annotation[trident.SHARED_WITH]:
+            if annotations.get(provisioners.SHARED_WITH) != annotation[provisioners.SHARED_WITH]:
                 name = claim["metadata"]["name"]
                 self._gateway.patch(f"{self._claims}/{name}", {"metadata": {"annotations": annotation}})
 
@@ -304,10 +304,10 @@ class ClusterSite(ABC):
 
     def _list_trident_volumes(self) -> Sequence[Json]:
         """Return what Trident knows of its volumes; nothing where it is not there, or may not be asked."""
-        if self._config.get("provisioner") != trident.PROVISIONER:
+        if self._config.get("provisioner") != provisioners.TRIDENT:
             return []
         try:
-            return self._gateway.list(f"/apis/{trident.GROUP}/v1/tridentvolumes").items
+            return self._gateway.list(f"/apis/{provisioners.TRIDENT_GROUP}/v1/tridentvolumes").items
         except Refusal as error:
             if error.status in NOT_THERE:
                 return []

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from core.kubernetes import cloning
+from core.kubernetes import provisioners
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
@@ -53,7 +53,7 @@ class StorageProbe:
         self._jobs = f"/apis/batch/v1/namespaces/{connection.namespace}/jobs"
         self._give_up_at = time.monotonic() + limit_s
         self._steps: list[ProbeStep] = []
-        self._may_clone = cloning.can_clone(storage_class["provisioner"]) is not False
+        self._may_clone = provisioners.can_clone(storage_class["provisioner"]) is not False
 
     def run(self) -> Sequence[ProbeStep]:
         """Try everything that caching needs, and return how long each step took. Nothing is left.

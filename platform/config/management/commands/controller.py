@@ -8,7 +8,7 @@ import threading
 
 from compute.workers import watch
 from config import first_start, host_calls, keys, leader
-from core import garbage
+from core import memory
 from core.commands import PlatformCommand
 from core.local_queue import LocalQueue
 
@@ -29,7 +29,7 @@ class Command(PlatformCommand):
         queue = LocalQueue()
         queue.start()
         host_calls.start_answering(stop)
-        garbage.leave_out_what_is_loaded()
+        memory.freeze_what_is_loaded()
         watcher = threading.Thread(target=watch.watch_forever, args=(stop,), name="watch", daemon=True)
         leader.lead(queue, stop, on_lead=watcher.start)
         queue.stop()
