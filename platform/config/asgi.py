@@ -19,8 +19,7 @@ from django.urls import get_resolver  # noqa: E402
 from compute.web.connections_asgi import with_connections  # noqa: E402 (models must be loaded first)
 from compute.web.port_pages_asgi import with_port_pages  # noqa: E402
 from config import keys  # noqa: E402
-from config.body_limits import with_body_limit  # noqa: E402
-from config.body_pace import with_body_pace  # noqa: E402
+from config.body_limits import with_body_limit, with_body_pace  # noqa: E402
 from config.liveness import with_liveness, with_start_check  # noqa: E402
 from config.proxies import with_proxies  # noqa: E402
 from config.turns import Turns, with_turns  # noqa: E402

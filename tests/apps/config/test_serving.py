@@ -10,8 +10,8 @@ import uvicorn
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 
-from config import body_pace, serving
-from config.body_pace import with_body_pace
+from config import body_limits, serving
+from config.body_limits import with_body_pace
 
 HALF = b"GET / HTTP/1.1\r\nHost: nearline\r\n"
 WHOLE = HALF + b"Connection: close\r\n\r\n"
@@ -145,7 +145,7 @@ async def _read_all(_scope, receive, send) -> None:
 
 
 def test_a_body_that_comes_too_slowly_is_refused(monkeypatch):
-    monkeypatch.setattr(body_pace, "WITHIN_S", 0.05)
+    monkeypatch.setattr(body_limits, "WITHIN_S", 0.05)
 
     status, answer = ask({"body": b"1", "more_body": True}, headers=[(b"content-length", b"5")])
 
