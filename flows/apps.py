@@ -13,5 +13,5 @@ class FlowsConfig(AppConfig):
         """Register what runs in the background and what other apps' news lead to; join the shell."""
         from flows import receivers, tasks  # noqa: F401
         from flows.selectors import experiment_source  # noqa: F401
-        from flows.web import live_topics, navigation, running_work  # noqa: F401
+        from flows.web import navigation  # noqa: F401
         from flows.workers import project_contents  # noqa: F401
