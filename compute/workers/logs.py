@@ -63,7 +63,7 @@ def find_unstored() -> list[QuerySet[Job]]:
 def store_logs(*, limit: int = _MOST_JOBS) -> None:
     """Store what jobs have printed, of at most `limit` jobs of each project. The rest waits for the next run."""
     ended, running = find_unstored()
-    ended.filter(starts=0, evictions=0).update(log_stored_at=clock.now())  # they never ran
+    ended.filter(node_name="", evictions=0).update(log_stored_at=clock.now())  # they were never placed
     due_ids = log_polls.list_due(running.order_by("pk").values_list("pk", flat=True), _PURPOSE)
     running = running.filter(pk__in=due_ids[:_MOST_RUNNING])
     for due in (ended, running):

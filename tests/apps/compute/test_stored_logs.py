@@ -7,7 +7,7 @@ import pytest
 from compute.errors import ResourceUnreachable
 from compute.models import Job, StoredLogChunk
 from compute.selectors import failures, jobs, logs, stored_logs
-from compute.workers import cleaning, observe
+from compute.workers import cleaning, launches, observe
 from compute.workers import logs as log_storing
 from compute.workers.logs import store_logs
 from core import clock, isolation
@@ -266,6 +266,21 @@ def test_a_job_that_never_ran_has_nothing_to_store(project, template, viewer):
 
     assert fresh(job).log_stored_at is not None
     assert read_all(viewer, job) == b""
+
+
+def test_the_log_of_a_job_that_came_up_while_the_platform_restarted_is_stored(
+    project, template, driver, resource, viewer
+):
+    [job] = make.submit(project, template, "train")
+    make.place([job])
+    launches.start_placed_jobs()
+    launches.void_leases()
+    driver.print("train", "one\n")
+    finish(driver, resource)
+
+    store_logs()
+
+    assert read_all(viewer, job) == b"one\n"
 
 
 def test_a_resource_that_does_not_answer_holds_up_no_other(project, job, scripted, home, viewer):
