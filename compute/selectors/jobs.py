@@ -371,7 +371,12 @@ def open_output(job: Job) -> OutputReader:
 
 
 def find_output_folder(job: Job) -> HostFolder | None:
-    """Return the folder of a job's output on the host where it ran, for jobs there. For the platform itself."""
+    """Return the folder of a job's output on the host where it ran, for jobs there. For the platform itself.
+
+    None where there is none any more.
+    """
+    if job.files_deleted_at is not None:
+        return None
     if not hosts.is_here(job.resource.host):
         return HostFolder(job.output_folder) if job.output_folder else None
     source = open_output(job).source

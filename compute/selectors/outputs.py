@@ -65,6 +65,23 @@ def find_trees(job_ids: Collection[str]) -> Mapping[str, Tree]:
     return {job.pk: by_root[key] for job in jobs if (key := (job.project_id, job.output_root)) in by_root}
 
 
+def find_lost(job_ids: Collection[str], *, stored_in_part: Collection[str]) -> set[str]:
+    """Return which jobs left what no other job can read any more: their files are gone, and the store lacks some of it.
+
+    A job that ran in a folder was read there, with what the store leaves out: see `output_error`, and by the patterns
+    of those that are `stored_in_part`. All others are read in the store alone. For the platform itself.
+    """
+    lost: set[str] = set()
+    for batch in orm.in_batches(sorted(job_ids)):
+        jobs = Job.objects.filter(pk__in=batch, files_deleted_at__isnull=False).defer("spec")
+        stored = find_trees([job.pk for job in jobs])
+        for job in jobs:
+            was_read_whole = job.output_folder and (job.output_error or job.pk in stored_in_part)
+            if was_read_whole or not (job.left_nothing or job.pk in stored):
+                lost.add(job.pk)
+    return lost
+
+
 def open_file(*, actor: Actor, job: Job, path: str) -> tuple[StoredFile, Iterator[bytes]] | None:
     """Return a file of a job's output and its bytes, verified as they are read; None when there is none."""
     require(actor, permissions.VIEW_JOBS, job.project_id)

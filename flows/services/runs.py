@@ -13,7 +13,7 @@ from accounts.models import Project
 from accounts.permissions import require
 from accounts.services import secrets
 from compute.errors import NoResourceFits
-from compute.selectors import jobs as job_selectors
+from compute.selectors import outputs as output_selectors
 from compute.selectors import resources, templates
 from core import clock, isolation, orm, tasks
 from datasets.selectors import datasets as dataset_selectors
@@ -239,7 +239,7 @@ def _find_again(run: Run, step: str) -> set[str]:
 
 def _check_outputs(run: Run, step: str, index: int | None) -> None:
     """Raise OutputsGone when a step that would be tried again reads what has been deleted in the meantime."""
-    graph = specs.graph_of(run.version_id)
+    spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     again = _find_again(run, step)
     if step:
         # The other tries of a grid are kept, and read by what comes after it.
@@ -248,9 +248,11 @@ def _check_outputs(run: Run, step: str, index: int | None) -> None:
     else:
         read = {parent for key in again for parent in graph.by_key[key].after}
     succeeded = Attempt.objects.filter(run=run, step__key__in=read, state="succeeded", number=F("step__attempt_count"))
-    jobs = job_selectors.states_of(succeeded.values("job"))
-    for key, job_id in succeeded.order_by("pk").values_list("step__key", "job"):
-        if job_id in jobs and not jobs[job_id].has_files:
+    steps = {str(job_id): key for key, job_id in succeeded.order_by("pk").values_list("step__key", "job") if job_id}
+    stored_in_part = {job_id for job_id, key in steps.items() if "**" not in spec.step(key).outputs}
+    lost = output_selectors.find_lost(steps, stored_in_part=stored_in_part)
+    for job_id, key in steps.items():
+        if job_id in lost:
             raise OutputsGone(f"The outputs of '{key}' are needed again and have been deleted.", step=key)
 
 

@@ -4,13 +4,17 @@ import pytest
 
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
+from compute.adapters import drivers
+from compute.adapters.output_folder import OutputFolder
+from compute.adapters.scripted import ScriptedDriver
+from compute.adapters.stored_outputs import SentOutput
 from compute.models import Job
 from core import clock
 from flows.errors import NothingToRetry, OutputsGone, RunNotFinished, StepNotFound
 from flows.models import Attempt, Run, RunEvent, Step
 from flows.services import runs
 from tests.factories.api import call
-from tests.factories.flows import World
+from tests.factories.flows import World, newest_attempt
 from tests.interleaving import happens_after
 
 FLOW = """
@@ -129,8 +133,8 @@ def test_without_a_step_a_run_that_succeeded_has_nothing_to_retry(member, finish
         runs.retry_run(actor=member, run=finished)
 
 
-def test_outputs_that_were_tidied_away_cannot_be_read_again(member, finished):
-    Job.objects.filter(attempt__step__key="prepare").update(files_deleted_at=clock.now())
+def test_outputs_that_were_tidied_away_and_are_not_stored_cannot_be_read_again(member, finished):
+    Job.objects.filter(attempt__step__key="prepare").update(files_deleted_at=clock.now(), output_state="failed")
 
     with pytest.raises(OutputsGone) as refusal:
         runs.retry_run(actor=member, run=finished, step="train")
@@ -140,6 +144,68 @@ def test_outputs_that_were_tidied_away_cannot_be_read_again(member, finished):
     runs.retry_run(actor=member, run=finished, step="prepare")
     assert Run.objects.get().retry_key == "prepare"
     assert Attempt.objects.filter(step__key="prepare").count() == 1
+
+
+@pytest.fixture
+def leave(world: World, member, project):
+    """Returns a function that runs `prepare` at a place, which leaves two files, and `train`; then the files are gone.
+
+    The place `far` keeps no folder: what its jobs left is read in the store alone.
+    """
+
+    def run_steps(place: str, outputs: str) -> Run:
+        text = FLOW.replace("{name: prepare,", f"{{name: prepare, compute: [{place}.small], outputs: ['{outputs}'],")
+        run = world.start(member, project, text)
+        world.turn()
+        world.turn()
+        driver, name = world.drivers[place], newest_attempt(run, "prepare").job_name
+        driver.leave(name, "model.txt", b"weights")
+        driver.leave(name, "cache.bin", b"0")
+        world.finish_all(run)
+        Job.objects.update(files_deleted_at=clock.now())
+        return Run.objects.get(pk=run.pk)
+
+    root = world.drivers["lab"].root / "far"
+    world.add_resource("far", root, kind="ssh")
+    jobs = world.drivers["far"].jobs
+    drivers.install(world.resources["far"], StoringDriver(root, world.drivers["far"].nodes, jobs))
+    return run_steps
+
+
+class StoringDriver(ScriptedDriver):
+    """Keeps outputs where no job can mount them."""
+
+    def open_output(self, name: str) -> SentOutput:
+        return SentOutput(lambda: OutputFolder(self.root / name))
+
+
+@pytest.mark.parametrize(("place", "outputs"), [("this-machine", "**"), ("far", "**"), ("far", "*.txt")])
+def test_outputs_whose_files_were_tidied_away_are_read_in_the_store(world: World, member, leave, place, outputs):
+    run = leave(place, outputs)
+
+    runs.retry_run(actor=member, run=run, step="train")
+    world.turn()
+
+    kept = Job.objects.get(attempt__step__key="prepare")
+    (mount,) = newest_attempt(run, "train").job.spec["inputs"]
+    assert (mount["source"]["kind"], mount["source"]["root"]) == ("tree", kept.output_root)
+    assert kept.output_files == (2 if outputs == "**" else 1)
+
+
+def test_what_was_read_in_a_folder_and_is_stored_in_part_cannot_be_read_again(member, leave):
+    run = leave("this-machine", "*.txt")
+
+    with pytest.raises(OutputsGone):
+        runs.retry_run(actor=member, run=run, step="train")
+
+
+def test_where_nothing_was_left_nothing_is_missed(world: World, member, finished):
+    Job.objects.update(files_deleted_at=clock.now())
+
+    runs.retry_run(actor=member, run=finished, step="train")
+    world.turn()
+
+    assert newest_attempt(finished, "train").job.spec["inputs"] == []
 
 
 def test_the_api_takes_the_step(world: World, member, finished):
