@@ -73,6 +73,7 @@ VARIANTS = [
     ),
     pytest.param(["--set", "existingSecret=connections,cluster.attach=false"], id="own secret, no cluster"),
     pytest.param(["--set", "trial.enabled=true,networkPolicy.enabled=false"], id="trial"),
+    pytest.param([*values(EXTERNAL), "--set", "existingKeysSecret=keys,caConfigMap=ca"], id="own keys and authorities"),
 ]
 
 
@@ -105,6 +106,65 @@ def test_its_account_may_do_what_the_account_of_an_attached_cluster_may():
         return {item["kind"]: item["rules"] for item in objects if item["kind"] in {"Role", "ClusterRole"}}
 
     assert rules_of(render(*values(EXTERNAL))) == rules_of(YAML(typ="safe").load_all(RBAC.read_text()))
+
+
+def containers_of(objects: list[dict]) -> list[dict]:
+    return [
+        one
+        for item in objects
+        if "template" in item.get("spec", {})
+        for one in item["spec"]["template"]["spec"]["containers"]
+    ]
+
+
+def test_an_own_secret_holds_the_keys_in_place_of_new_ones_with_each_rendering():
+    objects = render(*values(EXTERNAL), existingKeysSecret="keys")
+
+    assert not [item for item in objects if item["kind"] == "Secret" and "NEARLINE_SECRET_KEY" in item["data"]]
+    assert [one["envFrom"][0] for one in containers_of(objects)] == [{"secretRef": {"name": "keys"}}] * 4
+    assert render(*values(EXTERNAL), existingKeysSecret="keys") == objects
+
+
+@pytest.mark.parametrize("options", [values(EXTERNAL), ["--set", "trial.enabled=true"]])
+def test_processes_trust_the_authorities_of_a_config_map(options):
+    objects = render(*options, caConfigMap="company")
+
+    for item in (item for item in objects if "template" in item.get("spec", {})):
+        spec = item["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        variables = {one["name"]: one.get("value") for one in container["env"]}
+        (folder,) = (one["mountPath"] for one in container["volumeMounts"] if one["name"] == "ca")
+        assert {variables["SSL_CERT_FILE"], variables["AWS_CA_BUNDLE"]} == {f"{folder}/ca.crt"}
+        assert {"name": "ca", "configMap": {"name": "company", "items": [{"key": "ca.crt", "path": "ca.crt"}]}} in spec[
+            "volumes"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, "http://nearline.team.svc"),
+        ({"ingress.host": "n.example.org"}, "http://n.example.org"),
+        ({"ingress.host": "n.example.org", "ingress.tlsSecret": "tls"}, "https://n.example.org"),
+        ({"ingress.host": "n.example.org", "publicUrl": "https://people.example.org"}, "https://people.example.org"),
+    ],
+)
+def test_people_reach_it_at_its_ingress_where_no_other_address_is_named(settings, url):
+    enabled = "true" if settings else "false"
+    objects = render(*values(EXTERNAL), "--set", f"ingress.enabled={enabled}", **settings)
+
+    assert {
+        one["value"] for each in containers_of(objects) for one in each["env"] if one["name"] == "NEARLINE_PUBLIC_URL"
+    } == {url}
+
+
+def test_its_account_may_run_jobs_in_the_namespace_that_is_named_for_them():
+    objects = render(*values(EXTERNAL), **{"cluster.settings.namespace": "jobs"})
+
+    kinds = {"Role", "RoleBinding"}
+    assert {
+        item["kind"]: item["metadata"].get("namespace") for item in objects if item["kind"] in kinds
+    } == dict.fromkeys(kinds, "jobs")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,13 @@ app.kubernetes.io/component: {{ .component }}
 http://{{ include "nearline.name" . }}.{{ .Release.Namespace }}.svc{{ if ne (int .Values.service.port) 80 }}:{{ .Values.service.port }}{{ end }}
 {{- end }}
 
+{{/* The address under which people reach Nearline: the one that is named, else that of the Ingress, else of the Service. */}}
+{{- define "nearline.publicUrl" -}}
+{{- if .Values.publicUrl }}{{ .Values.publicUrl -}}
+{{- else if .Values.ingress.enabled }}{{ ternary "https" "http" (ne .Values.ingress.tlsSecret "") }}://{{ .Values.ingress.host -}}
+{{- else }}{{ include "nearline.serviceUrl" . }}{{ end }}
+{{- end }}
+
 {{/*
 The keys of this installation, as JSON: those that its Secret holds, else new ones, which stay the same within one
 rendering. They are never rendered anew, as nothing could be read any more.
@@ -84,12 +91,12 @@ securityContext:
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
 envFrom:
-  - secretRef: {name: {{ .secrets }}-keys}
+  - secretRef: {name: {{ $root.Values.existingKeysSecret | default (printf "%s-keys" .secrets) }}}
 {{- if not $root.Values.trial.enabled }}
   - secretRef: {name: {{ $root.Values.existingSecret | default (printf "%s-connections" .secrets) }}}
 {{- end }}
 env:
-  - {name: NEARLINE_PUBLIC_URL, value: {{ $root.Values.publicUrl | default (include "nearline.serviceUrl" $root) | quote }}}
+  - {name: NEARLINE_PUBLIC_URL, value: {{ include "nearline.publicUrl" $root | quote }}}
   - name: NEARLINE_ALLOWED_HOSTS
     value: {{ include "nearline.hosts" $root | quote }}
   - {name: NEARLINE_TRUSTED_PROXIES, value: {{ join "," $root.Values.trustedProxies | quote }}}
@@ -98,6 +105,10 @@ env:
   {{- end }}
   - {name: NEARLINE_IN_POD, value: "1"}
   - {name: SAMPLE, value: "0"}
+{{- if $root.Values.caConfigMap }}{{/* what httpx and urllib3 read, and what botocore does */}}
+  - {name: SSL_CERT_FILE, value: /etc/nearline/ca/ca.crt}
+  - {name: AWS_CA_BUNDLE, value: /etc/nearline/ca/ca.crt}
+{{- end }}
 {{- if $root.Values.cluster.attach }}
 {{- $own := dict "agent_image" (include "nearline.image" $root) "platform_url" (include "nearline.serviceUrl" $root) "pull_policy" $root.Values.image.pullPolicy "image_pull_secrets" (join "," $root.Values.image.pullSecrets) }}
   - {name: NEARLINE_THIS_CLUSTER, value: {{ merge (dict) $root.Values.cluster.settings $own | toJson | quote }}}
@@ -108,6 +119,17 @@ env:
 volumeMounts:
   - {name: home, mountPath: /var/lib/nearline}
   - {name: tmp, mountPath: /tmp}
+{{- if $root.Values.caConfigMap }}
+  - {name: ca, mountPath: /etc/nearline/ca, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* The volumes of their pods beside `home`. */}}
+{{- define "nearline.volumes" -}}
+- {name: tmp, emptyDir: {}}
+{{- with .Values.caConfigMap }}
+- {name: ca, configMap: {name: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}}
+{{- end }}
 {{- end }}
 
 {{/* The names that the web process answers to. */}}
