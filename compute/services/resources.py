@@ -88,8 +88,8 @@ def keep_this_cluster(*, actor: Actor, fields: Mapping[str, str]) -> None:
                 return
             _create_templates(actor, known, _CLUSTER_SHAPES)
         elif known.config != config and known.config.get("own_account"):
-            Resource.objects.filter(pk=known.pk).update(config=config)
-            known.config = config
+            known.config, known.credentials = config, drivers.encrypt_anew(bytes(known.credentials))
+            known.save(update_fields=["config", "credentials"])
             audit.record(actor, "compute.set_config", known)
     if known.detached_at is None and known.config.get("own_account"):
         _keep_own_site(actor, known)

@@ -7,6 +7,7 @@ from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
 from accounts.models import User
+from compute.adapters import drivers
 from compute.models import Resource, Template
 from config import env, first_start
 from config.management.commands import up
@@ -66,7 +67,10 @@ def test_the_cluster_of_a_pod_is_attached_once_with_templates_and_follows_its_se
     settings.NEARLINE = dataclasses.replace(settings.NEARLINE, this_cluster={**CLUSTER, "agent_image": "nearline:2"})
     first_start.attach_this_cluster()
 
-    assert [resource.config["agent_image"] for resource in attached()] == ["nearline:2"]
+    (changed,) = attached()
+    assert changed.config["agent_image"] == "nearline:2"
+    assert drivers.decrypt(bytes(changed.credentials)) == {}
+    assert bytes(changed.credentials) != b"", "each process opens its driver anew where these are others"
 
 
 @pytest.mark.django_db
