@@ -1,12 +1,17 @@
+"""Threads share memory; garbage is looked for where some may be: neither in what a process loads, nor while it does."""
+
+import gc
 import platform
 import subprocess
 import sys
 
 import pytest
 
+from core import memory
+
 PROGRAM = """
 import ctypes, threading
-from core import allocator
+from core import memory
 
 {first}
 together = threading.Barrier(4)
@@ -34,4 +39,22 @@ def count_arenas(first: str) -> int:
 def test_all_threads_take_memory_from_one_place():
     assert count_arenas("") > 1
 
-    assert count_arenas("allocator.share_memory()") == 1
+    assert count_arenas("memory.share_arenas()") == 1
+
+
+def test_later_collections_do_not_look_at_what_is_loaded():
+    loaded = {id(module) for module in sys.modules.values()}
+
+    memory.freeze_what_is_loaded()
+    try:
+        looked_at = {id(each) for each in gc.get_objects()}
+    finally:
+        gc.unfreeze()
+
+    assert looked_at.isdisjoint(loaded)
+
+
+def test_little_is_looked_for_while_a_process_loads():
+    code = "import gc, config.settings; print(gc.get_threshold()[0])"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "50000\n"
