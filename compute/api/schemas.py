@@ -11,7 +11,7 @@ from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.outlook import StoppedJob
 from compute.engine.ports import MOST_CELLS
 from compute.selectors import resources
-from compute.selectors.idleness import Idleness
+from compute.selectors.job_rows import Idleness
 from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import DataWait, Wait
 from core import bounds, hosts, priorities

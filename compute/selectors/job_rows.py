@@ -8,6 +8,7 @@ to in other apps, such as its experiment, which add what they know when they sta
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
 from typing import Protocol
@@ -16,23 +17,27 @@ from django.db.models import DurationField, Exists, Max, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
+from compute.engine.idleness import Use
 from compute.engine.run_history import RunHistory, read_history
 from compute.engine.states import JobState
-from compute.models import Job, JobEvent
-from compute.selectors import idleness, outlooks
-from compute.selectors.idleness import Idleness, IdleState
+from compute.models import Job, JobEvent, JobUse
+from compute.selectors import outlooks
 from compute.selectors.jobs import list_parts
 from compute.selectors.outlooks import Outlook
 from core import clock, orm
 from core.times import Interval, Times, measure
+from core.units import format_duration
 
 __all__ = [
+    "IdleState",
+    "Idleness",
     "JobLink",
     "JobRow",
     "RunHistory",
     "Timed",
     "add_link_source",
     "find_histories",
+    "find_idle_states",
     "list_links",
     "measure_job",
     "measure_times",
@@ -45,6 +50,39 @@ __all__ = [
 ]
 
 _BREAKS = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
+_USES = {
+    Use.WATCH: "it began to be measured",
+    Use.CPU: "it used CPU",
+    Use.GPU: "it used its GPUs",
+    Use.LOG: "it printed something",
+    Use.CONNECTION: "a connection carried something",
+    Use.COMMAND: "a command was run in it",
+    Use.PERSON: "somebody kept it",
+}
+
+
+class Idleness(StrEnum):
+    """Whether a job is used. UNKNOWN: nobody can measure it."""
+
+    IN_USE = "in_use"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class IdleState:
+    """How a running job stands with its idle limit. It was last used at `used_at`.
+
+    `stops_at` is when it is stopped unless it is used; None: it is in use, or that is unknown. `is_warned`: that is
+    soon.
+    """
+
+    state: Idleness
+    limit_s: float
+    used_at: datetime
+    stops_at: datetime | None
+    is_warned: bool
+    text: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +130,7 @@ class Timed(Protocol):
 def read_rows(*, actor: Actor, jobs: Iterable[Job]) -> list[JobRow]:
     """Return these jobs in their order, which the actor may see."""
     listed = list(jobs)
-    idle_states = idleness.find_idle_states(listed)
+    idle_states = find_idle_states(listed)
     outlook_of = outlooks.find_outlooks(actor=actor, jobs=listed)
     times_of = measure_times(listed)
     return [JobRow(job, idle_states.get(job.pk), outlook_of.get(job.pk), times_of[job.pk]) for job in listed]
@@ -107,6 +145,36 @@ def read_row(*, actor: Actor, job: Job) -> JobRow:
     """Return one job, which the actor may see."""
     [row] = read_rows(actor=actor, jobs=[job])
     return row
+
+
+def find_idle_states(jobs: Collection[Job]) -> dict[str, IdleState]:
+    """Return by id how those of these jobs stand that run under an idle limit. For jobs that the caller may see."""
+    running = {job.pk: job for job in jobs if job.state == JobState.RUNNING}
+    if not running:
+        return {}
+    now = clock.now()
+    rows = JobUse.objects.filter(job__in=running)
+    return {use.job_id: _describe_idleness(use, now) for use in rows if use.token == running[use.job_id].token}
+
+
+def _describe_idleness(use: JobUse, now: datetime) -> IdleState:
+    limit = format_duration(use.limit_s)
+    if use.unknown_reason:
+        text = f"{use.unknown_reason} So whether it is used is unknown, and its idle limit of {limit} does not stop it."
+        return IdleState(Idleness.UNKNOWN, use.limit_s, use.used_at, None, is_warned=False, text=text)
+    if use.used_at >= use.looked_at:
+        text = f"It is in use: {_USES[Use(use.used_by)]}. It may be idle for {limit}."
+        return IdleState(Idleness.IN_USE, use.limit_s, use.used_at, None, is_warned=False, text=text)
+    times = use.times
+    idle_s, rest_s = (now - times.used_at).total_seconds(), (times.stops_at - now).total_seconds()
+    rest = f"in {format_duration(rest_s)}" if rest_s > 0 else "now"
+    text = (
+        f"It has been idle for {format_duration(idle_s)} and may be for {limit}. "
+        f"Unless it is used, it is stopped {rest}."
+    )
+    return IdleState(
+        Idleness.IDLE, use.limit_s, use.used_at, times.stops_at, is_warned=use.warned_at is not None, text=text
+    )
 
 
 def measure_times(jobs: Collection[Job]) -> dict[str, Times | None]:
@@ -144,6 +212,33 @@ def ran_before() -> Coalesce:
     return Coalesce(Subquery(of_job), timedelta(0), output_field=DurationField())
 
 
+def _breaks_of(job_ids: Collection[str]) -> Iterable[tuple[str, datetime, str, datetime]]:
+    suspended = JobEvent.objects.filter(job=OuterRef("pk"), state=JobState.SUSPENDED)
+    broken = Job.objects.filter(Q(evictions__gt=0) | Exists(suspended), pk__in=job_ids).order_by()
+    events = JobEvent.objects.filter(job__in=broken, state__in=_BREAKS).order_by("job_id", "seq")
+    return events.values_list("job_id", "job__created_at", "state", "at")
+
+
+def _runs_of_parts(job_ids: Collection[str]) -> Mapping[str, list[Interval]]:
+    """Return when the parts of jobs waited and ran, by the ids of those jobs."""
+    if not job_ids:
+        return {}
+    parts = list(Job.objects.filter(part_of__in=job_ids).defer("spec"))
+    histories = find_histories({part.pk for part in parts})
+    runs: dict[str, list[Interval]] = {job_id: [] for job_id in job_ids}
+    for part in parts:
+        if part.part_of_id is not None:
+            runs[part.part_of_id] += _intervals(part, histories.get(part.pk))
+    return runs
+
+
+def _intervals(job: Timed, history: RunHistory | None) -> list[Interval]:
+    if history is None:
+        return [Interval(job.created_at, job.started_at, job.finished_at)]
+    present = [] if history.queued_at is None else [Interval(history.queued_at, job.started_at, job.finished_at)]
+    return [*history.runs, *present]
+
+
 def stamp_of_all_jobs() -> str:
     """Return a stamp that is another one whenever any job changed its state."""
     return str(JobEvent.objects.aggregate(newest=Max("pk"))["newest"])
@@ -177,30 +272,3 @@ def add_link_source(find: FindLink) -> None:
 def list_links(actor: Actor, job: Job) -> Sequence[JobLink]:
     """Return the pages about a job in other apps."""
     return [link for find in _link_sources if (link := find(actor, job.pk)) is not None]
-
-
-def _breaks_of(job_ids: Collection[str]) -> Iterable[tuple[str, datetime, str, datetime]]:
-    suspended = JobEvent.objects.filter(job=OuterRef("pk"), state=JobState.SUSPENDED)
-    broken = Job.objects.filter(Q(evictions__gt=0) | Exists(suspended), pk__in=job_ids).order_by()
-    events = JobEvent.objects.filter(job__in=broken, state__in=_BREAKS).order_by("job_id", "seq")
-    return events.values_list("job_id", "job__created_at", "state", "at")
-
-
-def _runs_of_parts(job_ids: Collection[str]) -> Mapping[str, list[Interval]]:
-    """Return when the parts of jobs waited and ran, by the ids of those jobs."""
-    if not job_ids:
-        return {}
-    parts = list(Job.objects.filter(part_of__in=job_ids).defer("spec"))
-    histories = find_histories({part.pk for part in parts})
-    runs: dict[str, list[Interval]] = {job_id: [] for job_id in job_ids}
-    for part in parts:
-        if part.part_of_id is not None:
-            runs[part.part_of_id] += _intervals(part, histories.get(part.pk))
-    return runs
-
-
-def _intervals(job: Timed, history: RunHistory | None) -> list[Interval]:
-    if history is None:
-        return [Interval(job.created_at, job.started_at, job.finished_at)]
-    present = [] if history.queued_at is None else [Interval(history.queued_at, job.started_at, job.finished_at)]
-    return [*history.runs, *present]

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
 
 from compute.adapters import drivers
 from compute.engine.idleness import BUSY_MILLICORES, Use, Verdict, find_use
@@ -18,11 +18,10 @@ from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job, JobUse
 from compute.selectors import failures
-from compute.selectors.idleness import list_to_watch
 from compute.services import journal, uses
-from core import clock, isolation, tasks
+from core import clock, hosts, isolation, orm, tasks
 from core.units import format_duration
-from scheduler.selectors import queues
+from scheduler.selectors import queues, workloads
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,32 @@ def find_limited() -> list[QuerySet[Any]]:
 def watch_idle() -> None:
     """Check all jobs of this host that run under an idle limit, and whose check is due."""
     isolation.for_each(
-        failures.WATCH_IDLE, list_to_watch(now=clock.now()), lambda pair: _look(*pair), key=lambda pair: pair[0].pk
+        failures.WATCH_IDLE, _list_to_watch(now=clock.now()), lambda pair: _look(*pair), key=lambda pair: pair[0].pk
     )
     JobUse.objects.filter(job__is_live=False).delete()
+
+
+def _list_to_watch(*, now: datetime) -> list[tuple[Job, float | None]]:
+    """Return the running jobs of this host whose look is due, each with its idle limit; None: it has none any more.
+
+    Jobs of a kind for which no queue has a limit are not read.
+    """
+    limits = queues.find_idle_limits()
+    running = Job.objects.filter(is_live=True, state=JobState.RUNNING)
+    due = running.filter(Q(use=None) | Q(use__look_at__lte=now) | ~Q(use__token=F("token")))
+    groups = [due.filter(idle_limit_s__isnull=False), due.filter(pk__in=JobUse.objects.values("job"))]
+    groups += [due.filter(is_preemptible=kind) for kind in sorted({kind for _, kind in limits})]
+    columns = ("pk", "workload_id", "is_preemptible", "idle_limit_s", "use__pk")
+    rows = {row[0]: row for group in groups for row in group.values_list(*columns)}
+    queue_ids = workloads.find_queue_ids({row[1] for row in rows.values() if row[1]}) if limits else {}
+    watched: dict[str, float | None] = {}
+    for job_id, workload_id, is_preemptible, own_s, use_id in rows.values():
+        both = (own_s, limits.get((queue_ids.get(workload_id, ""), is_preemptible)))
+        limit_s = min((each for each in both if each is not None), default=None)
+        if limit_s is not None or use_id is not None:
+            watched[job_id] = limit_s
+    here = Job.objects.filter(resource__host__in=hosts.here()).select_related("resource", "use").defer("spec")
+    return [(job, watched[job.pk]) for batch in orm.in_batches(sorted(watched)) for job in here.filter(pk__in=batch)]
 
 
 def _look(job: Job, limit_s: float | None) -> None:

@@ -10,7 +10,7 @@ from accounts.models import AuditEntry, User
 from compute.engine.ports import UsageSample
 from compute.errors import JobNotRunning, NoIdleLimit
 from compute.models import Job, JobUse
-from compute.selectors.idleness import find_idle_states
+from compute.selectors.job_rows import find_idle_states
 from compute.services import connections, jobs, keeping, suspensions
 from compute.workers import idleness, launches, observe
 from core import clock
