@@ -14,18 +14,7 @@ from compute.api import schemas
 from compute.engine.changes import Changes
 from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
-from compute.selectors import (
-    capacity,
-    checkpoints,
-    job_rows,
-    logs,
-    outlooks,
-    outputs,
-    pool_places,
-    resource_events,
-    usage,
-    waits,
-)
+from compute.selectors import checkpoints, job_rows, logs, outlooks, outputs, pool_places, resource_events, usage, waits
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
@@ -184,7 +173,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "data_wait": waits.find_data_waits([job]).get(job.pk),
         "outlook": outlook,
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
-        "closed_places": capacity.explain_closed(actor=request.actor, job=job),
+        "closed_places": pool_places.explain_closed(actor=request.actor, job=job),
         "last_lines": job.last_lines,
         "replicas": job.replicas,
         "parts": [_part_out(part) for part in job_rows.read_parts(actor=request.actor, job=job)],

@@ -27,7 +27,7 @@ class Forecast:
         return self.likely_s - elapsed_s if elapsed_s < self.likely_s else None
 
 
-def learn(seconds: Sequence[float]) -> Forecast | None:
+def forecast_from(seconds: Sequence[float]) -> Forecast | None:
     """Return the forecast that earlier durations allow; None without any."""
     if not seconds:
         return None

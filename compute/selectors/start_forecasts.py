@@ -18,7 +18,7 @@ from compute.engine.holders import Amounts, fits
 from compute.engine.placing import Placing, PodOptions
 from compute.engine.states import Gate, JobState
 from compute.models import Job, Resource, Template
-from compute.selectors import capacity, made_templates, run_times, templates
+from compute.selectors import made_templates, pool_places, run_times, templates
 from compute.selectors.jobs import SUBMITTED
 from compute.selectors.made_templates import OwnSize
 from compute.selectors.pool_places import Place, describe, in_each_pool, in_pool, place_of
@@ -644,11 +644,11 @@ class _Places:
     @cached_property
     def _nodes(self) -> Mapping[Place, Sequence[tuple[str, Amounts]]]:
         divided = {resource.pk for resource in self._resources if self._pools.is_divided(resource.pk)}
-        return capacity.nodes_of(_SYSTEM, divided, are_open=False)
+        return pool_places.nodes_of(_SYSTEM, divided, are_open=False)
 
     @cached_property
     def _open_nodes(self) -> Mapping[Place, Sequence[tuple[str, Amounts]]]:
-        return capacity.nodes_of(_SYSTEM, {resource.pk for resource in self._resources})
+        return pool_places.nodes_of(_SYSTEM, {resource.pk for resource in self._resources})
 
     @cached_property
     def _resources_by_pool(self) -> Mapping[str, Collection[str]]:

@@ -14,10 +14,9 @@ from compute.engine.forecast import Forecast
 from compute.engine.holders import Amounts, Holding, Release, find_release
 from compute.engine.states import HOLDING, Gate, JobState
 from compute.models import Job
-from compute.selectors.capacity import nodes_of
-from compute.selectors.forecasts import DURATION_KEYS, forecast_durations, with_duration_keys
-from compute.selectors.pool_places import Place
+from compute.selectors.pool_places import Place, nodes_of
 from compute.selectors.resources import sites_by_resource
+from compute.selectors.run_times import DURATION_KEYS, forecast_durations, with_duration_keys
 from core import clock, units
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival

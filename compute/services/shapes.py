@@ -10,7 +10,7 @@ from compute.engine.holders import Amounts, count_empty, fits
 from compute.engine.placing import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
-from compute.selectors import capacity, made_templates, pool_places, templates
+from compute.selectors import made_templates, pool_places, templates
 from compute.selectors import resources as resource_selectors
 from compute.selectors.made_templates import OwnSize
 from compute.selectors.pool_places import Place, in_pool
@@ -57,7 +57,7 @@ def find_template(*, actor: Actor, ask: Ask) -> Template:
     if not fitting:
         fitting, faults = _find_places(actor, ask, are_open=False)
         _require_some(ask, fitting, faults)
-    ready = capacity.find_with_capacity(fitting)
+    ready = pool_places.find_with_capacity(fitting)
     arrivals = resource_selectors.list_arrivals(ask.commits, {each.resource_id for each in fitting})
 
     def rank(template: Template) -> tuple[object, ...]:
@@ -113,7 +113,7 @@ def _find_places(actor: Actor, ask: Ask, *, are_open: bool = True) -> tuple[list
         raise InvalidJobSpec("A job needs some CPU and some memory.")
     known = ResourcePools()
     places = _list_places(actor, ask, known)
-    nodes = capacity.nodes_of(actor, {resource.pk for resource, _ in places}, are_open=are_open)
+    nodes = pool_places.nodes_of(actor, {resource.pk for resource, _ in places}, are_open=are_open)
     answers = [
         _fit(
             actor,
@@ -171,7 +171,7 @@ def get_template(
 def _choose_pool(actor: Actor, template: Template, order: Sequence[ResourcePool], replicas: int) -> ResourcePool:
     """Return the first pool that is large enough for all replicas of a job, else for one of them, else the first."""
     for count, are_open in product(dict.fromkeys((replicas, 1)), (True, False)):
-        nodes = capacity.nodes_of(actor, {template.resource_id}, are_open=are_open)
+        nodes = pool_places.nodes_of(actor, {template.resource_id}, are_open=are_open)
         for pool in order:
             if _could_run(template, count, (template.resource_id, pool.id), nodes):
                 return pool

@@ -16,7 +16,7 @@ from compute.engine.port_hosts import PortHost
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job
-from compute.selectors import capacity, checkpoints, failures, forecasts, job_rows, pool_places, usage, waits
+from compute.selectors import checkpoints, failures, job_rows, pool_places, run_times, usage, waits
 from compute.selectors import jobs as selectors
 from compute.selectors.evictions import mark_deleted
 from compute.services import changes, connections, jobs, keeping, submissions, suspensions
@@ -83,13 +83,13 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "failures": failures.of_job(job),
         "events": selectors.list_events(actor=request.actor, job=job),
         "times": row.times,
-        "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
+        "progress": progress_of(job, run_times.forecast_durations([job]).get(job.pk)),
         "parts": job_rows.read_parts(actor=request.actor, job=job),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "data_wait": waits.find_data_waits([job]).get(job.pk),
         "outlook": row.outlook,
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
-        "closed_places": capacity.explain_closed(actor=request.actor, job=job),
+        "closed_places": pool_places.explain_closed(actor=request.actor, job=job),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "evictions": _evictions_of(request, job) if job.evictions else [],
         "may_write": may_write,

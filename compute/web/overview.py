@@ -12,8 +12,8 @@ from django.shortcuts import render
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import HOLDING, JobState
-from compute.selectors import forecasts as durations
 from compute.selectors import job_rows, jobs, usage, waits
+from compute.selectors import run_times as durations
 from compute.web import node_cells
 from compute.web.progress import progress_of
 from scheduler.selectors import queues

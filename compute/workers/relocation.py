@@ -17,8 +17,8 @@ from accounts.selectors import is_site_admin
 from compute import signals
 from compute.engine.states import Gate, JobState
 from compute.models import Job, JobEvent, JobVolume, Template
-from compute.selectors import capacity, pool_places
 from compute.selectors import jobs as job_selectors
+from compute.selectors import pool_places
 from compute.selectors.start_forecasts import Forecaster, JobFacts, moves_by, size_of
 from compute.services import journal, queueing, shapes
 from compute.services.shapes import Ask
@@ -104,7 +104,7 @@ def _list_places(job: Job) -> list[Template]:
     others = [each for each in elsewhere if each.resource.is_simulated == here.is_simulated]
     if job.spec.get("commits"):
         return others
-    ready = capacity.find_with_capacity(others) if others else frozenset()
+    ready = pool_places.find_with_capacity(others) if others else frozenset()
     return [each for each in others if (each.pk, each.pool) in ready]
 
 

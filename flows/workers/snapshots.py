@@ -9,7 +9,7 @@ from typing import Any, cast
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Max, Q, QuerySet
 
-from compute.selectors import capacity, jobs, places
+from compute.selectors import jobs, places, pool_places
 from compute.selectors.jobs import JobStatus
 from compute.selectors.places import NewJob, StoredPlace
 from compute.selectors.states import JobState
@@ -395,7 +395,7 @@ def _place_of(template: Any) -> tuple[str, str]:
 
 
 def _with_capacity(facts: Mapping[str, TemplateNow], templates: Mapping[str, _Template]) -> dict[str, TemplateNow]:
-    free = capacity.find_with_capacity([template for template, _ in templates.values()])
+    free = pool_places.find_with_capacity([template for template, _ in templates.values()])
     return {
         name: replace(fact, has_capacity=name in templates and _place_of(templates[name][0]) in free)
         for name, fact in facts.items()

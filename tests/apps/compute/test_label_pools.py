@@ -11,7 +11,7 @@ from compute.engine.ports import GpuFacts, NodeFacts
 from compute.engine.states import Gate
 from compute.errors import InvalidJobSpec, InvalidResource, NoResourceFits
 from compute.models import Job, JobEvent, Resource, Template
-from compute.selectors import capacity, places
+from compute.selectors import places, pool_places
 from compute.selectors.places import NewJob
 from compute.services import jobs, submissions, templates, trials
 from compute.services.submissions import Submission
@@ -240,7 +240,7 @@ def test_what_a_full_pool_holds_is_no_capacity_of_another(member, project, small
     in_h100 = Template.objects.get(pk=small.pk)
     in_h100.pool = "h100"
 
-    assert capacity.find_with_capacity([in_a100, in_h100]) == {(small.pk, "h100")}
+    assert pool_places.find_with_capacity([in_a100, in_h100]) == {(small.pk, "h100")}
 
 
 def test_a_job_that_is_submitted_once_more_is_in_the_same_pool_while_the_resource_has_it(

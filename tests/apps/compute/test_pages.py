@@ -9,7 +9,7 @@ from accounts.models import Project
 from accounts.services import secrets
 from compute.engine.ports import UsageSample
 from compute.models import Job, Resource, Template
-from compute.selectors import forecasts, usage
+from compute.selectors import run_times, usage
 from compute.workers import observe
 from core import clock
 from scheduler.models import Node
@@ -162,7 +162,7 @@ def test_forecasts_of_many_jobs_take_one_query(project, template, django_assert_
     jobs = make.submit(project, template, *[f"job-{number}" for number in range(20)])
 
     with django_assert_num_queries(1):
-        forecasts.forecast_durations(jobs)
+        run_times.forecast_durations(jobs)
 
 
 def test_what_stands_still_is_counted_as_idle(project, template, resource, driver):

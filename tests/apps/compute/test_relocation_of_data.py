@@ -8,7 +8,7 @@ from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuFacts, NodeFacts
 from compute.models import Job, JobEvent, Resource, ResourceSite
-from compute.selectors import capacity, outlooks
+from compute.selectors import outlooks, pool_places
 from compute.services import changes, submissions
 from compute.services.submissions import Submission
 from compute.workers import forecasts, launches, observe, probes
@@ -204,7 +204,7 @@ def test_a_closed_place_is_told_to_who_reads_data_too(at, member, project, site_
     job = submit(member, project, "reads")
     Node.objects.filter(resource_name="lab").update(is_drained=True)
 
-    told = capacity.explain_closed(actor=member, job=job)
+    told = pool_places.explain_closed(actor=member, job=job)
 
     assert told == "lab (pool default) does not count now: all of its nodes are drained or do not answer."
 

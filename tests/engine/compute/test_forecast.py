@@ -2,15 +2,15 @@
 
 import pytest
 
-from compute.engine.forecast import Forecast, learn, likeness
+from compute.engine.forecast import Forecast, forecast_from, likeness
 
 
 def test_without_history_there_is_no_forecast():
-    assert learn([]) is None
+    assert forecast_from([]) is None
 
 
 def test_half_were_done_by_the_likely_time_and_nine_of_ten_by_the_late_one():
-    assert learn([10, 9, 8, 7, 6, 5, 4, 3, 2, 1]) == Forecast(likely_s=5, late_s=9, count=10)
+    assert forecast_from([10, 9, 8, 7, 6, 5, 4, 3, 2, 1]) == Forecast(likely_s=5, late_s=9, count=10)
 
 
 def test_what_has_not_ended_is_never_at_a_hundred_percent():
