@@ -22,12 +22,13 @@ from compute.adapters.file_locks import try_lock
 from compute.engine.job_spec import DEFAULT_LOG_LIMIT_BYTES
 from compute.engine.masking import mask
 from compute.engine.ports import LogChunk
+from compute.errors import ResourceUnreachable
 from core.kubernetes.gateway import Refusal
 
 log = structlog.get_logger(__name__)
 
 _STAMP = len("2026-01-01T00:00:00.000000000Z")
-_FOLLOWER_ENDS_S, _LOCK_PAUSE_S = 3.0, 0.05
+_OTHER_ENDS_S, _LOCK_PAUSE_S = 3.0, 0.05
 _SECOND = len("2026-01-01T00:00:00")
 # So long a line may take to be read here: until then an earlier one of another replica may still come.
 _SETTLED = timedelta(seconds=5)
@@ -94,13 +95,13 @@ class StampedLogs:
 
         With `follow_s` what is printed in the next so many seconds is read too. One that `is_part` of a joined log is
         kept with its time stamps. `read_secrets` is asked what not to show once there is a line. Raises what the source
-        raises.
+        raises, and ResourceUnreachable while somebody else reads the end.
         """
         name = _part_of(name) if is_part else name
         # Who follows a log stops soon after its command has.
-        with self._lock(name, wait_s=_FOLLOWER_ENDS_S if has_ended else 0) as is_mine:
+        with self._lock(name, wait_s=_OTHER_ENDS_S if has_ended else 0) as is_mine:
             position = self._position(name)
-            if not is_mine or position.is_complete:
+            if position.is_complete or not _may_read_on(is_mine=is_mine, has_ended=has_ended):
                 return
             query = {"container": "main", "timestamps": "true"}
             if position.stamp:
@@ -117,12 +118,14 @@ class StampedLogs:
     def join(self, name: str, parts: Sequence[str], *, now: datetime) -> None:
         """Append to the log of a gang what those of its replicas have, by rank, as far as nothing earlier can come.
 
-        Lines of all replicas but the first say whose they are.
+        Lines of all replicas but the first say whose they are. Raises ResourceUnreachable while somebody else joins
+        what is complete.
         """
-        with self._lock(name, wait_s=0) as is_mine, ExitStack() as files:
+        has_ended = all(map(self.is_complete, map(_part_of, parts)))
+        with self._lock(name, wait_s=_OTHER_ENDS_S if has_ended else 0) as is_mine, ExitStack() as files:
             known = [self._position(_part_of(part)) for part in parts]
             position = self._position(name)
-            if not is_mine or position.is_complete:
+            if position.is_complete or not _may_read_on(is_mine=is_mine, has_ended=has_ended):
                 return
             is_complete = all(part.is_complete for part in known)
             until = "~" if is_complete else (now - _SETTLED).strftime("%Y-%m-%dT%H:%M:%S")
@@ -211,6 +214,13 @@ class StampedLogs:
 
     def _file(self, name: str, suffix: str = "") -> Path:
         return self._folder / f"{name}.log{suffix}"
+
+
+def _may_read_on(*, is_mine: bool, has_ended: bool) -> bool:
+    """Whether to read on in a log. Raises ResourceUnreachable where what is known would be taken for its end."""
+    if has_ended and not is_mine:
+        raise ResourceUnreachable("Somebody else is reading the end of the log.")
+    return is_mine
 
 
 def _part_of(name: str) -> str:

@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from compute.adapters import stamped_logs
 from compute.adapters.stamped_logs import StampedLogs
+from compute.errors import ResourceUnreachable
 from core.kubernetes.gateway import Refusal
 
 
@@ -105,6 +107,20 @@ def test_a_log_is_complete_once_it_was_read_after_the_end(logs, pods):
     assert len(pods.since) == 2
 
 
+def test_what_is_known_is_not_the_end_while_somebody_else_reads_that(logs, pods, monkeypatch):
+    monkeypatch.setattr(stamped_logs, "_OTHER_ENDS_S", 0)
+    pods.print(1, b"one\n")
+    fetch(logs)
+    pods.print(2, b"two\n")
+
+    with logs._lock("a", wait_s=0):
+        assert fetch(logs) == b"one\n"
+        with pytest.raises(ResourceUnreachable):
+            fetch(logs, has_ended=True)
+
+    assert fetch(logs, has_ended=True) == b"one\ntwo\n"
+
+
 def test_secrets_are_masked(logs, pods):
     pods.print(1, b"the key is hunter22\n")
 
@@ -173,3 +189,21 @@ def test_the_logs_of_replicas_are_one_log_in_the_order_of_time_whoever_joins_it(
 
     logs.remove("ring")
     assert list(tmp_path.glob("*.log*")) == []
+
+
+def test_the_log_of_a_gang_that_has_ended_is_not_read_while_somebody_else_joins_it(logs, monkeypatch):
+    monkeypatch.setattr(stamped_logs, "_OTHER_ENDS_S", 0)
+    replicas = {"ring": Pods(), "ring-1": Pods()}
+    for replica in replicas.values():
+        replica.print(1, b"a\n")
+    now = datetime(2026, 11, 21, 12, 1, tzinfo=UTC)
+
+    fetch_parts(logs, replicas)
+    with logs._lock("ring", wait_s=0):
+        logs.join("ring", list(replicas), now=now)
+        fetch_parts(logs, replicas, has_ended=True)
+        with pytest.raises(ResourceUnreachable):
+            logs.join("ring", list(replicas), now=now)
+    logs.join("ring", list(replicas), now=now)
+
+    assert logs.read("ring", 0, 1000).data == b"a\n[1] a\n"
