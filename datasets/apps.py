@@ -12,5 +12,5 @@ class DatasetsConfig(AppConfig):
     def ready(self) -> None:
         """Register the background work and join the shell."""
         from datasets import tasks  # noqa: F401
-        from datasets.web import live_topics, navigation  # noqa: F401
+        from datasets.web import navigation  # noqa: F401
         from datasets.workers import project_contents  # noqa: F401

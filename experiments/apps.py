@@ -12,5 +12,5 @@ class ExperimentsConfig(AppConfig):
     def ready(self) -> None:
         """Register background tasks and receivers, and add entries to the page shell."""
         from experiments import receivers, tasks  # noqa: F401
-        from experiments.web import live_topics, navigation  # noqa: F401
+        from experiments.web import navigation  # noqa: F401
         from experiments.workers import project_contents  # noqa: F401

@@ -1,4 +1,7 @@
-"""What this app adds to the shell: entries of the rail, and what the search finds."""
+"""What this app adds to the shell: entries of the rail, what the search finds, and topics that pages can subscribe to.
+
+The topics are `caches` (any cached commit), `copies:` and `imports:<dataset id>`.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,12 +10,14 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from accounts.actor import Actor
+from datasets import signals
+from datasets.errors import DatasetNotFound
 from datasets.models import Dataset
-from datasets.selectors import caches, datasets
+from datasets.selectors import caches, datasets, in_place
 from datasets.selectors.search import find_commits, find_files
 from datasets.web.paths import link_path
 from nearline.content.paths import show_path
-from web import navigation, search
+from web import live, navigation, search
 from web.navigation import Entry, Group, Tab
 from web.search import Hit
 
@@ -72,6 +77,15 @@ def _url_of(dataset: Dataset, **query: str) -> str:
     return f"{url}?{urlencode(query)}" if query else url
 
 
+def _allow_anybody(_actor: Actor, _key: str) -> None:
+    """Everybody signed in may hear that some cached commit moved; which one, the page tells to who may see it."""
+
+
+def _check_dataset(actor: Actor, dataset_id: str) -> None:
+    if not datasets.list_datasets(actor=actor).filter(pk=dataset_id).exists():
+        raise DatasetNotFound("There is no such dataset, or you are not a member of its project.")
+
+
 navigation.add_entry(Entry("Datasets", "/datasets/", "database", Group.WORK, 20, ("/datasets/",), _count_datasets))
 navigation.add_entry(
     Entry("Cache", "/cache/", "bolt", Group.PLACES, 10, ("/cache/",), _fill_of_caches, words="sites evictions")
@@ -84,3 +98,7 @@ navigation.add_tab(Tab("Storage", "/settings/storage/", 55, words="bytes limit q
 search.add_source("Datasets", "database", _find_datasets)
 search.add_source("Commits", "git-commit", _find_commits)
 search.add_source("Files", "file", _find_files)
+live.add_kind("caches", check=_allow_anybody, stamps=lambda keys: dict.fromkeys(keys, caches.stamp_of_all_copies()))
+live.add_kind("copies", check=_check_dataset, stamps=caches.stamps_of_copies)
+live.add_kind("imports", check=_check_dataset, stamps=in_place.stamps_of_imports)
+signals.cached_commit_changed.connect(live.wake, dispatch_uid="datasets.live")
