@@ -8,8 +8,8 @@ from datetime import timedelta
 from accounts.actor import Actor
 from compute.web.node_cells import OTHERS, hues_of
 from core import units
-from scheduler.selectors import node_spans
-from scheduler.selectors.node_spans import Stretch
+from scheduler.selectors import nodes
+from scheduler.selectors.nodes import Stretch
 
 MOMENTS = 120
 MAX_NODES = 20
@@ -51,7 +51,7 @@ def list_node_rows(actor: Actor, pool: str, past: timedelta, hues: Mapping[str, 
     Projects that the actor may not see have no name.
     """
     names = {pk: (hues.get(label, OTHERS[0]), label) for pk, (_, label) in hues_of(actor).items()}
-    histories = node_spans.read_histories(actor=actor, pool=pool, past=past, moments=MOMENTS, most=MAX_NODES)
+    histories = nodes.read_histories(actor=actor, pool=pool, past=past, moments=MOMENTS, most=MAX_NODES)
     return [
         NodeRows(
             node.name,

@@ -1,9 +1,13 @@
-"""What queues held and waited for over time, from samples: for charts, and for what projects consumed."""
+"""What queues held and waited for over time: for charts, for what projects consumed, and for what that does to shares.
+
+Samples of them say it, or, for the last hours of a few queues, when their workloads were placed and released.
+"""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import accumulate, chain
 from typing import TypeVar
 
 from django.db.models import Max, Q, QuerySet, Sum
@@ -12,10 +16,14 @@ from accounts.actor import Actor
 from accounts.selectors import get_project
 from core import clock
 from core.units import ONE_GPU
+from scheduler.engine.queues import shares_if_all_ask
+from scheduler.engine.sharing import SharingRules
 from scheduler.engine.spans import LEVELS, Level, level_for
-from scheduler.models import PoolSample, Queue, QueueSample
+from scheduler.engine.states import HOLDING
+from scheduler.models import PastPlacement, Placement, Pool, PoolSample, Queue, QueueSample, Workload
 from scheduler.selectors.nodes import find_simulated_pools
 from scheduler.selectors.queues import list_queues
+from scheduler.selectors.snapshots import parts_used, view_queue
 
 S = TypeVar("S", PoolSample, QueueSample)
 
@@ -195,3 +203,68 @@ def _parts_of(rows: QuerySet[S], level: Level, since: datetime) -> list[QuerySet
         done = PoolSample.objects.filter(level=each.number).aggregate(end=Max("ends_at"))["end"]
         since = max(since, done) if done is not None else since
     return parts
+
+
+@dataclass(frozen=True)
+class PastUse:
+    """What a queue used lately, its part among its siblings, and its share without and with that.
+
+    Shares are those if all asked for more than there is, in thousandths of GPUs.
+    """
+
+    used_gpu_s: float
+    part: float
+    plain_milli: int
+    pulled_milli: int
+
+    @property
+    def percent(self) -> int:
+        """Its part in hundredths."""
+        return round(100 * self.part)
+
+
+def find_past_use(pool: Pool, rules: SharingRules, gpu_milli: int) -> Mapping[str, PastUse]:
+    """Return by queue what past use does under some rules. For callers that show only what a reader may see."""
+    queues = list(Queue.objects.filter(pool=pool, project__removed_at=None).select_related("project").order_by("pk"))
+    parts = parts_used(queues)
+    views = [replace(view_queue(queue), used=(parts[queue.pk], 0.0, 0.0)) for queue in queues]
+    plain = shares_if_all_ask(views, gpu_milli, usage_pull=0.0)
+    pulled = shares_if_all_ask(views, gpu_milli, usage_pull=rules.usage_pull)
+    return {queue.pk: PastUse(queue.used_gpu_s, parts[queue.pk], plain[queue.pk], pulled[queue.pk]) for queue in queues}
+
+
+def gpus_over_time(
+    queues: Iterable[Queue], *, until: datetime, span: timedelta, points: int
+) -> dict[str, Sequence[int]]:
+    """Return the GPUs (in thousandths) that each queue held at evenly spaced moments, oldest first; idle ones left out.
+
+    Each placement of a workload counts from the first of these moments at which it holds its capacity to the last one
+    before it releases it.
+    """
+    since, step = until - span, span / (points - 1)
+    changes: dict[str, list[int]] = {}
+    ids = [queue.pk for queue in queues]
+    asks_gpus = Q(queue__in=ids, gpu_milli__gt=0, placed_at__lte=until)
+    lately = Workload.objects.filter(released_at__gt=since).order_by().values("pk")  # a query of its own for its index
+    of_one_pod = Workload.objects.filter(asks_gpus, has_many_pods=False)
+    held = of_one_pod.filter(state__in=sorted(HOLDING))
+    released = of_one_pod.filter(pk__in=lately).exclude(state__in=sorted(HOLDING))
+    past = PastPlacement.objects.filter(asks_gpus, released_at__gt=since)
+    fields = "queue_id", "gpu_milli", "placed_at", "released_at"
+    placements = (query.values_list(*fields).iterator() for query in (held, released, past))
+    rows = chain(*placements, _held_by_pods(ids, until))
+    for queue_id, milli, placed_at, released_at in rows:
+        change = changes.setdefault(queue_id, [0] * points)
+        change[-((since - max(since, placed_at or since)) // step)] += milli
+        if released_at is not None and released_at <= until:
+            change[-((since - released_at) // step)] -= milli
+    return {queue_id: list(accumulate(change)) for queue_id, change in changes.items()}
+
+
+def _held_by_pods(queue_ids: Sequence[str], until: datetime) -> Iterator[tuple[str, int, datetime, None]]:
+    """Yield what the pods of workloads of several pods hold now: they come and go singly."""
+    held = Workload.objects.filter(queue__in=queue_ids, state__in=sorted(HOLDING), has_many_pods=True)
+    placements = Placement.objects.filter(workload__in=held, created_at__lte=until)
+    for queue_id, gpus, placed_at in placements.values_list("workload__queue_id", "gpus", "created_at"):
+        if gpus:
+            yield queue_id, sum(milli for _, milli in gpus), placed_at, None

@@ -22,9 +22,9 @@ from core.units import ONE_GPU
 from scheduler.engine.sharing import PRESETS, PROMPT, Rules, SharingRules, name_of, with_changes
 from scheduler.errors import DepartmentExists, InvalidQuota, QueueNotFound
 from scheduler.models import Pool, Queue
-from scheduler.selectors import history, pools, queues
-from scheduler.selectors.sharing import find_past_use
+from scheduler.selectors import pools, queues, usage
 from scheduler.selectors.snapshots import find_packing, view_rules
+from scheduler.selectors.usage import find_past_use
 from scheduler.services import pools as pool_services
 from scheduler.services import queues as services
 from scheduler.services.queues import QueueSettings
@@ -509,7 +509,7 @@ def _chart_of(rows: Sequence[Row], only: str | None) -> Chart | None:
     """Return the GPUs of each project in the last two hours; None if nobody held any."""
     shown = [row for row in rows if only in {None, row.queue.label}]
     now = clock.now()
-    held = history.gpus_over_time([row.queue for row in shown], until=now, span=_PAST, points=_POINTS)
+    held = usage.gpus_over_time([row.queue for row in shown], until=now, span=_PAST, points=_POINTS)
     lines = [
         Series(row.queue.label, row.hue, [milli / ONE_GPU for milli in held[row.queue.pk]])
         for row in shown

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler import signals
 from scheduler.models import Node, PastPlacement, Placement, Queue, Reservation, Workload
-from scheduler.selectors.history import gpus_over_time
+from scheduler.selectors.usage import gpus_over_time
 from scheduler.selectors.workloads import list_terminating
 from scheduler.services import nodes, workloads
 from scheduler.workers import cycle

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Queue, Workload
-from scheduler.selectors.history import gpus_over_time
+from scheduler.selectors.usage import gpus_over_time
 from tests.factories.scheduler import enqueue
 
 pytestmark = pytest.mark.django_db

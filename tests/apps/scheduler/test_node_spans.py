@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.models import NodeSpan
-from scheduler.selectors.node_spans import Share, Stretch, read_histories
+from scheduler.selectors.nodes import Share, Stretch, read_histories
 from scheduler.services import workloads
 from scheduler.workers import cycle, node_spans
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes

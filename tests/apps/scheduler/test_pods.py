@@ -11,8 +11,8 @@ from scheduler import signals
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Queue, Reservation, Workload
 from scheduler.selectors import workloads as selectors
-from scheduler.selectors.history import gpus_over_time
 from scheduler.selectors.nodes import held_on, list_nodes
+from scheduler.selectors.usage import gpus_over_time
 from scheduler.selectors.workloads import list_pods, list_terminating
 from scheduler.services import pool_members, queues, resource_nodes, workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
