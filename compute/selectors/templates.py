@@ -92,14 +92,23 @@ def describe_gang_mismatch(template: Template, replicas: int, *, has_launcher: b
     return f"{template.full_name} cannot run {what}: a resource of kind {kind.name} runs each job on one node."
 
 
-def describe_placing_mismatch(template: Template, placing: Placing, replicas: int) -> str:
-    """Say why jobs of a template cannot be placed as one asks; empty when they can. Needs the resource at hand.
+def describe_lasting_mismatch(template: Template, placing: Placing, replicas: int) -> str:
+    """Say why jobs of a template cannot be placed as one asks, whatever nodes there are; empty when they can.
 
-    Raises InvalidJobSpec for what contradicts itself.
+    Needs the resource at hand. Raises InvalidJobSpec for what contradicts itself.
     """
     placing.check(gpu_milli=0 if placing.has_own_gpu else template.gpu_milli, replicas=replicas)
     has_launcher = placing.launcher is not None
-    return describe_gang_mismatch(template, replicas, has_launcher=has_launcher) or describe_unplaceable(
+    gang_fault = describe_gang_mismatch(template, replicas, has_launcher=has_launcher)
+    return gang_fault or _describe_lack_of_kind(template.resource, placing, replicas)
+
+
+def describe_placing_mismatch(template: Template, placing: Placing, replicas: int) -> str:
+    """Say why jobs of a template cannot be placed as one asks on the nodes that there are now; empty when they can.
+
+    Needs the resource at hand. Raises InvalidJobSpec for what contradicts itself.
+    """
+    return describe_lasting_mismatch(template, placing, replicas) or describe_unplaceable(
         template.resource,
         placing,
         replicas,
@@ -114,9 +123,24 @@ def describe_placing_mismatch(template: Template, placing: Placing, replicas: in
 
 
 def describe_unplaceable(resource: Resource, placing: Placing, replicas: int, pods: PodSet, *, pool: str = "") -> str:
-    """Say why a resource cannot place jobs as one asks, in a pool of it where that is named; empty when it can."""
+    """Say why a resource cannot place jobs as one asks on the nodes that there are now; empty when it can.
+
+    Only nodes in the pool with this name count, if it is named.
+    """
     if placing == Placing():
         return ""
+    if fault := _describe_lack_of_kind(resource, placing, replicas):
+        return fault
+    levels = {placing.required_level, placing.preferred_level} - {""}
+    if levels and (unknown := sorted(levels - node_selectors.list_levels(resource.pk))):
+        return f"No node of {resource.name} has the label {unknown[0]}, by which replicas would be kept together."
+    launcher = launcher_of(placing, pods.tolerations)
+    fault = "" if launcher is None else _describe_unservable(resource, launcher, pool)
+    return f"For its launcher: {fault}" if fault else _describe_unservable(resource, pods, pool)
+
+
+def _describe_lack_of_kind(resource: Resource, placing: Placing, replicas: int) -> str:
+    """Say why no resource like this one can place jobs as one asks; empty when one can."""
     kind = drivers.get_kind(resource.kind)
     if placing.gpu_memory_bytes and not kind.shares_gpus(resource.config):
         return f"{resource.name} gives whole GPUs only."
@@ -124,12 +148,7 @@ def describe_unplaceable(resource: Resource, placing: Placing, replicas: int, po
         return f"{resource.name} cannot let a job use more of a GPU than its share, so that it takes no limit above it."
     if placing.is_elastic(replicas) and not kind.resizes_gangs:
         return f"{resource.name} cannot change how many replicas of a job run: leave out the least number of them."
-    levels = {placing.required_level, placing.preferred_level} - {""}
-    if levels and (unknown := sorted(levels - node_selectors.list_levels(resource.pk))):
-        return f"No node of {resource.name} has the label {unknown[0]}, by which replicas would be kept together."
-    launcher = launcher_of(placing, pods.tolerations)
-    fault = "" if launcher is None else _describe_unservable(resource, launcher, pool)
-    return f"For its launcher: {fault}" if fault else _describe_unservable(resource, pods, pool)
+    return ""
 
 
 def _describe_unservable(resource: Resource, pods: PodSet, pool: str) -> str:

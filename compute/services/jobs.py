@@ -23,8 +23,8 @@ from compute.selectors import jobs as job_selectors
 from compute.selectors.templates import (
     bound_grace_period,
     describe_checkpoint_mismatch,
+    describe_lasting_mismatch,
     describe_mismatch,
-    describe_placing_mismatch,
 )
 from compute.services import checkpoints, journal, queueing
 from core import clock, orm, priorities, tasks
@@ -101,7 +101,7 @@ def submit_many(
     caller has made up all names in this transaction (`names_are_new`), none is looked up.
     Raises JobNameTaken when another project has it, TemplateNotFound, UnmountableSource for what jobs of the template's
     resource cannot read, and InvalidJobSpec for a gang that it cannot run, or checkpoints that it cannot keep; then no
-    job is created.
+    job is created. Whether a node fits is a matter of the moment, and asked where a person submits (`submissions`).
     """
     for project_id in sorted({request.project_id for request in requests}):
         require(actor, permissions.SUBMIT_JOBS, project_id)
@@ -115,7 +115,8 @@ def submit_many(
         # What is behind a gate is known once that is opened.
         at_hand = replace(request.spec, data=()) if request.gate else request.spec
         _check_mounts(at_hand, templates[request.template_id])
-        if fault := describe_placing_mismatch(
+        # Nodes come and go: a job that fits none of them now waits, and its queue says why.
+        if fault := describe_lasting_mismatch(
             templates[request.template_id], request.spec.placing, request.spec.replicas
         ):
             raise InvalidJobSpec(fault)

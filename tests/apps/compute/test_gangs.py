@@ -246,8 +246,9 @@ def test_what_cannot_have_a_launcher_is_refused_in_words(db, home, project, larg
         (make.make_template(resource), MPI, "scripted.small cannot run a launcher beside replicas: a resource of kind"),
         (large, huge, "For its launcher: No node of large is large enough"),
     ):
+        wanted = Submission(template=template.full_name, command="true", placing=placing)
         with pytest.raises(InvalidJobSpec) as refused:
-            make.submit(project, template, "ring", placing=placing)
+            submissions.submit_job(actor=SYSTEM, project=project, submission=wanted)
         assert refused.value.message.startswith(words)
     assert not Job.objects.exists()
 

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from accounts.models import User
+from compute.engine.placing import Placing
 from compute.errors import InvalidJobSpec, JobHasParts, JobIsPart
 from compute.models import Job, Resource
 from compute.selectors import jobs as selectors
 from compute.services import jobs, submissions, suspensions
 from compute.services.submissions import Submission
-from compute.workers import data_waits, launches, observe, parts
+from compute.workers import data_waits, launches, observe, parts, probes
 from core import clock
 from experiments.models import Experiment
 from tests.factories import compute as make
@@ -118,6 +119,27 @@ def test_a_part_that_fails_runs_again_until_the_retries_are_used(member, project
         "hpo-1.1": "failed",
         "hpo-0.2": "cancelled",
     }
+
+
+def test_a_part_for_which_no_node_is_there_waits_and_the_others_go_on(member, project, template, driver):
+    (there,) = make.NODES
+    driver.nodes = [replace(there, labels={"disk": "ssd"})]
+    probes.probe_resource(resource=template.resource)
+    wanted = replace(WANTED, retries=1, placing=Placing(node_labels=("disk=ssd",)))
+    job = submissions.submit_job(actor=member, project=project, submission=wanted)
+    parts.advance_parts()
+    run(job)
+    driver.nodes = [there]
+    probes.probe_resource(resource=template.resource)
+
+    finish(job, driver, "hpo-0.1", exit_code=1)
+
+    assert {part.name: part.state for part in parts_of(job)} == {
+        "hpo-0.1": "failed",
+        "hpo-1.1": "running",
+        "hpo-0.2": "pending",
+    }
+    assert now(job).state == "pending"
 
 
 def test_a_job_with_retries_alone_is_tried_again_and_its_name_means_the_last_try(member, project, template, driver):

@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.actor import Actor
-from compute.engine.placing import Placing
+from compute.engine.placing import Launcher, Placing
 from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Job, SimulatedJob
 from compute.services import jobs, resources, submissions, trials
@@ -85,11 +85,34 @@ def test_what_no_node_gives_is_refused_and_nothing_is_queued(project, lab, wante
             ask(actor=SYSTEM, project=project, submission=Submission(**wanted))
         assert refused.value.message == f"No resource of lab can run the job. {fault}"
     template = make.make_template(lab, gpu_milli=1000)
+    named = Submission(**{**wanted, "resource": "", "template": template.full_name})
     with pytest.raises(InvalidJobSpec) as told:
-        make.submit(project, template, "again", placing=wanted["placing"], replicas=wanted.get("replicas", 1))
+        submissions.submit_job(actor=SYSTEM, project=project, submission=named)
 
     assert told.value.message == fault
     assert not Job.objects.exists()
+
+
+def test_what_no_node_gives_now_waits_and_says_why_where_the_platform_submits_it(project, lab):
+    template = make.make_template(lab, gpu_milli=1000)
+    for name, placing, replicas in (
+        ("slice", Placing(mig_profile="2g.10gb"), 1),
+        ("memory", Placing(gpu_memory_bytes=41 * GIB), 1),
+        ("label", Placing(node_labels=("gpu=h100",)), 1),
+        ("level", Placing(required_level="zone"), 2),
+        ("launcher", Placing(launcher=Launcher(cpu_millicores=10**6)), 1),
+    ):
+        make.submit(project, template, name, placing=placing, replicas=replicas)
+
+    cycle.run_once()
+
+    assert {job.name: (job.state, job.workload.why_code) for job in Job.objects.select_related("workload")} == {
+        "slice": ("pending", "never_fits"),
+        "memory": ("pending", "never_fits"),
+        "label": ("pending", "not_allowed"),
+        "level": ("pending", "not_together"),
+        "launcher": ("pending", "never_fits"),
+    }
 
 
 def test_what_a_driver_cannot_do_is_refused(project, lab):

@@ -1,14 +1,16 @@
 """D10: a compute list whose first template is busy: the job waits its time there, then starts on the next one."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from compute.models import Job, ResourceState, Template
+from compute.workers import probes
 from core import clock
 from flows.models import Attempt, RunEvent, Step
 from flows.workers import advance
-from tests.factories.flows import World, newest_attempt, state_of, states
+from tests.factories.flows import NODE, World, newest_attempt, state_of, states
 
 FLOW = """
 flow: f
@@ -178,3 +180,30 @@ def test_simulated_nodes_get_no_data_and_say_so(world: World, member, project, t
     assert states(run) == {"a": "queued"}
     assert Step.objects.get(run=run).why == "It is the first choice. Its nodes are simulated, so no data is staged."
     assert newest_attempt(run, "a").job.spec["data"] == []
+
+
+def test_a_step_for_which_no_node_is_there_when_it_begins_holds_up_nothing_and_waits(world: World, member, project):
+    def give_labels(**labels: str) -> None:
+        world.drivers["lab"].nodes = [replace(NODE, labels=labels)]
+        probes.probe_resource(resource=world.resources["lab"])
+
+    give_labels(disk="ssd")
+    text = """
+flow: f
+steps:
+  - {name: prep, command: c}
+  - {name: other, command: c, after: [prep]}
+  - {name: train, command: c, after: [prep], compute: lab.small, node_labels: [disk=ssd]}
+"""
+    run = world.start(member, project, text)
+    world.turn()
+    world.turn()
+    give_labels()
+
+    world.finish(run, "prep")
+    world.turn()
+    assert states(run) == {"prep": "succeeded", "other": "running", "train": "queued"}
+
+    give_labels(disk="ssd")
+    world.finish_all(run)
+    assert state_of(run) == "succeeded"
