@@ -178,6 +178,15 @@ class ResourceUnreachable(PlatformError):
     hint = "Check its address, and that it is up. If it is attached, the compute page shows its last contact."
 
 
+class ChangeRefused(PlatformError):
+    """A resource refuses to change what runs one job, such as a pod that breaks a rule of its cluster. Others go on."""
+
+    code = "compute.change_refused"
+    kind = ErrorKind.CONFLICT
+    blame = Blame.PROVIDER
+    hint = "An admin of the cluster can permit it, or remove the pod; it is tried again."
+
+
 class CredentialsRefused(ResourceUnreachable):
     """A compute resource does not know the account of its credentials, or is another one than they name."""
 

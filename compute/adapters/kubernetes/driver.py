@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -55,6 +55,7 @@ from compute.engine.ports import (
 from compute.engine.secret_forms import forms_of
 from compute.engine.visible_gpus import VisibleGpus
 from compute.errors import (
+    ChangeRefused,
     CommandRefused,
     CredentialsRefused,
     JobNotRunning,
@@ -273,21 +274,29 @@ class KubernetesDriver:
             self._gateway.delete(self._path(self._secrets_path, launch.name))
 
     def list_jobs(self) -> Sequence[JobReport]:
-        """Return what all pods say that are not forgotten. Those that should not go on are ended."""
+        """Return what all pods say that are not forgotten. Those that should not go on are ended.
+
+        A run of which the cluster lets no pod be ended says so, and keeps no other one from its end.
+        """
         self._read_changes()
         now = self._gateway.time.now()
-        waits = self._settle_shares(now)
+        refusals: dict[str, str] = {}
+        waits = self._settle_shares(now, refusals)
         changes = self._read_changes()
         for each in changes:
             for pod, verdict in () if each.is_settled else states.judge_run(each.pods, now):
-                self._end(pod, verdict, states.grace_period_of(pod))
+                self._try_to_end(pod, verdict, states.grace_period_of(pod), refusals)
         self._gpu_checks.keep({pod["metadata"]["uid"] for each in changes for pod in each.gpu_pods})
         reports = (
             self._with_gpus(each.report, each.gpu_pods) if each.gpu_pods else each.report
             for each in changes
             if each.report is not None
         )
-        return sorted((gpu_shares.explain(each, waits) for each in reports), key=lambda report: report.name)
+        told = (gpu_shares.explain(each, waits) for each in reports)
+        return sorted(
+            (replace(each, reason=refusals.get(each.name, each.reason)) for each in told),
+            key=lambda report: report.name,
+        )
 
     def _with_gpus(self, report: JobReport, pods: Sequence[Json]) -> JobReport:
         """Return the report of a run with what its pods can see of GPUs, as far as they have told."""
@@ -327,21 +336,24 @@ class KubernetesDriver:
         """Return the pods of runs that are not forgotten."""
         return [pod for pod in self._ask(self._cache.list) if not gpu_shares.is_reservation(pod)]
 
-    def _settle_shares(self, now: datetime) -> Mapping[str, str]:
+    def _settle_shares(self, now: datetime, refusals: dict[str, str]) -> Mapping[str, str]:
         """Reserve the GPUs that jobs share, and give back those that none does; return what runs wait for."""
         settlement = gpu_shares.settle(self._sharing, self._settings, now)
         for pod, verdict in settlement.end:
-            self._end(pod, verdict, states.grace_period_of(pod))
+            self._try_to_end(pod, verdict, states.grace_period_of(pod), refusals)
         for manifest, sharers in settlement.missing:
-            self._change_shared(sharers, partial(self._gateway.create, self._pods_path, manifest))
+            self._change_shared(sharers, partial(self._gateway.create, self._pods_path, manifest), refusals)
         for pod, device in settlement.open:
             path, patch = f"{self._pods_path}/{pod['metadata']['name']}", gpu_shares.opening(pod, device)
-            self._change_shared([pod], partial(self._gateway.patch, path, patch))
+            self._change_shared([pod], partial(self._gateway.patch, path, patch), refusals)
         for reservation in settlement.unused:
-            self._give_back(reservation)
+            with suppress(ChangeRefused):  # it is tried again in the next round
+                self._give_back(reservation)
         return settlement.waits
 
-    def _change_shared(self, sharers: Sequence[Json], change: Callable[[], Json | None]) -> None:
+    def _change_shared(
+        self, sharers: Sequence[Json], change: Callable[[], Json | None], refusals: dict[str, str]
+    ) -> None:
         """Make or change a pod for those that share a GPU; what the cluster refuses ends them, and nobody else."""
         with unreachable_as_ours():
             try:
@@ -350,7 +362,7 @@ class KubernetesDriver:
             except Refusal as error:
                 cause = EndCause.QUOTA_EXCEEDED if _passes_quota(error) else EndCause.NOT_STARTED
                 for sharer in sharers:
-                    self._end(sharer, gpu_shares.refuse(cause, error.message), 0)
+                    self._try_to_end(sharer, gpu_shares.refuse(cause, error.message), 0, refusals)
 
     def _give_back(self, reservation: Json) -> None:
         """Delete a reservation, unless a job that this process has yet to hear of shares its GPU."""
@@ -359,7 +371,7 @@ class KubernetesDriver:
         if states.has_ended(reservation) or all(
             map(states.has_ended, self._ask(lambda: self._gateway.list(self._pods_path, labelSelector=selector)).items)
         ):
-            self._ask(lambda: self._gateway.delete(f"{self._pods_path}/{name}", uid=uid))
+            self._change(lambda: self._gateway.delete(f"{self._pods_path}/{name}", uid=uid))
 
     def stop(self, name: str, grace_s: float) -> None:
         """Delete the pods with this grace. They stay listed until their end was recorded."""
@@ -416,7 +428,7 @@ class KubernetesDriver:
             if meta["annotations"].items() >= annotations.items():
                 continue
             path, patch = f"{self._pods_path}/{meta['name']}", {"metadata": {"annotations": annotations}}
-            if (patched := self._ask(partial(self._gateway.patch, path, patch))) is not None:
+            if (patched := self._change(partial(self._gateway.patch, path, patch))) is not None:
                 self._cache.put(patched)
 
     def _give_back_replica(self, pod: Json) -> bool:
@@ -426,8 +438,8 @@ class KubernetesDriver:
             return False
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         path = f"{self._pods_path}/{name}"
-        self._ask(lambda: self._gateway.patch(path, manifests.FORGET, is_strategic=True))
-        self._ask(lambda: self._gateway.delete(path, uid=uid))
+        self._change(lambda: self._gateway.patch(path, manifests.FORGET, is_strategic=True))
+        self._change(lambda: self._gateway.delete(path, uid=uid))
         self._cache.drop(name)
         return True
 
@@ -501,7 +513,8 @@ class KubernetesDriver:
         # That of replica 0 is the last one: whoever is interrupted finds by it that there were several.
         for rank in reversed(range(count)):
             replica = object_name(self._settings, name, rank)
-            self._ask(partial(self._gateway.patch, f"{self._pods_path}/{replica}", manifests.FORGET, is_strategic=True))
+            path = f"{self._pods_path}/{replica}"
+            self._change(partial(self._gateway.patch, path, manifests.FORGET, is_strategic=True))
             self._cache.drop(replica)
         _remember(self._forgotten, pod_name, count)
 
@@ -510,9 +523,9 @@ class KubernetesDriver:
         pod_name = object_name(self._settings, name)
         if self._list_run(name):
             return  # not forgotten
-        if not self._ask(lambda: self._gateway.delete(f"{self._secrets_path}/{pod_name}")):
+        if not self._change(lambda: self._gateway.delete(f"{self._secrets_path}/{pod_name}")):
             # Earlier versions made pods that no Secret owns.
-            self._ask(lambda: self._gateway.delete(f"{self._pods_path}/{pod_name}"))
+            self._change(lambda: self._gateway.delete(f"{self._pods_path}/{pod_name}"))
         self._logs.remove(pod_name)
         self._forgotten.pop(pod_name, None)
         self._output_roots.pop(pod_name, None)
@@ -601,8 +614,15 @@ class KubernetesDriver:
         """Wait for the watch."""
         return self._ask(lambda: self._cache.wait(timeout_s))
 
+    def _try_to_end(self, pod: Json, verdict: Verdict, grace_s: float, refusals: dict[str, str]) -> None:
+        """End a pod, or note for its run that the cluster refuses that."""
+        try:
+            self._end(pod, verdict, grace_s)
+        except ChangeRefused as error:
+            refusals[states.name_of(pod)] = f"It has to end, but cannot be ended. {error.message}"
+
     def _end(self, pod: Json, verdict: Verdict, grace_s: float) -> None:
-        """Write down why, then delete the pod, once."""
+        """Write down why, then delete the pod, once. Raises ChangeRefused."""
         meta = pod["metadata"]
         name, is_judged = states.name_of(pod), VERDICT in (meta.get("annotations") or {})
         path = f"{self._pods_path}/{meta['name']}"
@@ -610,7 +630,7 @@ class KubernetesDriver:
             return
         if not is_judged:
             patch = {"metadata": {"uid": meta["uid"], "annotations": {VERDICT: verdict.to_json()}}}
-            judged = self._ask(lambda: self._gateway.patch(path, patch))
+            judged = self._change(lambda: self._gateway.patch(path, patch))
             if judged is None:
                 return
             self._cache.put(judged)
@@ -618,7 +638,7 @@ class KubernetesDriver:
         follow = threading.Thread(target=self._follow_log, args=(pod, grace_s), name=f"log {name}", daemon=True)
         follow.start()
         grace = max(1, math.ceil(grace_s))
-        self._ask(lambda: self._gateway.delete(path, uid=meta["uid"], grace_s=grace))
+        self._change(lambda: self._gateway.delete(path, uid=meta["uid"], grace_s=grace))
 
     def _follow_log(self, pod: Json, grace_s: float) -> None:
         run, follow_s = object_name(self._settings, states.name_of(pod)), grace_s + _LAST_LINES_S
@@ -692,6 +712,14 @@ class KubernetesDriver:
 
     def _path(self, collection: str, name: str) -> str:
         return f"{collection}/{object_name(self._settings, name)}"
+
+    def _change(self, change: Callable[[], T]) -> T:
+        """Have the cluster change objects of one run. Raises ChangeRefused where a rule or a permission forbids it."""
+        with unreachable_as_ours():
+            try:
+                return change()
+            except Refusal as error:
+                raise ChangeRefused(f"The cluster refuses: {error.message}") from error
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask the cluster. What it refuses, such as for want of a permission, is as if it did not answer."""
