@@ -62,6 +62,7 @@ FOREIGN: _Fields = {
     "spec": {
         "nodeName": _ALL,
         "overhead": _ALL,
+        "resources": _ALL,
         "containers": {"name": _ALL, "ports": _ALL, "resources": _ALL},
         "initContainers": {"resources": _ALL, "restartPolicy": _ALL},
     },

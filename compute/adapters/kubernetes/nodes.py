@@ -89,7 +89,10 @@ def _with_holders(node: NodeFacts, holders: Iterable[str]) -> NodeFacts:
 
 
 def requests_of(pod: Json) -> dict[str, Decimal]:
-    """Return what a pod holds of its node: what its containers ask for together, or one init container alone."""
+    """Return what a pod holds of its node: what its containers ask for together, or one init container alone.
+
+    What the pod asks for as a whole, as it may from Kubernetes 1.34 on, counts in place of that.
+    """
     spec = pod.get("spec", {})
     init = spec.get("initContainers") or []
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
@@ -97,6 +100,7 @@ def requests_of(pod: Json) -> dict[str, Decimal]:
     for container in init:
         for resource, amount in _sum([container]).items():
             together[resource] = max(together.get(resource, Decimal(0)), amount)
+    together |= _sum([spec])
     for resource, text in (spec.get("overhead") or {}).items():
         together[resource] = together.get(resource, Decimal(0)) + parse_quantity(str(text))
     return together

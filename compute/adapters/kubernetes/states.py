@@ -256,10 +256,13 @@ def judge(pod: Json, now: datetime) -> Verdict | None:
     if limit_s and started_at and now - started_at >= timedelta(seconds=float(limit_s)):
         return Verdict(EndCause.TIMEOUT)
     condition = _condition(pod, "PodScheduled")
-    since = _time(condition.get("lastTransitionTime")) or now
-    is_overdue = now - since >= START_TIMEOUT
+    is_overdue = _is_overdue(condition, now)
     if condition.get("status") == "False" and condition.get("reason") == "Unschedulable" and is_overdue:
         return Verdict(EndCause.UNSCHEDULABLE, f"The cluster does not place its pod: {_sentence(condition)}")
+    # The node begins with the others once those are done that bring things.
+    initialized = _condition(pod, "Initialized")
+    if initialized.get("status") == "True":
+        is_overdue = _is_overdue(initialized, now)
     for container, waiting in _waiting(pod):
         reason = waiting.get("reason", "")
         if reason in _IMAGE and (is_overdue or reason in _NEVER):
@@ -268,6 +271,10 @@ def judge(pod: Json, now: datetime) -> Verdict | None:
         if reason in _CONTAINER and is_overdue:
             return Verdict(EndCause.NOT_STARTED, f"Its container cannot be made: {_sentence(waiting)}")
     return None
+
+
+def _is_overdue(condition: Json, now: datetime) -> bool:
+    return now - (_time(condition.get("lastTransitionTime")) or now) >= START_TIMEOUT
 
 
 def _explain_end(pod: Json, ended: Json | None) -> tuple[EndCause, str]:

@@ -117,13 +117,19 @@ class Gateway:
             raise
 
     def create(self, path: str, body: Json, **query: str) -> Json | None:
-        """Create an object and return it; None when one of that name exists. Raises Refusal."""
+        """Create an object and return it; None when one of that name exists. Raises Refusal.
+
+        Any other conflict is the cluster's own, as where it counts several pods in one quota at once. It raises
+        ClusterUnreachable, for who asks again may succeed.
+        """
         try:
             return self._call("POST", path, body=body, query={"fieldManager": _MANAGER, **query})
         except Refusal as error:
-            if error.status == _CONFLICT and error.reason == "AlreadyExists":
+            if error.status != _CONFLICT:
+                raise
+            if error.reason == "AlreadyExists":
                 return None
-            raise
+            raise ClusterUnreachable(f"{self._config.server} answered {error.status}: {error.message}") from error
 
     def patch(self, path: str, body: Json, *, is_strategic: bool = False) -> Json | None:
         """Merge fields into an object and return it; None when there is none. Raises Refusal.

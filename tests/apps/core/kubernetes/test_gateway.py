@@ -68,6 +68,15 @@ def test_what_exists_is_not_created_again(server, gateway):
     assert gateway.create(PODS, {}) is None
 
 
+def test_what_conflicts_within_the_cluster_may_be_asked_again(server, gateway):
+    server.answers = [status(409, "Conflict", "Operation cannot be fulfilled on resourcequotas"), (201, {"made": 1})]
+
+    with pytest.raises(ClusterUnreachable, match="Operation cannot be fulfilled on resourcequotas"):
+        gateway.create(PODS, {})
+
+    assert gateway.create(PODS, {}) == {"made": 1}
+
+
 def test_what_is_refused_says_why(server, gateway):
     server.answers = [status(403, "Forbidden", "exceeded quota: tight")]
 

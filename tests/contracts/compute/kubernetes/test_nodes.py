@@ -113,6 +113,13 @@ def test_a_pod_holds_its_sidecars_and_at_least_its_largest_init_container():
     assert held == {"cpu": Decimal("1.1"), "memory": 2 * GIB}
 
 
+def test_what_a_pod_asks_for_as_a_whole_counts_in_place_of_what_its_containers_do():
+    pod = make_pod(cpu="1", memory="1Gi")
+    pod["spec"]["resources"] = {"requests": {"cpu": "3"}}
+
+    assert requests_of(fields.trim(pod, fields.FOREIGN)) == {"cpu": 3, "memory": GIB}
+
+
 NO_GPU = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
 
 

@@ -303,6 +303,7 @@ def test_a_pod_that_is_ended_by_us_has_the_grace_period_of_its_job():
 LATE = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
 JUST_NOW = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available", at="2026-11-21T12:59:00Z")
 PLACED = condition("PodScheduled", at="2026-11-21T12:59:00Z")
+INITIALIZED = condition("Initialized", at="2026-11-21T12:59:00Z")
 
 
 @pytest.mark.parametrize(
@@ -339,6 +340,8 @@ PLACED = condition("PodScheduled", at="2026-11-21T12:59:00Z")
             ),
             Verdict(EndCause.NOT_STARTED, "Its container cannot be made: back-off restarting keep."),
         ),
+        # What brings its data took an hour; its image has been asked for since.
+        (make_pod("Pending", waits("ErrImagePull", "503"), conditions=[condition("PodScheduled"), INITIALIZED]), None),
         (make_pod("Pending", waits("ErrImageNeverPull"), conditions=[PLACED], meta=DELETED), None),
         (make_pod("Failed", ended(1), meta=TIMED), None),
     ],
