@@ -21,7 +21,7 @@ ALONE = 20
 ASKED = "/api/v1/compute/jobs"
 WITHOUT = {"NEARLINE_REQUESTS_AT_ONCE": "1000", "NEARLINE_REQUESTS_WAITING": "100000"}
 _NEW_TOKEN = """
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import find_actor
 from accounts.services import projects, tokens
 user = projects.create_user(actor=Actor.system("benchmark"), username="other", password=None)

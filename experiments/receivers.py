@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from django.db.models import Q
 from django.dispatch import receiver
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.signals import files_due, job_submitted, log_due, output_awaited, output_due
 from experiments.models import Experiment
 from experiments.services import jobs

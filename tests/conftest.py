@@ -9,9 +9,8 @@ from django.core.cache import cache
 from django.db import connection
 from pytest_socket import socket_allow_hosts
 
-from accounts.actor import Actor
 from accounts.models import Membership, Project, User
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from accounts.selectors import actor_of
 from core import clock, tasks
 from datasets.workers.cache_leases import Heartbeat

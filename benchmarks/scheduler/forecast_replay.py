@@ -74,7 +74,7 @@ class Replay:
     """The world around the platform: people who submit jobs, and a clock."""
 
     def __init__(self, quotas: dict[str, int], arrivals: Sequence[Arrival]) -> None:
-        from accounts.actor import Actor
+        from accounts.permissions import Actor
 
         self._actor = Actor.system("replay")
         self._arrivals = arrivals

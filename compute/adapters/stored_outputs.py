@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.job_spec import HostFolder
 from compute.engine.ports import OutputFile, OutputReader
 from compute.models import Job

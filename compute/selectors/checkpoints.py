@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute import permissions
 from compute.engine.checkpoints import Saved, describe
 from compute.engine.states import JOB_STATES, JobState

@@ -16,7 +16,7 @@ from typing import Protocol
 from django.db.models import DurationField, Exists, Max, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.idleness import Use
 from compute.engine.run_history import RunHistory, read_history
 from compute.engine.states import JobState

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine import log_text
 from compute.engine.log_text import LogText
 from compute.engine.ports import LogChunk

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Min
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.outlook import STRANGER, DataState, HeldShare, HolderEnd, Outlook, Place, StoppedJob, in_words
 from compute.engine.states import JobState
 from compute.models import Job

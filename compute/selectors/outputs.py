@@ -10,8 +10,7 @@ from typing import Any
 
 from django.db.models import QuerySet, Sum
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.services import secrets
 from compute import permissions, signals
 from compute.engine.job_spec import JobSpec, Tree

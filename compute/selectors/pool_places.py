@@ -7,7 +7,7 @@ they ask for; quotas and queues are not looked at.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.holders import Amounts, Holding, fits
 from compute.engine.states import HOLDING, JobState
 from compute.models import Job, Resource, Template

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.project_contents import MOST_ITEMS, Effect, Item
 from compute.engine.states import HOLDING
 from compute.models import Checkpoint, Job

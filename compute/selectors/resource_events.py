@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from accounts import selectors as accounts
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.models import Resource
 from compute.selectors import resources
 from compute.selectors.evictions import mark_deleted

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import is_site_admin
 from compute.adapters import drivers
 from compute.adapters.kinds import ResourceKind

@@ -13,7 +13,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.holders import Amounts, fits
 from compute.engine.placing import Placing, PodOptions
 from compute.engine.states import Gate, JobState

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine import log_text
 from compute.models import Job, StoredLogChunk
 from datasets.selectors import files, trees

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import get_project
 from compute.adapters import drivers
 from compute.engine import volumes

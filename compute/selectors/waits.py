@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import F
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.forecast import Forecast
 from compute.engine.holders import Amounts, Holding, Release, find_release
 from compute.engine.states import HOLDING, Gate, JobState

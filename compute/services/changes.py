@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute import permissions
 from compute.engine.changes import Change, Changes, is_sooner
 from compute.engine.states import JobState

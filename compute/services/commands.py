@@ -8,9 +8,8 @@ from typing import Final
 from django.db import DatabaseError, close_old_connections, connection
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.errors import NotSignedIn
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.selectors import find_actor
 from accounts.services import secrets
 from compute import permissions

@@ -12,8 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from django.conf import settings
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require, require_site_admin
+from accounts.permissions import Actor, require, require_site_admin
 from accounts.selectors import mark_of_sessions
 from accounts.services import secrets
 from compute import permissions

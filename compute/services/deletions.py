@@ -5,8 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute import permissions, signals
 from compute.models import Job
 from compute.selectors.outputs import holder_of

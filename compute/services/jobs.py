@@ -9,8 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.services import secrets
 from compute import permissions, signals
 from compute.engine.job_spec import HostFolder, JobSpec, Mount, SourceKind, Tree, source_from_json, source_to_json

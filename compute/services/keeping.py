@@ -3,8 +3,7 @@
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute import permissions
 from compute.engine.idleness import Use
 from compute.engine.states import JobState

@@ -10,8 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from compute.engine.states import IDLE
 from compute.errors import HostIsPresent, ResourceIsPresent, ResourceNotFound
 from compute.models import Job, Resource, ResourceSite

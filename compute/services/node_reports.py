@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.node_faults import find_fault
 from compute.engine.placing import PodOptions
 from compute.engine.ports import ClusterFacts, ForeignUse, NodeFacts

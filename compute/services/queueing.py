@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.job_spec import JobSpec, Mount, SourceKind, Tree, source_from_json
 from compute.engine.placing import Placing, PodOptions
 from compute.engine.states import Gate

@@ -9,8 +9,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from accounts.services.projects import check_name
 from compute.adapters import drivers
 from compute.adapters.kinds import Config, ConfigForm, Credentials

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.holders import Amounts, count_empty, fits
 from compute.engine.placing import PodOptions
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined

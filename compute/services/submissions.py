@@ -14,9 +14,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import Permission, require
+from accounts.permissions import Actor, Permission, require
 from accounts.services import secrets
 from compute import permissions, signals
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, Mount, Tree, is_safe_name

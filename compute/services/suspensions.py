@@ -3,7 +3,7 @@
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute import permissions
 from compute.engine.states import JobState
 from compute.errors import JobNotSuspended

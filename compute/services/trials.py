@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.engine.outlook import Outlook, in_words_of_trial
 from compute.selectors import outlooks, start_forecasts
 from compute.selectors.places import NewJob

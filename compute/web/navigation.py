@@ -12,7 +12,7 @@ from django.db.models import Count, Q
 from django.urls import reverse
 
 from accounts import running_work
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.running_work import WorkItem, WorkSource
 from compute import signals
 from compute.engine.states import JobState

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import units
 from scheduler.selectors import nodes, queues
 

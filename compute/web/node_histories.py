@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.web.node_cells import OTHERS, hues_of
 from core import units
 from scheduler.selectors import nodes

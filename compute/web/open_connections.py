@@ -17,7 +17,7 @@ import structlog
 from asgiref.sync import sync_to_async
 from django.db import DatabaseError, InterfaceError, close_old_connections
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import find_actor
 from compute.adapters.job_tokens import Claims
 from compute.engine.ports import Connection, Terminal

@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import HOLDING, JobState
 from compute.selectors import job_rows, jobs, usage, waits

@@ -11,8 +11,8 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from accounts.actor import Actor
 from accounts.errors import InvalidName
+from accounts.permissions import Actor
 from accounts.web.requests import PageRequest
 from compute.adapters.kinds import MOST_CORES, MOST_GPUS, ResourceKind
 from compute.engine.placing import PodOptions

@@ -8,9 +8,8 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import Level
+from accounts.permissions import Actor, Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
 from compute.adapters.kinds import MOST_CORES, MOST_GPUS

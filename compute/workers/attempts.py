@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from accounts.actor import Actor
 from accounts.errors import NotSignedIn
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.adapters.job_tokens import read_attempt
 from compute.engine.job_spec import JobSpec, Tree
 from compute.engine.states import HOLDING

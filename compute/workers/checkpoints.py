@@ -5,8 +5,8 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.engine.job_spec import Tree
 from compute.engine.ports import CheckpointFolder, KeepsCheckpoints, ReadsCheckpoints

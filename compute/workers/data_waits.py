@@ -12,7 +12,7 @@ from functools import partial
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.job_spec import Mount, source_from_json
 from compute.engine.states import Gate, JobState, ReasonCode
 from compute.errors import UnmountableSource

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute import signals
 from compute.models import Job, StoredLogChunk
 from compute.selectors import failures

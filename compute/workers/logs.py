@@ -13,8 +13,8 @@ from functools import partial
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.engine import log_text
 from compute.engine.states import HOLDING, JOB_STATES
 from compute.models import Job, ResourceState, StoredLogChunk

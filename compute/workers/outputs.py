@@ -9,8 +9,8 @@ from itertools import chain
 
 import structlog
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.engine.job_spec import HostFolder
 from compute.engine.ports import OutputReader
 from compute.errors import ResourceUnreachable

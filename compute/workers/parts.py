@@ -10,7 +10,7 @@ from itertools import count
 from django.db import transaction
 from django.db.models import Min, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute import signals
 from compute.engine import parts
 from compute.engine.job_spec import JobSpec

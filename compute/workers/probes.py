@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from accounts import audit
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.engine import gpu_history
 from compute.engine.gpu_history import Reading

@@ -5,8 +5,8 @@ from functools import partial
 from django.db.models import Q
 
 from accounts import project_contents
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.project_contents import ProjectContents, RemovalWaits, first_ids, remove_first
 from compute.models import Checkpoint, Job, JobEvent, StoredLogChunk
 from compute.selectors.project_contents import describe

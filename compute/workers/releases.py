@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.states import JOB_STATES
 from compute.models import Job
 from compute.services.submissions import HOLDER

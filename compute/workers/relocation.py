@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import is_site_admin
 from compute import signals
 from compute.engine.states import Gate, JobState

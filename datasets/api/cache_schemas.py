@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from ninja import Field, Schema
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import bounds
 from core.bodies import BodySchema
 from datasets.engine.eviction import Copy, EvictionPlan

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import hosts
 from datasets import permissions
 from datasets.adapters import copy_tokens

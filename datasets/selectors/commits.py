@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core.pagination import MAX_LIMIT, Page, decode_cursor, encode_cursor
 from datasets import permissions
 from datasets.engine.cache_states import CURRENT

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from django.db.models import F, Prefetch, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.selectors import get_project
 from core import clock
 from datasets import permissions

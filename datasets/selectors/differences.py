@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core.errors import InvalidInput
 from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from types import MappingProxyType
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import tasks
 from core.errors import InvalidInput
 from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor

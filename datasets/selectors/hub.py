@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import CharField, Exists, OuterRef, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Cast, Coalesce
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.engine.cache_states import CacheState
 from datasets.models import Branch, CachedCommit, Dataset, Pack, PackState
 from datasets.selectors import datasets

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Max, Q, QuerySet, Sum
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from datasets import permissions
 from datasets.errors import ImportNotFound

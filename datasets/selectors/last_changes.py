@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from datasets import permissions
 from datasets.engine.browse import FolderItem
 from datasets.engine.last_changes import BoundedLoad, OutOfBudget, Step, find_changed

@@ -1,6 +1,6 @@
 """Pictures of a commit, small: made once for a content, and kept for the next reader."""
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.adapters import pictures
 from datasets.models import Commit
 from datasets.selectors import dicoms, files, volumes

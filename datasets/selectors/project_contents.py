@@ -2,8 +2,8 @@
 
 from django.db.models import Count, Sum
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.project_contents import MOST_ITEMS, Effect, Item
 from core.units import count_of, format_bytes
 from datasets.engine.cache_states import LIVE

@@ -2,8 +2,7 @@
 
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core.pagination import Page
 from datasets import permissions
 from datasets.engine.browse import FolderItem, SelectedSum

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.db.models import F, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.engine.names import may_be_commit
 from datasets.errors import BlobMissing, ContentCorrupt, StoreUnreachable
 from datasets.models import Branch, Commit, Dataset

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import hosts
 from datasets.errors import CacheSiteAway
 from datasets.models import CacheSite

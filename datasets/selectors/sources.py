@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.db.models import Count, Max, QuerySet, Sum
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from datasets.errors import SourceNotFound
 from datasets.models import Dataset, FileSource, InPlaceImport, Pack
 

@@ -11,9 +11,8 @@ from datetime import datetime
 
 from django.db.models import Count, Max, Q, QuerySet, Sum
 
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from core.units import format_bytes, parse_bytes
 from datasets import permissions

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeAlias, TypeVar
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from datasets import permissions
 from datasets.adapters.opening import open_manifests
 from datasets.engine.browse import Listing, TreeView

@@ -7,8 +7,7 @@ from heapq import nlargest
 
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from datasets import permissions
 from datasets.models import CachedCommit, Dataset
 

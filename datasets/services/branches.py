@@ -3,8 +3,7 @@
 from django.db import IntegrityError, transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core.tasks import send_on_commit
 from datasets import permissions, signals
 from datasets.engine.names import check_label, may_be_commit

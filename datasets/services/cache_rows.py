@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import orm
 from core.tasks import enqueue_on_commit, send_on_commit
 from core.units import format_bytes

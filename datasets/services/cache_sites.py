@@ -18,8 +18,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet, Sum
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from accounts.services.projects import check_name
 from core import clock, hosts, isolation
 from core.encryption import encrypt

@@ -11,8 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock, isolation
 from core.tasks import enqueue_on_commit
 from datasets import permissions

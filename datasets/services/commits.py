@@ -7,8 +7,7 @@ import structlog
 from django.db import IntegrityError, transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from core.errors import InvalidInput
 from core.tasks import enqueue_on_commit, send_on_commit

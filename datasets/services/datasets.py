@@ -6,9 +6,8 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.services.projects import check_name
 from core import clock, tasks
 from core.errors import InvalidInput

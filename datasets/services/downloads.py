@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from datasets import permissions
 from datasets.adapters.opening import as_path, open_dataset_store

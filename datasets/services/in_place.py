@@ -7,9 +7,8 @@ from itertools import islice
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from core.errors import InvalidInput
 from core.tasks import enqueue_on_commit

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core.errors import InvalidInput
 from datasets import permissions
 from datasets.engine.merges import Resolution, resolve

@@ -18,7 +18,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock, isolation, orm
 from core.errors import PlatformError
 from core.units import count_of, format_bytes

@@ -3,8 +3,7 @@
 from django.db import IntegrityError, transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core.errors import Conflict
 from datasets import permissions
 from datasets.engine import queries as engine

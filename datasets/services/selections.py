@@ -10,8 +10,7 @@ import structlog
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import CommitRecord, commit_key, range_key, root_key

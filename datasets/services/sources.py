@@ -15,9 +15,8 @@ from django.db import transaction
 from django.db.models import ProtectedError
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from core import clock
 from core.tasks import enqueue_on_commit
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_source

@@ -3,9 +3,8 @@
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from core.bounds import MAX_BYTES
 from core.errors import InvalidInput
 from datasets.models import StorageLimit

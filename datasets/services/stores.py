@@ -8,8 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from core import clock
 from core.encryption import CredentialsUnreadable
 from datasets.adapters import folder_marks

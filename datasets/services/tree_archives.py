@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import IO, Any, BinaryIO
 
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.errors import ArchiveUnreadable

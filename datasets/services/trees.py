@@ -6,9 +6,8 @@ import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock, orm
 from core.errors import InvalidInput
 from datasets import permissions

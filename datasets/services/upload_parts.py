@@ -15,8 +15,7 @@ from typing import Final
 from django.conf import settings
 from django.db.models import Sum
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore

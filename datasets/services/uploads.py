@@ -9,8 +9,7 @@ from enum import StrEnum
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from core.errors import InvalidInput
 from core.units import count_of

@@ -1,7 +1,6 @@
 """What stands above every page of one dataset: its name, its size, the ways to get it and to add to it, the tabs."""
 
-from accounts.actor import Actor
-from accounts.permissions import Level
+from accounts.permissions import Actor, Level
 from datasets.models import CommitSource, Dataset
 from datasets.selectors import commits, datasets, sources
 from datasets.selectors.damage import get_damage

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets import signals
 from datasets.errors import DatasetNotFound
 from datasets.models import Dataset

@@ -8,8 +8,8 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.selectors import get_project
 from accounts.web.requests import PageRequest, text
 from core.errors import PlatformError

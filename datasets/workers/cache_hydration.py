@@ -14,7 +14,7 @@ import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock, hosts, isolation, leases
 from core.errors import PlatformError
 from core.tasks import enqueue, enqueue_on_commit, enqueue_reliably

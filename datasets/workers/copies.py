@@ -10,8 +10,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
 from accounts.errors import NotSignedIn
+from accounts.permissions import Actor
 from datasets.adapters.copy_tokens import read_copy
 from datasets.engine.cache_states import WORKING, CacheState
 from datasets.models import CachedCommit

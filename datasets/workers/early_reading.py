@@ -6,8 +6,8 @@ object is asked for by its hash, and a token tells the root of one commit only.
 
 from collections.abc import Sequence
 
-from accounts.actor import Actor
 from accounts.errors import NotSignedIn
+from accounts.permissions import Actor
 from datasets.adapters.copy_tokens import read_reader
 from datasets.engine.cache_states import CURRENT
 from datasets.models import CachedCommit

@@ -7,8 +7,8 @@ What they send is checked as what any client sends, and each blob is compared wi
 from django.db import transaction
 from django.db.models import F, QuerySet
 
-from accounts.actor import Actor
 from accounts.errors import NotSignedIn
+from accounts.permissions import Actor
 from accounts.selectors import find_actor
 from core import clock
 from core.errors import InvalidInput

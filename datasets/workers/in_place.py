@@ -13,7 +13,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import find_actor
 from core import clock, isolation, leases
 from core.errors import InvalidInput, PlatformError

@@ -5,7 +5,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import audit
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock, isolation
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.cache_states import LIVE, CacheState

@@ -14,7 +14,7 @@ import structlog
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.services import projects
 from core import clock, orm
 from core.errors import PlatformError

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import audit
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock
 from datasets.adapters.opening import encrypt_credentials
 from datasets.engine.layout import dataset_prefix, map_key, pack_key, range_key, root_key

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, QuerySet, Sum
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute.selectors import jobs as job_selectors
 from compute.selectors import outputs
 from experiments import permissions

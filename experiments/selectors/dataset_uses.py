@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from django.urls import reverse
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.selectors.usage import Use
 from experiments.engine.columns import Kind
 from experiments.models import Experiment, Fact

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.selectors import get_project
 from compute.selectors import job_rows, usage
 from core.errors import InvalidInput

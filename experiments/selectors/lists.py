@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.db.models import Avg, Count, F, FilteredRelation, Max, Min, Q, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import bounds, pagination
 from core.errors import InvalidInput
 from core.pagination import Page

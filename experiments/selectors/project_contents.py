@@ -1,7 +1,7 @@
 """What becomes of a project's experiments when it is deleted, and of those elsewhere that read its datasets."""
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.project_contents import Effect
 from core.units import count_of
 from experiments.engine.columns import Kind

@@ -2,7 +2,7 @@
 
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import get_project
 from experiments.errors import ViewNotFound
 from experiments.models import SavedView

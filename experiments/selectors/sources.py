@@ -7,7 +7,7 @@ from typing import Protocol
 
 from django.urls import reverse
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.selectors import jobs
 from experiments.models import Experiment
 

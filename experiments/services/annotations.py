@@ -5,8 +5,7 @@ from datetime import datetime
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from core.errors import InvalidInput
 from experiments import permissions

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute.services import deletions as job_deletions
 from core import clock, orm, tasks
 from core.errors import PlatformError

@@ -8,8 +8,7 @@ from typing import Any, Literal
 from django.db import models
 from django.db.models import Case, F, QuerySet, Value, When
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import orm
 from core.prepared import insert, prepared
 from experiments import permissions

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.selectors import jobs
 from experiments.engine.states import ExperimentState
 from experiments.selectors.sources import JOB

@@ -7,9 +7,8 @@ from datetime import datetime
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock, units
 from core.errors import InvalidInput
 from experiments import permissions

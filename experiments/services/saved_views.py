@@ -3,10 +3,9 @@
 from django.db import IntegrityError, transaction
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core.errors import InvalidInput
 from experiments import permissions
 from experiments.errors import ViewExists

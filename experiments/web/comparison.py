@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.web.requests import PageRequest
 from core.errors import InvalidInput
 from core.streaming import picture_type

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from django.urls import reverse
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.selectors import job_rows
 from compute.selectors.job_rows import JobLink
 from datasets.selectors import usage

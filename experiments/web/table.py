@@ -10,8 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 
-from accounts.actor import Actor
-from accounts.permissions import Level
+from accounts.permissions import Actor, Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest
 from core.streaming import stream

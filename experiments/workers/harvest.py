@@ -17,7 +17,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
 from compute.selectors import log_polls

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.selectors import jobs as job_selectors
 from core import isolation
 from experiments.engine.states import LIVE, ExperimentState

@@ -11,9 +11,8 @@ from typing import Any
 from django.conf import settings
 from django.db.models import OuterRef, Subquery
 
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from flows import permissions
 from flows.engine import checks
 from flows.engine.spec import FlowSpec

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from experiments.selectors import sources
 from experiments.selectors.sources import Details
 from flows.engine.names import EXPERIMENT_KIND

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import isolation
 from core.isolation import FailureView
 from core.models import Failure

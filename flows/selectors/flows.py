@@ -2,9 +2,8 @@
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.selectors import get_project
 from flows import permissions
 from flows.errors import FlowNotFound

@@ -4,8 +4,7 @@ from collections.abc import Collection
 
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute.services.jobs import SourceKind
 from core import clock
 from datasets.selectors import caches, locality

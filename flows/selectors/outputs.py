@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from django.db.models import F
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from experiments.selectors import artifacts
 from flows import permissions
 from flows.models import Attempt, Run

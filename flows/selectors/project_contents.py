@@ -1,7 +1,7 @@
 """What becomes of a project's flows and runs when it is deleted."""
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.project_contents import MOST_ITEMS, Effect, Item
 from core.units import count_of
 from flows.engine.states import RUN_ENDS

@@ -8,8 +8,7 @@ from typing import Any, cast
 from django.conf import settings
 from django.db.models import Max, OuterRef, Q, QuerySet, Subquery
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.selectors import get_project
 from compute.selectors import job_rows, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors

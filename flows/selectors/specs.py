@@ -10,9 +10,8 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute.selectors import made_templates, pool_places, templates
 from compute.services import shapes
 from compute.services.jobs import Placing, SourceKind

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from core.units import count_of, format_bytes
 from datasets.services import trees

@@ -11,8 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from compute.selectors import outputs
 from compute.services import deletions as job_deletions
 from core import clock, tasks

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from core import clock
 from core.errors import InvalidInput
 from flows import permissions

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import MANAGE_SECRETS, require
+from accounts.permissions import MANAGE_SECRETS, Actor, require
 from accounts.selectors import list_secrets
 from compute.errors import InvalidJobSpec, ResourceNotFound
 from compute.selectors import templates

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from datasets.errors import DatasetNotFound
 from datasets.selectors import datasets as dataset_selectors
 from datasets.selectors import trees as tree_selectors

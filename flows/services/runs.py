@@ -8,9 +8,8 @@ from django.db import transaction
 from django.db.models import F, Max
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.services import secrets
 from compute.errors import NoResourceFits
 from compute.selectors import outputs as output_selectors

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from accounts import running_work
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.running_work import WorkItem, WorkSource
 from compute.selectors import job_rows
 from compute.selectors.job_rows import JobLink

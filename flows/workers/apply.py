@@ -14,7 +14,7 @@ from typing import Any
 from django.db import models, transaction
 from django.db.models import F, Max, OuterRef, QuerySet, Subquery
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.services import jobs
 from compute.services.jobs import Gate, JobRequest
 from core import clock, leases, orm, tasks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.services.jobs import Tree
 from core import clock, isolation
 from datasets.services import trees

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Greatest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.project_contents import remove_first
 from compute.services import deletions as job_deletions
 from core import clock, isolation, tasks

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.selectors import resources, templates
 from core import isolation
 from core.errors import PlatformError

@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 from accounts import project_contents
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.project_contents import ProjectContents, RemovalWaits, first_ids, remove_first
 from core import isolation
 from core.units import count_of

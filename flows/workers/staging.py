@@ -16,7 +16,7 @@ import structlog
 from django.db import connection
 from django.db.models import Q, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.errors import TemplateNotFound
 from compute.selectors import resources, templates
 from compute.services.jobs import HostFolder, SourceKind, Tree, source_to_json

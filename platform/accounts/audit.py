@@ -2,8 +2,8 @@
 
 from django.db import models
 
-from accounts.actor import Actor
 from accounts.models import AuditEntry
+from accounts.permissions import Actor
 from core.prepared import insert
 
 

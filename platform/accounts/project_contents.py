@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from django.db import transaction
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from core.orm import BATCH_ROWS
 
 MOST_ITEMS = 20

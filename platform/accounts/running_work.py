@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 
 
 @dataclass(frozen=True)

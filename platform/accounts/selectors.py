@@ -6,7 +6,6 @@ from collections.abc import Collection
 from django.db.models import Count, Q, QuerySet
 
 from accounts import permissions
-from accounts.actor import Actor
 from accounts.errors import (
     DeletedProjectNotFound,
     ProjectDeleted,
@@ -15,7 +14,7 @@ from accounts.errors import (
     UserNotFound,
 )
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
-from accounts.permissions import Role, require
+from accounts.permissions import Actor, Role, require
 
 
 def actor_of(user: User) -> Actor:

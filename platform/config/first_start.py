@@ -10,8 +10,8 @@ from django.conf import settings
 from django.core.management import CommandError
 from django.db import DatabaseError
 
-from accounts.actor import Actor
 from accounts.models import User
+from accounts.permissions import Actor
 from accounts.selectors import actor_of
 from accounts.services import projects, tokens
 from compute.services import resources

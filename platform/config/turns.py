@@ -28,7 +28,7 @@ from asgiref.typing import (
 from django.conf import settings
 from django.http import HttpRequest
 
-from accounts import actor
+from accounts import permissions
 from core.errors import TooManyRequests
 from web import error_pages
 from web.problems import send_response
@@ -180,7 +180,7 @@ class _KnownCallers:
         """Return who sends a request; whoever checks its credential is listened to."""
         credential = _credential_of(scope)
         if credential is not None:
-            actor.listen_for_caller(partial(self._note, credential))
+            permissions.listen_for_caller(partial(self._note, credential))
             if (name := self._names.get(credential)) is not None:
                 return name
         client = scope.get("client")

@@ -25,7 +25,7 @@ from django.db import close_old_connections, connections
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.web.requests import PageRequest
 from core.errors import InvalidInput, NotFound, PlatformError, TooManyRequests
 from core.outages import log_failure

@@ -14,8 +14,8 @@ from django_htmx.http import HttpResponseClientRedirect
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
 
-from accounts.actor import tell_caller
 from accounts.errors import NotSignedIn
+from accounts.permissions import tell_caller
 from accounts.selectors import actor_of
 from accounts.web.requests import is_for_program, page_before, with_storable_texts
 from core import bounds

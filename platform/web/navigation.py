@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.deprecation import MiddlewareMixin
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import list_projects
 from core.leases import find_standstill
 from core.outages import optional_write

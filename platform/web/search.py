@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.db.models import Model, Q, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from web import navigation
 
 M = TypeVar("M", bound=Model)

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import TruncWeek
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import get_project
 from scheduler.engine.receipts import Held, explain_rule, explain_why_not
 from scheduler.models import CycleDump, Eviction, Workload

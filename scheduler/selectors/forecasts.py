@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock
 from scheduler.engine import calibration
 from scheduler.engine.calibration import Correction, Levels, Promised, Score, Started

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from django.db.models import Prefetch, Q, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock
 from scheduler.engine.ledger import NodeLedger
 from scheduler.engine.mig import find_geometry

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Q, QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core.units import ONE_GPU
 from scheduler.engine.node_labels import label_of
 from scheduler.errors import InvalidPool, PoolNotFound

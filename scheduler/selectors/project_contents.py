@@ -1,7 +1,7 @@
 """What becomes of a project's queues when it is deleted."""
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.project_contents import Effect, Item
 from core.units import count_of, count_of_gpus
 from scheduler.models import Queue

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import Case, CharField, Count, Exists, FilteredRelation, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core.prepared import prepared
 from scheduler.engine.states import HOLDING, WorkloadState
 from scheduler.errors import QueueNotFound

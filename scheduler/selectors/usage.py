@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from django.db.models import Max, Q, QuerySet, Sum
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import get_project
 from core import clock
 from core.units import ONE_GPU

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from django.db.models import QuerySet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.selectors import get_project
 from core import tasks
 from core.orm import in_batches

@@ -3,8 +3,7 @@
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from core import tasks
 from scheduler.models import Node
 

@@ -12,8 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Sum
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from accounts.services.projects import check_name
 from core import tasks
 from core.units import count_of

@@ -7,8 +7,7 @@ from typing import TypedDict, Unpack
 from django.db import IntegrityError, transaction
 
 from accounts import audit
-from accounts.actor import Actor
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from accounts.services.projects import check_name
 from core import bounds, tasks
 from scheduler.engine.sharing import COUNTS, MOST_STOPS, is_count

@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db.models import Max, Min
 from django.db.models.functions import Coalesce
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock
 from core.units import format_gpus
 from scheduler.engine.proof import Resource

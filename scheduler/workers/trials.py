@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db import transaction
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock, isolation
 from core.units import ONE_GPU, format_gpus
 from scheduler.engine.cycle import decide

@@ -8,9 +8,8 @@ from pathlib import Path
 from django.conf import settings
 from django.test import Client, TestCase
 
-from accounts.actor import Actor
 from accounts.models import Membership, Project, User
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from accounts.selectors import actor_of
 from accounts.services import deletions, projects, secrets, tokens
 from compute.engine.port_hosts import PortHost

@@ -98,7 +98,7 @@ def link_of(manage) -> Callable[[str], str]:
 
     def make(username: str) -> str:
         secret = manage(
-            "from accounts.actor import Actor; from accounts.models import User; from accounts.services import tokens;"
+            "from accounts.permissions import Actor; from accounts.models import User; from accounts.services import tokens;"
             f"user, _ = User.objects.get_or_create(username={username!r});"
             "print(tokens.create_sign_in_link(actor=Actor.system('test'), user=user))"
         )

@@ -20,7 +20,7 @@ django.setup()
 
 from django.core.management import call_command
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.services import projects
 from compute.models import Resource, Template
 from compute.workers import probes

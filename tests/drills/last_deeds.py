@@ -17,8 +17,8 @@ import django
 
 django.setup()
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.models import Job
 from compute.workers import launches
 from core import clock, leases

@@ -47,8 +47,8 @@ from django.core.management import call_command
 from django.db import transaction
 from django.db.models import Sum
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.services import projects
 from compute.adapters import drivers
 from compute.engine.placing import Placing

@@ -27,7 +27,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.services import projects
 from core import clock
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, Commit

@@ -28,7 +28,7 @@ django.setup()
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.services import projects
 from core import clock
 from scheduler.models import Placement, Workload

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from django.test import Client
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.services import tokens
 
 

@@ -2,8 +2,8 @@
 
 from django.test import Client
 
-from accounts.actor import Actor
 from accounts.models import User
+from accounts.permissions import Actor
 
 
 def browser_of(actor: Actor) -> Client:

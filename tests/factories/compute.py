@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts

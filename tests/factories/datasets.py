@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import Announcement, BlobStore

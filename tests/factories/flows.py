@@ -4,8 +4,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.adapters.scripted import ScriptedDriver

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.errors import ResourceUnreachable
 from compute.models import Job, Resource, Template

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.adapters.kubernetes import shares
 from compute.adapters.kubernetes.manifests import PodSettings
 from compute.engine.job_spec import Mount, source_from_json

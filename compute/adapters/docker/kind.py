@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from django import forms
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.adapters.docker.containers import ContainerSettings
 from compute.adapters.docker.driver import DockerDriver
 from compute.adapters.docker.engine import Address, Engine, Refusal, open_context

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 
 from django.core.management.base import CommandError
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core.commands import PlatformCommand
 from core.units import count_of
 from datasets.engine.names import parse_reference

@@ -12,8 +12,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
 
-from accounts.actor import Actor
 from accounts.errors import NotSignedIn, PermissionDenied, PersonDisabled, TooManyAttempts
+from accounts.permissions import Actor
 from accounts.selectors import actor_of
 from accounts.services import tokens
 from core import bounds

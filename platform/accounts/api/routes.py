@@ -4,11 +4,10 @@ from django.urls import reverse
 from ninja import Router, Status
 
 from accounts import selectors
-from accounts.actor import Actor
 from accounts.api import schemas
 from accounts.api.auth import ApiRequest, authenticate_or_check_password
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from accounts.services import access, deletions, projects, secrets, tokens
 from accounts.services.deletions import DeletionForecast
 from core import bounds

@@ -6,10 +6,9 @@ from django.db import transaction
 from django.db.models import F
 
 from accounts import audit, running_work
-from accounts.actor import Actor
 from accounts.errors import LastAdmin, NotSignedIn, PersonDisabled
 from accounts.models import ApiToken, SignInLink, User
-from accounts.permissions import require_site_admin
+from accounts.permissions import Actor, require_site_admin
 from accounts.running_work import WorkItem
 from accounts.selectors import get_person
 from accounts.services import tokens

@@ -8,10 +8,9 @@ from django.conf import settings
 from django.db import transaction
 
 from accounts import audit, permissions, project_contents, selectors
-from accounts.actor import Actor
 from accounts.errors import DeletedProjectNotFound
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Actor, require
 from accounts.project_contents import MOST_ITEMS, Effect, Item
 from core import clock, tasks
 from core.units import count_of

@@ -8,10 +8,9 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from accounts import audit, permissions, signals
-from accounts.actor import Actor
 from accounts.errors import InvalidName, LastAdmin, PersonExists, ProjectExists, UserNotFound, WeakPassword
 from accounts.models import Membership, Project, User
-from accounts.permissions import Role, require, require_site_admin
+from accounts.permissions import Actor, Role, require, require_site_admin
 
 NAME_PATTERN = r"[a-z][a-z0-9\-]{0,62}"
 """Names of projects, datasets, flows and their like, as Python and browsers read it."""

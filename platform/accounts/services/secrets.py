@@ -7,10 +7,9 @@ from dataclasses import replace
 from django.db import models, transaction
 
 from accounts import audit, permissions
-from accounts.actor import Actor
 from accounts.errors import InvalidSecretName, SecretNotFound, SecretUnreadable
 from accounts.models import Project, Secret
-from accounts.permissions import Role, require
+from accounts.permissions import Actor, Role, require
 from core import clock, encryption
 from core.errors import InvalidInput
 

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from accounts import audit
-from accounts.actor import Actor
 from accounts.errors import NotSignedIn, TokenNotFound
 from accounts.models import ApiToken, SignInLink, User
+from accounts.permissions import Actor
 from accounts.selectors import actor_of
 from core import clock
 from core.errors import InvalidInput

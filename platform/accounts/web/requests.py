@@ -12,7 +12,7 @@ from django.utils.crypto import get_random_string
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import bounds
 
 _FOR_PROGRAMS = ("/api/", "/store/")

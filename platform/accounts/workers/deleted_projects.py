@@ -10,8 +10,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts import audit, project_contents
-from accounts.actor import Actor
 from accounts.models import Membership, Project, Secret
+from accounts.permissions import Actor
 from accounts.project_contents import ProjectContents, RemovalWaits
 from accounts.services import deletions
 from core import clock, isolation, tasks

@@ -10,10 +10,9 @@ from django.db import connection
 from django.test import Client
 
 from accounts import selectors
-from accounts.actor import Actor
 from accounts.errors import DeletedProjectNotFound, ProjectDeleted, ProjectExists, ProjectNotFound
 from accounts.models import AuditEntry, Membership, Project, User
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from accounts.selectors import actor_of
 from accounts.services import deletions, projects
 from accounts.workers import deleted_projects

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts import actor
+from accounts import permissions
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role
 from accounts.services import secrets
@@ -137,7 +137,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(member):
 
 def test_only_a_credential_that_holds_tells_who_calls(member, client):
     told = []
-    actor.listen_for_caller(told.append)
+    permissions.listen_for_caller(told.append)
     secret = call(member, "POST", "/tokens", {"name": "laptop"}).body["secret"]
     told.clear()
 

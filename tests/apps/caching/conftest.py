@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import tasks
 from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock, hosts
 from datasets.adapters.folder_marks import SITE_MARK, read_mark
 from datasets.adapters.sites.folder.copy_folder import make_folder

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
+from accounts.permissions import Actor
 from core import clock
 from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheInUse, CachePinned, StagingLost

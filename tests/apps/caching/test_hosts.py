@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import hosts, leases
 from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError, connection
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock, isolation, tasks
 from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheSiteUnavailable, StagingLost

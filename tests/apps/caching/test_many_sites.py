@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError, connection
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock
 from datasets.adapters.hydration import StorePacks
 from datasets.adapters.sites.folder import kind

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from client.tests.loopback import Answer, Request, serve, write_certificate
 from core import clock
 from datasets.errors import ArrayUnreadable, InvalidCacheSite

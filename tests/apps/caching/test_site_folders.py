@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.adapters.sites.folder import kind
 from datasets.adapters.sites.folder.copy_folder import PosixFolder, make_folder
 from datasets.adapters.sites.folder.sealed_files import write_marker

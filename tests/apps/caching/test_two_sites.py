@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.selectors import caches as reads
 from datasets.services import cache_sites, caches
 from datasets.workers import scrubs

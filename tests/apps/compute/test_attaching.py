@@ -7,8 +7,8 @@ import pytest
 from django import forms
 from django.test import Client
 
-from accounts.actor import Actor
 from accounts.models import AuditEntry
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.adapters.kinds import ConfigForm, ResourceKind, SecretField
 from compute.adapters.scripted import ScriptedDriver

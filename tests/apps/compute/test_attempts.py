@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from client.tests.deep_folders import deep_folder
 from compute.adapters.job_tokens import sign_attempt
 from compute.adapters.stored_outputs import StoredTreeOutputs

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.models import Job, ResourceSite
 from compute.selectors.waits import find_data_waits
 from compute.services import submissions

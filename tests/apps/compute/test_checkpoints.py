@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.models import User
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Checkpoint, Job, Resource

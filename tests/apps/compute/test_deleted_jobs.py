@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.models import Job, StoredLogChunk
 from compute.selectors.outputs import holder_of
 from compute.services import submissions

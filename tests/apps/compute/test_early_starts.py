@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.core import signing
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.job_spec import SourceKind, source_from_json
 from compute.errors import InvalidJobSpec
 from compute.models import Job, ResourceSite

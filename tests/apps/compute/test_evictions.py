@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.models import User
+from accounts.permissions import Actor
 from compute.engine.ports import EndCause, JobReport, ReportState, UsageSample
 from compute.models import Job
 from compute.selectors import jobs as selectors

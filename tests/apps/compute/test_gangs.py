@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.models import User
+from accounts.permissions import Actor
 from compute.engine.placing import Launcher, Placing
 from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Job, Resource

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.engine.ports import EndCause
 from compute.errors import PortRefused, ResourceExists, ResourceUnreachable

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry, User
+from accounts.permissions import Actor
 from compute.engine.ports import UsageSample
 from compute.errors import JobNotRunning, NoIdleLimit
 from compute.models import Job, JobUse

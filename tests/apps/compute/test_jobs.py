@@ -1,9 +1,8 @@
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.models import AuditEntry, Project
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from compute.engine.job_spec import HostFolder, Mount, SourceKind
 from compute.engine.states import JobState
 from compute.errors import JobNameTaken, TemplateNotFound, UnmountableSource

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuFacts, NodeFacts

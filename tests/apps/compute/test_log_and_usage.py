@@ -2,9 +2,8 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import ProjectNotFound
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from compute.engine.ports import LogChunk, UsageSample
 from compute.errors import JobNotFound
 from compute.models import Job

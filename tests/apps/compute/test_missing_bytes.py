@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.job_spec import Mount, Tree
 from compute.models import Resource, ResourceSite
 from compute.workers import data_waits

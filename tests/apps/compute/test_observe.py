@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography.fernet import Fernet
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from accounts.services import secrets
 from compute.adapters import drivers
 from compute.engine.ports import EndCause

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from client.tests.deep_folders import deep_folder
 from compute.errors import OutputEmpty, OutputGone, OutputNotStored, ResourceUnreachable
 from compute.models import Job, Resource

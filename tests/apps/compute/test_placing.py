@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.engine.placing import Launcher, Placing
 from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Job, SimulatedJob

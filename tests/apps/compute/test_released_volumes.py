@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from django.db import connection
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.job_spec import Mount, Volume

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.models import User
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuFacts, NodeFacts

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
+from accounts.permissions import Actor
 from compute.errors import InvalidJobSpec, InvalidResource
 from compute.models import Resource
 from compute.selectors import resources as reads

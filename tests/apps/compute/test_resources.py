@@ -2,9 +2,9 @@ from functools import partial
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import InvalidName, PermissionDenied
 from accounts.models import AuditEntry
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.errors import (

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.models import Job, SimulatedJob
 from compute.selectors import jobs as job_selectors

@@ -10,9 +10,9 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.engine.placing import Launcher, Placing
 from compute.errors import NoResourceFits
 from compute.models import Job, ResourceSite

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 
-from accounts import actor
+from accounts import permissions
 from config import turns
 from config.turns import Turns, with_turns
 
@@ -38,7 +38,7 @@ class Site:
         path = scope["path"]
         token = dict(scope["headers"]).get(b"authorization")
         if token in {ALICE, BOB}:
-            actor.tell_caller(token.decode())
+            permissions.tell_caller(token.decode())
         self.at_work.append(path)
         answer = self._answers.setdefault(path, asyncio.Queue())
         has_more = True

@@ -3,10 +3,9 @@
 import pytest
 from django.db import connection
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from compute.models import Job
 from compute.selectors.outputs import holder_of
 from compute.services import submissions

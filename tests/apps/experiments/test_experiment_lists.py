@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from experiments.engine import columns, filter_tree, filters
 from experiments.engine.columns import Column, Kind
 from experiments.engine.filter_tree import All, Any, Contains, Known, Not

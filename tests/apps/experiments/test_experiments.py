@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
+from accounts.permissions import Actor
 from experiments.models import Experiment
 from experiments.services import experiments
 from experiments.services.experiments import NewExperiment

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from accounts.actor import Actor
 from accounts.models import User
+from accounts.permissions import Actor
 from compute.errors import OutputNotStored
 from compute.models import Checkpoint, Job
 from compute.selectors import outputs

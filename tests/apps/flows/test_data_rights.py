@@ -2,10 +2,9 @@
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import Membership, Project, User
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from accounts.selectors import actor_of
 from datasets.errors import DatasetNotFound
 from datasets.models import CachedCommit

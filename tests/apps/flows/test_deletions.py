@@ -6,10 +6,9 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from compute.models import Job
 from compute.selectors import jobs as job_selectors
 from compute.workers.logs import store_logs

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import Actor
 from compute.engine.ports import GpuFacts, NodeFacts
 from compute.selectors import places
 from compute.workers import forecasts

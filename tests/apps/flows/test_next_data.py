@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.services import resources
 from core import clock, tasks
 from datasets.errors import CacheFull

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.models import AuditEntry
+from accounts.permissions import Actor
 from compute.models import Job, Resource, ResourceState
 from compute.services import jobs
 from core import clock

@@ -9,9 +9,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts.actor import Actor
 from accounts.errors import InvalidName
 from accounts.models import Project
+from accounts.permissions import Actor
 from accounts.services import projects
 from accounts.services.projects import NAME_PATTERN
 from compute.services import resources, templates

@@ -7,9 +7,8 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import Level
+from accounts.permissions import Actor, Level
 from scheduler.errors import PoolNotFound
 from scheduler.models import CycleDump, Eviction, Workload
 from scheduler.selectors import evictions

@@ -4,9 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import ProjectNotFound
-from accounts.permissions import Level
+from accounts.permissions import Actor, Level
 from accounts.services import projects
 from scheduler.models import PoolSample, QueueSample
 from scheduler.selectors import usage as selectors

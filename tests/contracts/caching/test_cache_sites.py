@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.adapters.sites import registry
 from datasets.models import CacheSiteKind
 from datasets.services import cache_sites

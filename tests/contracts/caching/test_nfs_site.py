@@ -6,7 +6,7 @@ with real pods (`TestPoolSite`).
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core.kubernetes import connections
 from core.kubernetes.connections import ClusterConnection, ClusterNotAttached
 from datasets.adapters.sites import registry

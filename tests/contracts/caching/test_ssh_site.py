@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.adapters.ssh.connection import HostConnection
 from compute.adapters.ssh.driver import SshDriver
 from compute.engine.job_spec import Mount, RemoteFolder, source_from_json

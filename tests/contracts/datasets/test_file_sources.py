@@ -3,7 +3,7 @@
 import boto3
 import pytest
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.adapters.opening import open_dataset_store, open_source
 from datasets.engine.layout import pack_key
 from datasets.errors import InvalidSource, SourceFileChanged, SourceFileMissing, SourceUnreachable

@@ -7,7 +7,7 @@ import pytest
 from django.http import StreamingHttpResponse
 from django.test import RequestFactory
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock
 from core.errors import PlatformError
 from datasets.adapters import folder_marks

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from datasets.adapters.opening import open_dataset_store, open_store
 from datasets.adapters.s3 import S3Location, S3Store
 from datasets.engine.layout import pack_key

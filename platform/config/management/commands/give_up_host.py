@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from compute.services import lost_places
 from compute.services.lost_places import HostLoss
 from core.commands import PlatformCommand

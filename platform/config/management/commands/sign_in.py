@@ -6,8 +6,8 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from accounts.actor import Actor
 from accounts.models import User
+from accounts.permissions import Actor
 from accounts.services import tokens
 from core.commands import PlatformCommand
 

@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import pytest
 from cryptography.fernet import Fernet
 
-from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
+from accounts.permissions import Actor
 from core import clock
 from datasets.adapters import folder_marks, s3_report
 from datasets.adapters.folder import FolderStore

@@ -2,10 +2,9 @@
 
 import pytest
 
-from accounts.actor import Actor
 from accounts.errors import ProjectNotFound
 from accounts.models import Project
-from accounts.permissions import Role
+from accounts.permissions import Actor, Role
 from core import clock, tasks
 from core.errors import InvalidInput
 from datasets.adapters.opening import open_dataset_store

@@ -7,7 +7,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core import clock
 from datasets.adapters import folder_marks
 from datasets.adapters.opening import open_store

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.test import Client
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from core.errors import InvalidInput
 from datasets.adapters.copy_tokens import sign_copy, sign_import
 from datasets.adapters.hydration import hydrate

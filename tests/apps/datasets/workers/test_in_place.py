@@ -12,7 +12,7 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accounts.actor import Actor
+from accounts.permissions import Actor
 from client.tests.deep_folders import deep_folder
 from core import clock
 from core.errors import InvalidInput
