@@ -45,13 +45,13 @@ HOLDER = "job:"
 
 _STATUS_COLUMNS = (
     *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),
-    *("files_deleted_at", "resource__is_simulated", "resource__host", "workload_id"),
+    *("files_deleted_at", "log_stored_at", "resource__is_simulated", "resource__host", "workload_id"),
     *("resource__name", "resource__state", "evictions"),
 )
 _STATUS_GETTERS = {column: attrgetter(column.replace("__", ".")) for column in _STATUS_COLUMNS}
 _READ_COLUMNS = (
     *_STATUS_COLUMNS,
-    *("project_id", "name", "spec", "completions", "retries", "log_bytes", "log_stored_at"),
+    *("project_id", "name", "spec", "completions", "retries", "log_bytes"),
     *("output_state", "output_root", "output_folder", "output_files", "output_error"),
     *("resource__name", "resource__kind", "resource__credentials", "resource__unconfined_reason"),
 )
@@ -64,8 +64,8 @@ COLUMNS = tuple(field.attname for field in Job._meta.concrete_fields)
 class JobStatus:
     """What other apps know of a job: where it is in its life, and why. `wait` is told while it is pending.
 
-    `is_here`: this host's processes look after what it wrote, or those of any host may. `unknown_reason`: its resource
-    does not answer, so that `state` is the last that was known; empty: it is known.
+    `is_here`: this host's processes look after what it wrote, or those of any host may, as its own is given up.
+    `unknown_reason`: its resource does not answer, so that `state` is the last that was known; empty: it is known.
     """
 
     id: str
@@ -124,6 +124,7 @@ def is_in(states: Collection[JobState]) -> Exists:
 
 def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> JobStatus:
     is_unknown = row["state"] in HOLDING and row["resource__state"] == ResourceState.UNREACHABLE
+    is_given_up = row["files_deleted_at"] is not None and row["log_stored_at"] is not None
     return JobStatus(
         id=row["pk"],
         state=JobState(row["state"]),
@@ -136,7 +137,7 @@ def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> Job
         finished_at=row["finished_at"],
         has_files=row["files_deleted_at"] is None,
         is_simulated=row["resource__is_simulated"],
-        is_here=hosts.is_here(row["resource__host"]),
+        is_here=hosts.is_here(row["resource__host"]) or is_given_up,
         evictions=row["evictions"],
         unknown_reason=explain_unknown(row["resource__name"], JobState(row["state"])) if is_unknown else "",
         wait=waits.get(row["workload_id"], WorkloadWait()),

@@ -33,6 +33,7 @@ from experiments.errors import ArtifactNotFound
 from experiments.selectors import artifacts, recorded
 from experiments.workers import artifacts as artifact_storing
 from flows.engine.expressions import Value
+from flows.engine.states import FailureKind
 from flows.models import Attempt, Run
 from flows.selectors import specs
 
@@ -80,30 +81,39 @@ def _newest(run_id: str, key: str) -> QuerySet[Attempt, tuple[str, int, str | No
     return newest.values_list("pk", "step__index", "job_id", "state", job_selectors.is_in({JobState.SUCCEEDED}))
 
 
-def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]) -> Mapping[str, str]:
+class Fault(NamedTuple):
+    """Why the success of a job does not count."""
+
+    failure: FailureKind
+    reason: str
+
+
+def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]) -> Mapping[str, Fault]:
     """Seal the outputs of attempts whose jobs have succeeded, and return why others cannot count, by attempt.
 
     Called before their success is recorded, so that nothing reads outputs that are not sealed. `jobs` are theirs, by
     id; attempts whose jobs are not among them have not ended.
     """
     inspection, is_spread = _Inspection(run.pk), _is_spread(run)
-    faults: dict[str, str] = {}
+    faults: dict[str, Fault] = {}
     for attempt in attempts:
         job = jobs.get(str(attempt.job_id))
         if job is None or job.state != JobState.SUCCEEDED or job.resource.is_simulated:
             continue
-        if fault := inspection.find_fault(attempt, job):
+        # Of one that was given up with its host nothing is left but what the store has.
+        has_files = job.files_deleted_at is None
+        if has_files and (fault := inspection.find_fault(attempt, job)):
             log.warning("inputs.changed", attempt=attempt.pk, fault=fault)
-            faults[attempt.pk] = fault
+            faults[attempt.pk] = Fault(FailureKind.INPUT_CHANGED, fault)
             continue
-        source = job_selectors.open_output(job).source
+        source = job_selectors.open_output(job).source if has_files else None
         if source is not None:
             _sealed(run.pk, source).seal()
         if job.output_state != OutputState.STORED and (is_spread or source is None):
             artifact_storing.store_output_of(job)
             job.refresh_from_db(fields=["output_state", "output_root", "output_files", "output_error"])
             if source is None and job.output_state == OutputState.FAILED:
-                faults[attempt.pk] = job.output_error
+                faults[attempt.pk] = Fault(FailureKind.OUTPUT_LOST, job.output_error)
     return faults
 
 

@@ -91,7 +91,7 @@ class Ended:
 
     jobs: Mapping[str, Any] = field(default_factory=dict)
     logs: ReadLogs = field(default_factory=ReadLogs)
-    faults: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, handover.Fault] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -299,8 +299,8 @@ def _attempt_now(
 ) -> AttemptNow:
     row = ended.jobs.get(attempt.job_id or "")
     job = _job_now(status, left_nothing=row is not None and row.left_nothing) if status is not None else None
-    if job is not None and (fault := ended.faults.get(attempt.pk, "")):
-        job = replace(job, end=AttemptState.FAILED, failure=FailureKind.INPUT_CHANGED, reason=fault)
+    if job is not None and (fault := ended.faults.get(attempt.pk)):
+        job = replace(job, end=AttemptState.FAILED, failure=fault.failure, reason=fault.reason)
     return AttemptNow(
         id=attempt.pk,
         number=attempt.number,

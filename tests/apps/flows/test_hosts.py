@@ -1,14 +1,19 @@
 """Steps of one run on several machines: each host looks after its own, and outputs go by way of the store."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from accounts.permissions import Actor
 from compute.adapters import drivers
 from compute.models import Job, Resource
+from compute.services import lost_places
 from compute.workers import observe
-from core import hosts
+from core import clock, hosts
 from experiments.models import Experiment
+from flows.models import Run, Step
+from flows.services import runs
 from tests.factories.flows import World, newest_attempt, state_of, states
 
 FLOW = """
@@ -26,6 +31,14 @@ steps:
 - {name: prep, command: c, compute: [this-machine.small]}
 - {name: here, command: c, after: [prep], compute: [this-machine.small]}
 - {name: there, command: c, after: [prep], compute: [lab-k8s.small]}
+"""
+
+
+GIVEN_UP = """
+flow: f
+steps:
+- {name: there, command: c, compute: [other.small, this-machine.small], retries: {output_lost: 1, infrastructure: 1}}
+- {name: after, command: c, after: [there], compute: [this-machine.small]}
 """
 
 
@@ -105,6 +118,99 @@ def test_a_run_on_two_hosts_ends(two_hosts: World, member, project, on_host):
 
     assert state_of(run) == "succeeded"
     assert drivers.driver_of(world.resources["this-machine"]) is world.drivers["this-machine"]
+
+
+@pytest.fixture
+def begin(two_hosts: World, member, project, on_host):
+    """Returns a function that starts a run whose first step waits for the host `b`, runs there, or has ended there."""
+
+    def start(stage: str) -> Run:
+        run = two_hosts.start(member, project, GIVEN_UP)
+        two_hosts.turn()
+        if stage != "waits":
+            with on_host("b"):
+                two_hosts.turn()
+                name = newest_attempt(run, "there").job_name
+                two_hosts.drivers["other"].leave(name, "model.txt", b"weights")
+                if stage == "ended":
+                    two_hosts.drivers["other"].finish(name)
+                observe.observe_all()
+        return run
+
+    return start
+
+
+@pytest.fixture
+def give_up(two_hosts: World, site_admin):
+    """Returns a function that gives up the host `b`, from which no controller has reported for two minutes then."""
+    with clock.frozen_at(clock.now()) as move_to:
+
+        def give_up_host() -> None:
+            move_to(clock.now() + timedelta(minutes=2))
+            lost_places.give_up_host(actor=site_admin, host="bee")
+
+        yield give_up_host
+
+
+@pytest.mark.parametrize(
+    ("stage", "ends"),
+    [
+        ("waits", ("failed", "infrastructure", "The host bee was given up.")),
+        ("runs", ("failed", "infrastructure", "The host bee was given up.")),
+        ("ended", ("failed", "output_lost", "The outputs are lost: the files of the job are gone.")),
+    ],
+)
+def test_a_step_whose_host_is_given_up_is_tried_again_elsewhere(two_hosts: World, begin, give_up, stage, ends):
+    run = begin(stage)
+    give_up()
+
+    two_hosts.turn()
+
+    lost = newest_attempt(run, "there")
+    assert (lost.state, lost.failure, lost.reason) == ends
+    Step.objects.filter(run=run).update(not_before=None)
+    Run.objects.filter(pk=run.pk).update(wake_at=run.created_at)
+    two_hosts.finish_all(run)
+    assert newest_attempt(run, "there").template == "this-machine.small"
+    assert states(run) == {"there": "succeeded", "after": "succeeded"}
+
+
+@pytest.mark.parametrize("stage", ["waits", "runs", "ended"])
+@pytest.mark.parametrize("is_cancelled_first", [True, False])
+def test_a_run_with_a_step_whose_host_is_given_up_ends_when_it_is_cancelled(
+    two_hosts: World, begin, give_up, stage, is_cancelled_first
+):
+    actor = Actor.system("tests")
+    run = begin(stage)
+    if is_cancelled_first:
+        runs.cancel_run(actor=actor, run=run)
+        two_hosts.turn()
+    give_up()
+    if not is_cancelled_first:
+        runs.cancel_run(actor=actor, run=run)
+
+    two_hosts.turn()
+
+    assert Run.objects.get().has_ended
+    assert states(run)["after"] == "cancelled"
+
+
+def test_what_is_stored_of_a_step_whose_host_is_given_up_is_read_in_a_retry(
+    two_hosts: World, begin, give_up, member, on_host
+):
+    run = begin("ended")
+    with on_host("b"):
+        two_hosts.turn()
+    give_up()
+    two_hosts.turn()
+    two_hosts.finish(run, "after", exit_code=1)
+    two_hosts.turn()
+
+    runs.retry_run(actor=member, run=run)
+    two_hosts.turn()
+
+    assert newest_attempt(run, "after").number == 2
+    assert input_of(run, "after")["root"] == newest_attempt(run, "there").job.output_root
 
 
 def test_a_step_on_a_cluster_reads_the_output_of_a_step_on_this_machine_from_the_store(
