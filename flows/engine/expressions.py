@@ -7,6 +7,7 @@ its own; nothing is ever handed to Python's `eval`. It knows numbers, "texts", t
 References are values, no code: `${{ parameters.lr }}`, `${{ run.number }}`, `${{ step.index }}`.
 """
 
+import math
 import operator
 import re
 import shlex
@@ -196,7 +197,9 @@ def _value(operand: Expression, results: Results, parameters: Mapping[str, Value
         raise _Missing(f"{operand.step} recorded no '{operand.metric}'")
     numbers = [number for number in map(_number, values) if number is not None]
     if operand.fold and numbers:
-        return max(numbers) if operand.fold == "max" else min(numbers)
+        fold = max if operand.fold == "max" else min
+        # NaN compares with nothing, so the order of the tries would decide.
+        return fold((number for number in numbers if not math.isnan(number)), default=math.nan)
     return values[0]
 
 

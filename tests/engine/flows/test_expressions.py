@@ -84,6 +84,19 @@ def test_numbers_beyond_all_bounds_are_compared_and_shown_without_harm(sign):
         assert verdict.why.encode().decode()
 
 
+@pytest.mark.parametrize("accuracies", [(math.nan, 0.95, 0.9), (0.95, math.nan, 0.9), (0.9, "nan", 0.95)])
+def test_tries_that_diverged_are_left_out_of_the_most_and_the_least_wherever_they_come(accuracies):
+    results = {"train": [{"accuracy": each} for each in accuracies]}
+
+    assert decide("max(train.accuracy) == 0.95 and min(train.accuracy) == 0.9", results).holds
+
+
+def test_where_all_tries_diverged_the_most_is_no_number():
+    verdict = decide("max(train.loss) < 1", {"train": [{"loss": math.nan}, {"loss": math.nan}]})
+
+    assert verdict == Verdict(holds=False, why="max(train.loss) is nan, so max(train.loss) < 1 does not hold")
+
+
 WORDS = st.sampled_from(
     ["a.b", "max(", "min(", "(", ")", "not", "and", "or", "<", ">=", "==", "1", "1e400", "9" * 400, "'x'", "true", "a.c",
      "parameters.p", "parameters.q", "0" * 5000 + "1", "\ud800", "\0", "²", "٣"]
