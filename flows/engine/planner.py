@@ -497,8 +497,10 @@ class _Planner:
         """Begin as many instances as may run at once, those of lower indexes first."""
         waiting = deque(steps)
         unread = self._snapshot.unread.get(node.key, 0)
+        # Parts that a retry does not open again keep none of the others from it.
+        earlier_ends = self._count_bad(node.key) if waiting[0].id in self._snapshot.to_reset else 0
         while waiting:
-            if node.ends_with_a_part and (ends := self._count_bad(node.key)):
+            if node.ends_with_a_part and (ends := self._count_bad(node.key) - earlier_ends):
                 while waiting:
                     self._settle(waiting.popleft(), StepState.SKIPPED, f"Of its parts {ends} did not succeed.")
             elif node.most_at_once is None or self._open[node.key] - len(waiting) - unread < node.most_at_once:

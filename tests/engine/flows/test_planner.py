@@ -11,6 +11,7 @@ from flows.engine.places import PlaceForecast
 from flows.engine.planner import JobNow, StepNow, TemplateNow
 from flows.engine.spec import FlowSpec
 from flows.engine.states import AttemptState, FailureKind, RunState, StepState
+from flows.engine.transitions import Reset
 from tests.engine.flows.simulated_run import World
 
 
@@ -398,6 +399,21 @@ def test_no_part_begins_after_one_has_failed_for_good():
     world.end("a[1]/1")
     world.settle()
     assert (str(world.state), states(world)["b"]) == ("failed", "skipped")
+
+
+def test_a_part_that_alone_is_opened_again_begins_whatever_became_of_the_others():
+    world = world_of({"name": "a", "completions": 3, "parallelism": 2})
+    world.settle()
+    for index in (0, 1):
+        world.end(f"a[{index}]/1", FailureKind.USER_ERROR)
+    world.settle()
+    assert states(world) == {"a": "failed", "a[1]": "failed", "a[2]": "skipped"}
+
+    world.steps["a[1]"] = planner.as_reset(world.steps["a[1]"])
+    snapshot = replace(world.snapshot(), to_reset=("a[1]",))
+    (reset, start) = planner.plan(snapshot, world.now)
+
+    assert (reset, start.step_id) == (Reset("a[1]"), "a[1]")
 
 
 def test_the_tries_of_a_grid_go_on_after_a_failure_so_many_at_once():
