@@ -12,12 +12,12 @@ from operator import attrgetter, itemgetter
 import numpy as np
 
 from core.units import ONE_GPU
-from scheduler.engine import wording
+from scheduler.engine import placing, wording
 from scheduler.engine.decisions import Answer, Explain, WaitCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.node_table import Flags
 from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Remedy, Resource, Suggestion
-from scheduler.engine.rules import affinity, pools, reservation, topology
+from scheduler.engine.rules import affinity, pools, reservation
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import Shape
 from scheduler.engine.shortfall import FitReport, NodeCapacities, assess
@@ -194,9 +194,9 @@ class _Explainer:
             return _Part(*reason, report, count, 0, where)
         free = report.count_free()
         total = together = min(count, int(free.sum()))
-        constraint = topology.constraint_of(pod)
+        constraint = placing.constraint_of(pod)
         if constraint is not None and self._session.policy.topology:
-            domains = topology.required_domains(constraint, report.nodes(report.in_pool))
+            domains = placing.required_domains(constraint, report.nodes(report.in_pool))
             most = max((int(sum(free[node.index] for node in nodes)) for nodes in domains), default=0)
             together = min(count, most)
         if total < count:
@@ -301,7 +301,7 @@ def _written(request: Request) -> tuple[object, ...]:
 
 def _rules_of(pod: Pod) -> tuple[object, object]:
     """Return what of a pod, besides its request, decides where it may run."""
-    return affinity.rules_of(pod.view), topology.constraint_of(pod)
+    return affinity.rules_of(pod.view), placing.constraint_of(pod)
 
 
 def _most_of_all(pods: Sequence[Pod], parts: Sequence[_Part]) -> tuple[Resource, int, int] | None:

@@ -7,11 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from core.units import ONE_GPU
-from scheduler.engine import mig
+from scheduler.engine import mig, placing
 from scheduler.engine.ledger import NodeLedger
 from scheduler.engine.node_table import Flags, NodeTable, Numbers
 from scheduler.engine.proof import Cause, NodeShortfall, Resource, Shortage
-from scheduler.engine.rules import topology
 from scheduler.engine.snapshot import Request
 
 _NEAREST = 3
@@ -122,7 +121,7 @@ class FitReport:
         return int((self.free[:, others] // self.asked).min(axis=0).sum()) >= count
 
     def _count_parts(self, able: Flags, nodes: Sequence[NodeLedger]) -> Numbers:
-        counts = [topology.count_fitting(nodes[index], self.request) for index in np.flatnonzero(able).tolist()]
+        counts = [placing.count_fitting(nodes[index], self.request) for index in np.flatnonzero(able).tolist()]
         fitting = np.zeros(len(nodes), np.int64)
         fitting[able] = counts
         return fitting

@@ -11,7 +11,7 @@ from django.db.models import Case, Exists, F, IntegerField, OuterRef, QuerySet, 
 
 from core.prepared import prepared
 from scheduler.engine.ledger import NodeLedger
-from scheduler.engine.rules.topology import count_fitting
+from scheduler.engine.placing import count_fitting
 from scheduler.engine.snapshot import NodeView, Request
 from scheduler.engine.wording import list_names
 from scheduler.models import DEFAULT_POOL_ID, Node, PoolResource

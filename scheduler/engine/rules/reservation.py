@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate
 
+from scheduler.engine import placing
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
-from scheduler.engine.rules import affinity, pools, quotas, topology
+from scheduler.engine.rules import affinity, pools, quotas
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import JobView, NodeView, Request
@@ -104,7 +105,7 @@ def _choose(session: Session, pods: Sequence[Pod]) -> list[NodeLedger]:
     widest = max((len(node.view.devices) for node in able), default=0)
     if sum(pod.shape.request.gpus for pod in wanting) < widest:
         return []
-    domains = topology.required_domains(topology.constraint_of(largest), able)
+    domains = placing.required_domains(placing.constraint_of(largest), able)
     candidates = [nodes for domain in domains if (nodes := _freest(domain, request, len(wanting)))]
     nodes = max(candidates, key=lambda nodes: sum(node.free_milli() for node in nodes), default=[])
     rest = [pod.shape for pod in pods if not pod.shape.request.wants_gpu]
