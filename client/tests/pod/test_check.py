@@ -63,6 +63,17 @@ def test_what_differs_is_named_and_left_as_it_is(pod, existing):
     assert contents(existing) == before
 
 
+def test_what_differs_is_told_though_its_names_are_longer_than_a_pod_can_note(pod, existing, tmp_path):
+    put(existing, {f"{number}/{70 * 'я'}": b"" for number in range(12)})
+
+    code, noted = pod("check", existing)
+
+    assert (code, noted["code"]) == (copies.HOPELESS, "client.not_the_commit")
+    assert noted["error"].startswith("12 files are not as the commit says: ")
+    assert noted["error"].endswith("я…")
+    assert (tmp_path / "message").stat().st_size <= 4096  # what a cluster keeps of it
+
+
 def test_of_a_part_the_others_are_measured_only(pod, existing):
     parts = [pod("check", existing, "--part", f"{number}/30")[0] for number in range(30)]
     put(existing, {"b": b"4"})

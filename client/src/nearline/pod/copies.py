@@ -36,6 +36,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -67,7 +68,7 @@ HOPELESS = 3
 """The exit code of what trying again cannot cure."""
 _HOPELESS_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS}
 _MESSAGE = Path(os.environ.get("NEARLINE_TERMINATION_MESSAGE", "/dev/termination-log"))
-_MOST_MESSAGE = 3500
+_MOST_MESSAGE, _MOST_ERROR = 3500, 3000
 _REPORT_S = 1.0
 _NAMED = 10
 _BATCH_FILES, _BATCH_BYTES = 1000, 64 * 2**20
@@ -587,8 +588,16 @@ def _show(path: bytes) -> str:
 
 
 def _note(facts: Mapping[str, object]) -> None:
-    _MESSAGE.write_text(json.dumps(facts))
+    noted = {**facts, "error": _shorten(str(facts["error"]))} if "error" in facts else facts
+    _MESSAGE.write_text(json.dumps(noted))
     sys.stderr.write(f"{json.dumps(facts)}\n")
+
+
+def _shorten(words: str) -> str:
+    """Return the beginning of an error. A cluster cuts a message at 4096 bytes, and what is left of JSON is none."""
+    sizes = accumulate(len(json.dumps(letter)) - 2 for letter in words)
+    beginning = words[: sum(size <= _MOST_ERROR for size in sizes)]
+    return words if beginning == words else f"{beginning}…"
 
 
 def _read(path: Path) -> dict[str, Any] | None:
