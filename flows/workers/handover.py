@@ -94,7 +94,7 @@ def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]
     Called before their success is recorded, so that nothing reads outputs that are not sealed. `jobs` are theirs, by
     id; attempts whose jobs are not among them have not ended.
     """
-    inspection, is_spread = _Inspection(run.pk), _is_spread(run)
+    inspection, read_in_store = _Inspection(run.pk), _find_read_in_store(run)
     faults: dict[str, Fault] = {}
     for attempt in attempts:
         job = jobs.get(str(attempt.job_id))
@@ -109,21 +109,23 @@ def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]
         source = job_selectors.open_output(job).source if has_files else None
         if source is not None:
             _sealed(run.pk, source).seal()
-        if job.output_state != OutputState.STORED and (is_spread or source is None):
+        if job.output_state != OutputState.STORED and (source is None or attempt.step.key in read_in_store):
             artifact_storing.store_output_of(job)
             job.refresh_from_db(fields=["output_state", "output_root", "output_files", "output_error"])
-            if source is None and job.output_state == OutputState.FAILED:
+            if job.output_state == OutputState.FAILED:
                 faults[attempt.pk] = Fault(FailureKind.OUTPUT_LOST, job.output_error)
     return faults
 
 
-def _is_spread(run: Run) -> bool:
-    """Whether steps of a run may start where this host's folders cannot be mounted, and outputs come from the store."""
-    names = specs.graph_of_run(run).templates
-    if len({name.partition(".")[0] for name in names}) == 1:  # what ran there is read there
-        return False
-    known = specs.find_templates(run).values()
-    return not all(templates.reads_folders(template, hosts.this_host()) for template in known)
+def _find_read_in_store(run: Run) -> set[str]:
+    """Return the steps whose next ones may start where this host's folders cannot be mounted: these read the store."""
+    graph = specs.graph_of_run(run)
+    if len({name.partition(".")[0] for name in graph.templates}) == 1:  # what ran there is read there
+        return set()
+    known = specs.find_templates(run).items()
+    far = {name for name, template in known if not templates.reads_folders(template, hosts.this_host())}
+    readers = (node for node in graph.nodes if not far.isdisjoint(choice.template for choice in node.choices))
+    return {parent for node in readers for parent in node.after}
 
 
 def find_changed_outputs(run_id: str, source: HostFolder) -> tuple[str, ...]:

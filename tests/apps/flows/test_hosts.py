@@ -7,6 +7,7 @@ import pytest
 
 from accounts.permissions import Actor
 from compute.adapters import drivers
+from compute.adapters.output_folder import OutputFolder
 from compute.models import Job, Resource
 from compute.services import lost_places
 from compute.workers import observe
@@ -118,6 +119,46 @@ def test_a_run_on_two_hosts_ends(two_hosts: World, member, project, on_host):
 
     assert state_of(run) == "succeeded"
     assert drivers.driver_of(world.resources["this-machine"]) is world.drivers["this-machine"]
+
+
+@pytest.fixture
+def on_cluster(world: World, tmp_path, monkeypatch) -> World:
+    """A cluster beside this machine, whose disk fails."""
+
+    def fail(_):
+        raise OSError("Input/output error")
+
+    monkeypatch.setattr(OutputFolder, "list_files", fail)
+    world.add_resource("lab-k8s", tmp_path / "lab-k8s", kind="kubernetes")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("reads", "ends"),
+    [
+        ("prep", {"prep": "failed", "here": "skipped", "there": "skipped"}),
+        ("here", {"prep": "succeeded", "here": "failed", "there": "skipped"}),
+    ],
+)
+def test_a_step_fails_whose_output_cannot_be_stored_for_one_that_may_start_elsewhere(
+    on_cluster: World, member, project, reads, ends
+):
+    text = ON_A_CLUSTER.replace(
+        "{name: there, command: c, after: [prep]", f"{{name: there, command: c, after: [{reads}]"
+    )
+    run = on_cluster.start(member, project, text.replace("command: c", "command: c, retries: {output_lost: 0}"))
+    on_cluster.turn()
+    on_cluster.turn()
+    for step in ("prep", "here"):
+        if states(run)[step] == "running":
+            name = newest_attempt(run, step).job_name
+            on_cluster.drivers["this-machine"].leave(name, "model.txt", b"weights")
+            on_cluster.finish(run, step)
+            on_cluster.turn()
+
+    assert states(run) == ends
+    failed = newest_attempt(run, reads)
+    assert (failed.failure, failed.reason) == ("output_lost", "The outputs could not be kept: Input/output error")
 
 
 @pytest.fixture
