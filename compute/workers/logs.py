@@ -16,7 +16,8 @@ from django.db.models import Q, QuerySet
 from accounts.models import Project
 from accounts.permissions import Actor
 from compute.engine import log_text
-from compute.engine.states import HOLDING, JOB_STATES
+from compute.engine.ports import LogChunk
+from compute.engine.states import HOLDING, JOB_STATES, JobState
 from compute.models import Job, ResourceState, StoredLogChunk
 from compute.selectors import failures, log_polls
 from compute.selectors import jobs as job_selectors
@@ -33,6 +34,8 @@ LOG_HOLDER = "log:"
 _SYSTEM = Actor.system("logs")
 _PURPOSE = "store"
 _STORE_AFTER = timedelta(minutes=5)
+# So long after a job has ended its resource may still say more of its log, unless that calls it complete.
+_REST_WITHIN = timedelta(hours=1)
 # A chunk that is shorter is written again together with what follows it, so that a long log has few.
 _SHORT_CHUNK_BYTES = MOST_CHUNK_BYTES // 4
 _BATCH_BYTES = 16 << 20
@@ -105,11 +108,12 @@ def _read_pieces(job: Job) -> Iterator[_Piece]:
     )
     if not (job.has_ended or log_polls.is_due(job, _PURPOSE)):
         return
-    size_bytes = job_selectors.read_live_log(job, 0, 0).size_bytes
+    chunk = job_selectors.read_live_log(job, job.log_bytes, 0)
+    size_bytes = chunk.size_bytes
     log_polls.note(job, _PURPOSE, size_bytes)
     if size_bytes <= job.log_bytes:
         # A log may have become shorter, as after a crash of its host: what is stored stays.
-        if job.has_ended:
+        if _is_last(job, chunk):
             yield _Piece(job, job.log_bytes, b"", is_last=True)
         return
     is_long_ago = clock.now() - (newest or job).created_at >= _STORE_AFTER
@@ -117,15 +121,23 @@ def _read_pieces(job: Job) -> Iterator[_Piece]:
         return
     offset = newest.offset if newest is not None and newest.size_bytes < _SHORT_CHUNK_BYTES else job.log_bytes
     while offset < size_bytes:
-        data = job_selectors.read_live_log(job, offset, MOST_CHUNK_BYTES).data
+        chunk = job_selectors.read_live_log(job, offset, MOST_CHUNK_BYTES)
+        data = chunk.data
         is_end = job.has_ended and offset + len(data) >= size_bytes
         line_end = data.rfind(b"\n") + 1
         if not is_end:
             data = data[:line_end] if line_end or len(data) < MOST_CHUNK_BYTES else data
         if not data:
             return
-        yield _Piece(job, offset, data, is_end)
+        yield _Piece(job, offset, data, is_end and _is_last(job, chunk))
         offset += len(data)
+
+
+def _is_last(job: Job, chunk: LogChunk) -> bool:
+    """Whether nothing follows a chunk at the end of what there is of a log."""
+    if not job.has_ended or chunk.is_complete or job.started_at is None or job.state == JobState.LOST:
+        return job.has_ended
+    return clock.now() - (job.finished_at or job.started_at) >= _REST_WITHIN
 
 
 def _store(project: Project, pieces: Sequence[_Piece]) -> None:

@@ -250,12 +250,54 @@ def test_what_a_job_printed_before_its_eviction_is_in_the_same_log(job, driver, 
     Job.objects.update(evictions=1, token="second")
     driver.jobs.logs["train~2"] = b"second run\n"
     driver.jobs.reports["train~2"] = driver.jobs.reports["train"]
+    driver.finish("train~2")
     Job.objects.update(state="succeeded", finished_at=clock.now())
 
     store_logs()
     driver.is_away = True
 
     assert read_all(viewer, job) == b"first run\nsecond run\n"
+
+
+def test_the_rest_of_a_log_that_its_resource_does_not_call_complete_is_waited_for(job, driver, resource, viewer):
+    driver.print("train", "one\n")
+    finish(driver, resource)
+    report = driver.jobs.reports.pop("train")
+
+    store_logs()
+    store_logs()
+    before = (fresh(job).log_bytes, fresh(job).log_stored_at)
+    driver.print("train", "two\n")
+    driver.jobs.reports["train"] = report
+    store_logs()
+
+    assert before == (4, None)
+    assert fresh(job).log_stored_at is not None
+    assert read_all(viewer, job) == b"one\ntwo\n"
+
+
+def test_nothing_more_is_waited_for_of_the_log_of_a_job_that_was_lost(job, driver, resource, viewer):
+    driver.print("train", "one\n")
+    driver.vanish("train")
+    Job.objects.update(lease_expires_at=None)
+    observe.observe_resource(resource_id=resource.pk)
+
+    store_logs()
+
+    assert fresh(job).state == "lost"
+    assert read_all(viewer, job) == b"one\n"
+
+
+def test_what_there_is_of_a_log_is_all_of_it_when_nothing_has_followed_for_an_hour(job, driver, resource, viewer):
+    driver.print("train", "one\n")
+    finish(driver, resource)
+    driver.vanish("train")
+
+    with clock.frozen_at(clock.now() + timedelta(hours=1)):
+        store_logs()
+
+    assert fresh(job).log_stored_at is not None
+    assert read_all(viewer, job) == b"one\n"
 
 
 def test_a_job_that_never_ran_has_nothing_to_store(project, template, viewer):
