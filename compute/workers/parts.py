@@ -4,6 +4,8 @@ Only here parts are made, under the lock of the job that they belong to; a job t
 Repeated as often as one likes: the rows say what is missing.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -23,6 +25,9 @@ from compute.services.jobs import JobRequest
 from core import clock, isolation
 from core.errors import PlatformError
 from datasets.selectors import datasets
+
+MOST_AT_ONCE = 50
+"""So many parts of a job are submitted in one transaction, which others may wait for; the next run submits more."""
 
 _SYSTEM = Actor.system("parts of jobs")
 
@@ -65,7 +70,7 @@ def _apply(job_id: str, spec: JobSpec) -> None:
         _end(job, planned)
         return
     try:
-        are_again = [_submit(job, spec, index) for index in planned.starts]
+        is_again = bool(planned.starts) and _submit(job, spec, planned.starts[:MOST_AT_ONCE])
     except PlatformError as error:
         _end(job, replace(planned, end=JobState.FAILED), error.message)
         return
@@ -73,20 +78,31 @@ def _apply(job_id: str, spec: JobSpec) -> None:
     started = Job.objects.filter(part_of=job.pk).aggregate(at=Min("started_at"))
     changes = {"parts_done": progress.done, "parts_running": progress.running, "reason": str(progress)}
     Job.objects.filter(pk=job.pk).update(**changes, started_at=job.started_at or started["at"])
-    is_news = progress.done != job.parts_done or any(are_again)
+    is_news = progress.done != job.parts_done or is_again
     job.parts_running = progress.running
     if is_news:
         journal.record_notes({job.pk: str(progress)}, now=clock.now(), locked=[job])
 
 
-def _submit(job: Job, spec: JobSpec, index: int) -> bool:
-    """Submit a try of an index, and return whether it ran before."""
-    earlier = Job.objects.filter(part_of=job.pk, part_index=index).count()
-    name = find_free_name(f"{job.name}-{index}.{number}" for number in count(earlier + 1))
+def _submit(job: Job, spec: JobSpec, indexes: Sequence[int]) -> bool:
+    """Submit a try of each index, and return whether any of them ran before."""
+    rows = Job.objects.filter(part_of=job.pk, part_index__in=indexes)
+    earlier = Counter(rows.values_list("part_index", flat=True))
     template = _template_of(job)
-    request = JobRequest(
+    requests = [_request_of(job, template, spec, index, earlier[index] + 1) for index in indexes]
+    submitted = jobs.submit_many(actor=_SYSTEM, requests=requests, known_templates={template.pk: template})
+    references = datasets.references_of(actor=_SYSTEM, commit_ids=spec.commits)
+    facts = [_describe(references[commit_id], commit_id) for commit_id in spec.commits]
+    for part in submitted:
+        signals.job_submitted.send(sender=None, job_id=part.pk, datasets=facts)
+    return bool(earlier)
+
+
+def _request_of(job: Job, template: Template, spec: JobSpec, index: int, number: int) -> JobRequest:
+    """Return what is submitted as an index's try of this number."""
+    return JobRequest(
         project_id=job.project_id,
-        name=name,
+        name=find_free_name(f"{job.name}-{index}.{each}" for each in count(number)),
         title=f"{job.label}-{index}",
         kind=job.kind,
         template_id=template.pk,
@@ -106,11 +122,6 @@ def _submit(job: Job, spec: JobSpec, index: int) -> bool:
         part_of=job.pk,
         part_index=index,
     )
-    (part,) = jobs.submit_many(actor=_SYSTEM, requests=[request], known_templates={template.pk: template})
-    references = datasets.references_of(actor=_SYSTEM, commit_ids=spec.commits)
-    facts = [_describe(references[commit_id], commit_id) for commit_id in spec.commits]
-    signals.job_submitted.send(sender=None, job_id=part.pk, datasets=facts)
-    return earlier > 0
 
 
 def _template_of(job: Job) -> Template:

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from compute.engine.placing import Placing
@@ -71,6 +73,29 @@ def test_parts_get_jobs_of_their_own_so_many_at_once(job, member):
     assert list(Experiment.objects.order_by("pk").values_list("job_name", flat=True)) == ["hpo-0.1", "hpo-1.1"]
     assert selectors.get_job(actor=member, name="hpo-1").pk == second.pk
     assert list(selectors.list_jobs(actor=member)) == [job]
+
+
+def test_many_parts_are_submitted_in_several_transactions_of_few_statements_each(member, project, template):
+    def submit(name: str, size: int) -> Job:
+        wanted = replace(WANTED, name=name, completions=size, parallelism=size)
+        return submissions.submit_job(actor=member, project=project, submission=wanted)
+
+    def count_statements() -> int:
+        with CaptureQueriesContext(connection) as statements:
+            parts.advance_parts()
+        return len(statements)
+
+    submit("two", 2)
+    few = count_statements()
+    job = submit("many", parts.MOST_AT_ONCE + 1)
+    many = count_statements()
+
+    assert len(parts_of(job)) == parts.MOST_AT_ONCE
+    # One to find its name, three for its experiment.
+    assert (many - few) // (parts.MOST_AT_ONCE - 2) == 4
+
+    parts.advance_parts()
+    assert [part.part_index for part in parts_of(job)] == list(range(parts.MOST_AT_ONCE + 1))
 
 
 def test_a_job_is_shown_to_wait_until_a_part_of_it_runs(job, member):
