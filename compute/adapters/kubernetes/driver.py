@@ -292,11 +292,9 @@ class KubernetesDriver:
             for each in changes
             if each.report is not None
         )
-        told = (gpu_shares.explain(each, waits) for each in reports)
-        return sorted(
-            (replace(each, reason=refusals.get(each.name, each.reason)) for each in told),
-            key=lambda report: report.name,
-        )
+        reports = (gpu_shares.explain(each, waits) for each in reports)
+        reports = (replace(each, reason=refusals.get(each.name, each.reason)) for each in reports)
+        return sorted(reports, key=lambda report: report.name)
 
     def _with_gpus(self, report: JobReport, pods: Sequence[Json]) -> JobReport:
         """Return the report of a run with what its pods can see of GPUs, as far as they have told."""
