@@ -195,7 +195,7 @@ class _Scrub:
         damages = list(
             self._folder.inspect(
                 self._row.location,
-                self._reader.list_entries(self._row.commit.root),
+                leases.keep_for_each(self._reader.list_entries(self._row.commit.root)),
                 quiet_since_ns=int(since.timestamp() * 10**9) - behind_ns,
                 must_read=lambda _: False,
             )

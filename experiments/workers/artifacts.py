@@ -87,7 +87,10 @@ def store_output_of(job: "Job") -> None:
     experiment = Experiment.objects.filter(job=job.pk).only("run_id", "output_patterns").first()
     if experiment is not None:
         outputs.store_output(
-            job, patterns=experiment.output_patterns, find_changed=partial(_find_changed, experiment.run_id)
+            job,
+            patterns=experiment.output_patterns,
+            find_changed=partial(_find_changed, experiment.run_id),
+            before_each=lambda _: leases.keep(),
         )
 
 

@@ -22,7 +22,7 @@ from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
 from compute.selectors import log_polls
 from compute.services import checkpoints
-from core import clock, isolation, orm
+from core import clock, isolation, leases, orm
 from core.models import Failure
 from core.prepared import prepared
 from experiments.engine import recorded
@@ -124,6 +124,8 @@ def read_ended(
         silent |= {reading.log.job.pk for reading in readings if reading.has_nothing}
         pieces += 1
         goes_on = pieces < most_pieces and any(reading.has_more for reading in readings)
+        if goes_on:
+            leases.keep()
         unread = _logs_of(job_ids, known) if goes_on else []
     if missing := set(job_ids) - done:  # some that failed may have been given up
         given_up = Experiment.objects.filter(job__in=missing, harvested_at__isnull=False)

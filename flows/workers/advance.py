@@ -40,9 +40,9 @@ def advance_run(run_id: str) -> None:
     token = run.lease_token
     try:
         with ADVANCE_SECONDS.time():
-            after = _advance_once(run, token)
+            after = _advance_kept(run, token)
             while after is not None:
-                after = _advance_once(snapshots.get_run(run_id), token, after)
+                after = _advance_kept(snapshots.get_run(run_id), token, after)
     except LeaseLost:
         return
     except BaseException as error:
@@ -50,6 +50,12 @@ def advance_run(run_id: str) -> None:
             return  # the lease had run out, and who took it then wrote the same rows first
         leases.release(Run.objects.filter(pk=run_id), token)
         raise
+
+
+def _advance_kept(run: Run, token: str, after: str = "") -> str | None:
+    """Do what `_advance_once` does, and keep the lease meanwhile: to look at a million files takes longer."""
+    with leases.kept(Run.objects.filter(pk=run.pk), token, for_s=_LONG_LEASE_S):
+        return _advance_once(run, token, after)
 
 
 def _advance_once(run: Run, token: str, after: str = "") -> str | None:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from compute.selectors import jobs as job_selectors
 from compute.selectors import templates
 from compute.selectors.states import JobState, OutputState
 from compute.services.jobs import HostFolder, Mount, Tree
-from core import hosts
+from core import hosts, leases
 from core.prepared import prepared
 from core.removals import remove
 from core.sealed_folder import Difference, SealedFolder
@@ -198,7 +199,8 @@ class _Inspection:
     def _sealed_of(self, job: Any, mount: Mount) -> SealedFolder | None:
         if isinstance(mount.source, HostFolder):
             return _sealed(self._run_id, mount.source)
-        return job_selectors.find_tree_folder(job, mount.source) if isinstance(mount.source, Tree) else None
+        sealed = job_selectors.find_tree_folder(job, mount.source) if isinstance(mount.source, Tree) else None
+        return None if sealed is None else replace(sealed, before_each=leases.keep)
 
     def _find_changed(self, sealed: SealedFolder) -> tuple[str, ...]:
         if sealed.folder not in self._changes:
@@ -238,7 +240,7 @@ def _folder_in(home: Path, run_id: str) -> Path:
 
 def _sealed(run_id: str, source: HostFolder) -> SealedFolder:
     name = hashlib.sha256(os.fsencode(source.path)).hexdigest()[:32]
-    return SealedFolder(Path(source.path), Path(f"{run_folder(run_id)}/seals/{name}.json"))
+    return SealedFolder(Path(source.path), Path(f"{run_folder(run_id)}/seals/{name}.json"), leases.keep)
 
 
 def _hash(path: Path) -> str:
@@ -250,6 +252,7 @@ def _hash(path: Path) -> str:
     hasher = blake3()
     with os.fdopen(descriptor, "rb") as file:
         while piece := file.read(_PIECE_BYTES):
+            leases.keep()
             hasher.update(piece)
     return hasher.hexdigest()
 

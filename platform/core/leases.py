@@ -7,7 +7,10 @@ row of a model that is `core.orm.Leased`; what has no row of its own to lease, s
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -19,11 +22,26 @@ from core.orm import Leased
 from core.prepared import prepared
 
 M = TypeVar("M", bound=Leased)
+T = TypeVar("T")
 
 LEADER = "leader"
 _LATE = timedelta(seconds=30)
 LONGEST_S = 6 * 3600.0
 """No lease is taken for longer."""
+# So long after its beginning work renews its lease at the earliest, which is less than any lease is taken for.
+_MOMENT_S = 1.0
+
+
+@dataclass
+class _Kept:
+    """The lease under which a thread works, and when it is to be renewed next."""
+
+    renew: Callable[[], object]
+    every_s: float
+    due_at: float = field(default_factory=lambda: clock.monotonic() + _MOMENT_S)
+
+
+_kept: ContextVar[_Kept | None] = ContextVar("kept", default=None)
 
 
 def new_token() -> str:
@@ -60,6 +78,33 @@ def renew(rows: QuerySet[M], token: str, *, for_s: float) -> bool:
     Inside a transaction the row stays locked until its end, so nobody can take the lease in between: this is the fence.
     """
     return rows.filter(lease_token=token).update(lease_expires_at=clock.now() + timedelta(seconds=for_s)) == 1
+
+
+@contextmanager
+def kept(rows: QuerySet[M], token: str, *, for_s: float) -> Iterator[None]:
+    """Return a context in which `keep` renews a lease, for so long each time.
+
+    What is over within a moment renews nothing.
+    """
+    outer = _kept.set(_Kept(lambda: renew(rows, token, for_s=for_s), for_s / 2))
+    try:
+        yield
+    finally:
+        _kept.reset(outer)
+
+
+def keep() -> None:
+    """Renew the lease under which this thread works, if that is due. Called again and again by what may take long."""
+    if (held := _kept.get()) is not None and clock.monotonic() >= held.due_at:
+        held.due_at = clock.monotonic() + held.every_s
+        held.renew()
+
+
+def keep_for_each(items: Iterable[T]) -> Iterator[T]:
+    """Yield the items, and `keep` the lease before each."""
+    for item in items:
+        keep()
+        yield item
 
 
 def release(rows: QuerySet[M], token: str) -> None:

@@ -8,8 +8,8 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,19 +37,20 @@ class Difference:
 
 @dataclass(frozen=True)
 class SealedFolder:
-    """A folder, and the file in which its evidence is recorded."""
+    """A folder, and the file in which its evidence is recorded. `before_each` is called before a file is looked at."""
 
     folder: Path
     record: Path
+    before_each: Callable[[], object] = field(default=lambda: None, compare=False)
 
     def seal(self) -> None:
         """Record the folder as it is now, unless that was done before."""
         if not self.record.exists():
-            self._write(_survey(self.folder), put_right_at=_NEVER)
+            self._write(self._survey(), put_right_at=_NEVER)
 
     def seal_again(self) -> None:
         """Record the folder as it is now: it was put right."""
-        self._write(_survey(self.folder), put_right_at=clock.now())
+        self._write(self._survey(), put_right_at=clock.now())
 
     def forget(self) -> None:
         """Drop the record: the folder is about to be made anew."""
@@ -69,7 +70,7 @@ class SealedFolder:
             recorded: dict[str, Evidence] = json.loads(self.record.read_bytes())
         except FileNotFoundError:
             return Difference()
-        evidence = _survey(self.folder)
+        evidence = self._survey()
         return Difference(
             changed=tuple(sorted(path for path in recorded if recorded[path] != evidence.get(path))),
             added=tuple(sorted(evidence.keys() - recorded)),
@@ -77,10 +78,13 @@ class SealedFolder:
 
     def accept(self, paths: Iterable[str]) -> None:
         """Take the present evidence of paths whose content proved right. That does not count as putting it right."""
-        evidence, put_right_at = _survey(self.folder), self.put_right_at()
+        evidence, put_right_at = self._survey(), self.put_right_at()
         recorded: dict[str, Evidence] = json.loads(self.record.read_bytes())
         recorded |= {path: evidence[path] for path in paths if path in evidence}
         self._write(recorded, put_right_at=put_right_at or _NEVER)
+
+    def _survey(self) -> dict[str, Evidence]:
+        return _survey(self.folder, self.before_each)
 
     def _write(self, evidence: dict[str, Evidence], *, put_right_at: datetime) -> None:
         draft = f"{self.record}-{secrets.token_hex(4)}"
@@ -100,7 +104,7 @@ def _write_text(path: str, text: str) -> None:
         file.write(text)
 
 
-def _survey(folder: Path) -> dict[str, Evidence]:
+def _survey(folder: Path, before_each: Callable[[], object]) -> dict[str, Evidence]:
     """Return the evidence of everything below a folder by path; nothing for one that does not exist."""
     evidence: dict[str, Evidence] = {}
     rest = [(os.fspath(folder), "")]
@@ -115,6 +119,7 @@ def _survey(folder: Path) -> dict[str, Evidence]:
                 raise
             continue
         for entry in entries:
+            before_each()
             name = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
                 evidence[name] = []

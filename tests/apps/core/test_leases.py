@@ -112,3 +112,20 @@ def test_a_lease_that_is_released_or_void_is_free_at_once(row):
         assert leases.take(row, for_s=10)
         leases.void(row)
         assert leases.take(row, for_s=10)
+
+
+def test_work_renews_its_lease_once_it_has_taken_a_moment_and_then_at_half_its_time(
+    db, monkeypatch, django_assert_num_queries
+):
+    leases.take_named("work", holder="a", for_s=5)
+    seconds = [0.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: seconds[0])
+    with leases.kept(Lease.objects.filter(pk="work"), "a", for_s=60):
+        for now, statements in ((0.9, 0), (1.0, 1), (30.9, 0), (31.0, 1)):
+            seconds[0] = now
+            with django_assert_num_queries(statements):
+                assert list(leases.keep_for_each("x")) == ["x"]
+
+    seconds[0] = 100.0
+    with django_assert_num_queries(0):
+        leases.keep()

@@ -12,9 +12,11 @@ from compute.models import Job, Resource
 from compute.services import lost_places
 from compute.workers import observe
 from core import clock, hosts
+from core.sealed_folder import SealedFolder
 from experiments.models import Experiment
 from flows.models import Run, Step
 from flows.services import runs
+from flows.workers import advance
 from tests.factories.flows import World, newest_attempt, state_of, states
 
 FLOW = """
@@ -119,6 +121,34 @@ def test_a_run_on_two_hosts_ends(two_hosts: World, member, project, on_host):
 
     assert state_of(run) == "succeeded"
     assert drivers.driver_of(world.resources["this-machine"]) is world.drivers["this-machine"]
+
+
+def test_a_step_whose_inputs_take_long_to_look_at_is_not_taken_by_another_host(
+    two_hosts: World, member, project, on_host, monkeypatch
+):
+    run = two_hosts.start(member, project, FLOW)
+    two_hosts.turn()
+    two_hosts.turn()
+    two_hosts.drivers["this-machine"].leave(newest_attempt(run, "prep").job_name, "model.txt", b"weights")
+    two_hosts.finish(run, "prep")
+    two_hosts.turn()
+    compare, later = SealedFolder.compare, clock.monotonic() + 1000
+    with clock.frozen_at(clock.now()) as move_to:
+        start = clock.now()
+
+        def compare_slowly(sealed: SealedFolder):
+            monkeypatch.setattr(clock, "monotonic", lambda: later)
+            move_to(start + timedelta(seconds=2))
+            difference = compare(sealed)
+            move_to(start + timedelta(seconds=8))
+            with on_host("b"):
+                advance.advance_run(run.pk)
+            return difference
+
+        monkeypatch.setattr(SealedFolder, "compare", compare_slowly)
+        two_hosts.finish(run, "here")
+
+    assert states(run)["here"] == "succeeded"
 
 
 @pytest.fixture
