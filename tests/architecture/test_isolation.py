@@ -33,7 +33,6 @@ LOOPS_WITHIN_ONE_ITEM = {
     "compute.services.jobs:open_gates": "the jobs of one plan, or one job, in its transaction",
     "compute.services.jobs:withdraw_many": "the jobs of one run, in its transaction",
     "compute.services.shapes:_find_places": "asks of each resource whether one job fits there",
-    "compute.workers.parts:_apply": "the parts of one job, in its transaction",
     "compute.workers.relocation:_list_places": "the places of one job",
     "compute.workers.relocation:_move": "the places of one job",
     "compute.workers.launches:start_again": "the jobs of one resource, in its transaction",
