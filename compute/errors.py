@@ -45,6 +45,13 @@ class ResourceChanged(Conflict):
     hint = "Look at its settings again, then repeat your change."
 
 
+class OtherCluster(Conflict):
+    """What answers is another cluster, or namespace, than the one where jobs and copies of the resource are."""
+
+    code = "compute.other_cluster"
+    hint = "Attach the other one under another name."
+
+
 class TemplateExists(Conflict):
     """The resource has a template of that name."""
 

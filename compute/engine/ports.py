@@ -108,8 +108,9 @@ class ClusterEvent:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What an admin should see of a cluster besides its nodes.
+    """What an admin should see of a cluster besides its nodes, and by which it is known again.
 
+    `id` tells it from all other clusters, empty where the account may not read it; `namespace` is that of our objects.
     `trident_version` is empty where there is no Trident, or the account may not read it. `lacks` says in sentences what
     the account may not do that jobs can be without, `warnings` what else keeps jobs from some of what the cluster has.
     `events` are the newest warnings about objects in our namespace, the newest first.
@@ -123,6 +124,8 @@ class ClusterFacts:
     lacks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     events: tuple[ClusterEvent, ...] = ()
+    id: str = ""
+    namespace: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from accounts.selectors import is_site_admin
 from compute.adapters import drivers
 from compute.adapters.kinds import ResourceKind
 from compute.engine.job_spec import SourceKind
+from compute.engine.ports import ClusterFacts
 from compute.engine.states import IDLE
 from compute.errors import ResourceNotFound, ResourceUnconfined
 from compute.models import Job, Resource, ResourceSite, ResourceState, Template
@@ -85,6 +86,13 @@ def find_cluster_facts(resource: Resource) -> Mapping[str, Any] | None:
     """Return the `ClusterFacts` of a resource as they were written down; None: there are none."""
     cluster: Mapping[str, Any] | None = resource.facts.get("cluster")
     return cluster
+
+
+def is_other_cluster(resource: Resource, cluster: ClusterFacts) -> bool:
+    """Return whether a cluster, or the namespace there, is another one than a resource was, as far as that is known."""
+    known = find_cluster_facts(resource) or {}
+    pairs = ((known.get("id"), cluster.id), (known.get("namespace"), cluster.namespace))
+    return any(before and now and before != now for before, now in pairs)
 
 
 def list_cluster_warnings(resource: Resource) -> list[str]:

@@ -59,8 +59,10 @@ def write(resource: Resource, nodes: Sequence[NodeFacts], known: Sequence[Any] |
 
 
 def write_facts(resource: Resource, facts: ClusterFacts) -> None:
-    """Note what a cluster is, and when it said so."""
-    resource.facts, resource.facts_at = {**resource.facts, "cluster": asdict(facts)}, clock.now()
+    """Note what a cluster is, and when it said so. Which one it is stays known where that cannot be read any more."""
+    known = resource.facts.get("cluster", {})
+    cluster = {**asdict(facts), "id": facts.id or known.get("id", "")}
+    resource.facts, resource.facts_at = {**resource.facts, "cluster": cluster}, clock.now()
     resource.save(update_fields=["facts", "facts_at"])
 
 

@@ -14,8 +14,15 @@ from accounts.services.projects import check_name
 from compute.adapters import drivers
 from compute.adapters.kinds import Config, ConfigForm, Credentials
 from compute.adapters.local.machine import describe_machine
-from compute.engine.ports import DescribesCluster, NodeFacts
-from compute.errors import InvalidResource, ResourceChanged, ResourceExists, ResourceInUse, ResourceNotFound
+from compute.engine.ports import ClusterFacts, DescribesCluster, NodeFacts
+from compute.errors import (
+    InvalidResource,
+    OtherCluster,
+    ResourceChanged,
+    ResourceExists,
+    ResourceInUse,
+    ResourceNotFound,
+)
 from compute.models import Job, Resource, ResourceSite
 from compute.selectors import resources as resource_selectors
 from compute.services import node_reports, templates
@@ -134,8 +141,8 @@ def attach_resource(
     `sites` are the cache sites whose copies its jobs can read, the nearest first; without them this machine reads the
     local one. A storage class is tried first, unless the config has `skip_storage_probe`, which may take minutes.
 
-    Raises ResourceExists, InvalidResource, StorageUnfit, CacheSiteNotFound and ResourceUnreachable; then nothing is
-    kept.
+    Raises ResourceExists, InvalidResource, StorageUnfit, CacheSiteNotFound, ResourceUnreachable, and OtherCluster where
+    copies lie on another one that had the name before; then nothing is kept.
     """
     require_attach(actor=actor)
     check_name(name)
@@ -154,6 +161,8 @@ def attach_resource(
         if nodes is not None and not nodes:
             raise InvalidResource(f"{name} answers, but has no nodes.")
         cluster = driver.describe() if isinstance(driver, DescribesCluster) else None
+        if own_site is not None and cluster is not None:
+            _require_no_copies_elsewhere(actor, name, cluster)
         with transaction.atomic():
             _insert(actor, resource)
             if cluster is not None:
@@ -182,6 +191,20 @@ def _require_free(resource: Resource) -> None:
 
 def _name_taken(resource: Resource) -> ResourceExists:
     return ResourceExists(f"There is a compute resource called '{resource.name}' already.")
+
+
+def _require_no_copies_elsewhere(actor: Actor, name: str, cluster: ClusterFacts) -> None:
+    """Raise OtherCluster where the cache site of this name has copies on another cluster, which had the name before."""
+    for site in cache_selectors.find_sites([name]):
+        earlier = Resource.objects.filter(pk=site.cluster).first()
+        if earlier is None or not resource_selectors.is_other_cluster(earlier, cluster):
+            continue
+        lost = cache_sites.list_lost_sites(actor=actor, cluster=earlier.pk)
+        if any(each.copies for each in lost if each.name == name):
+            raise OtherCluster(
+                f"The cache site {name} has copies on another cluster or namespace, which had this name before. "
+                f"If it never comes back, give it up: `nearline compute give-up {name}`."
+            )
 
 
 def _probe_storage(actor: Actor, resource: Resource) -> dict[str, Any]:
@@ -240,7 +263,7 @@ def replace_credentials(*, actor: Actor, resource: Resource, credentials: Creden
 
     What a cluster tells of itself is read anew with them: the account may do more, or less, than the one before.
 
-    Raises InvalidResource, ResourceUnreachable, ResourceChanged and, for one that was detached meanwhile,
+    Raises InvalidResource, ResourceUnreachable, ResourceChanged, OtherCluster and, for one that was detached meanwhile,
     ResourceNotFound; then the old ones stay.
     """
     require_site_admin(actor, "replace the credentials of compute resources")
@@ -248,6 +271,11 @@ def replace_credentials(*, actor: Actor, resource: Resource, credentials: Creden
     driver = drivers.open_driver(resource, credentials)
     driver.probe()
     cluster = driver.describe() if isinstance(driver, DescribesCluster) else None
+    if cluster is not None and resource_selectors.is_other_cluster(resource, cluster):
+        raise OtherCluster(
+            f"These credentials are of another cluster than {resource.name}, or of another namespace there: its jobs "
+            "would count as lost, and its copies as gone."
+        )
     with transaction.atomic():
         resource = _lock_unchanged(resource)
         resource.credentials = drivers.encrypt(credentials)

@@ -16,7 +16,7 @@ from accounts.permissions import Actor
 from accounts.web.requests import PageRequest
 from compute.adapters.kinds import MOST_CORES, MOST_GPUS, ResourceKind
 from compute.engine.placing import PodOptions
-from compute.errors import InvalidResource, ResourceChanged, ResourceUnreachable, TemplateExists
+from compute.errors import InvalidResource, OtherCluster, ResourceChanged, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
 from compute.selectors import failures
 from compute.selectors import resources as selectors
@@ -283,7 +283,7 @@ def credentials_page(request: PageRequest, name: str) -> HttpResponse:
     if form.is_valid():
         try:
             resources.replace_credentials(actor=request.actor, resource=resource, credentials=form.read_credentials())
-        except (InvalidResource, ResourceChanged, ResourceUnreachable) as error:
+        except (InvalidResource, OtherCluster, ResourceChanged, ResourceUnreachable) as error:
             add_error(form, error)
         else:
             messages.success(request, f"{name} answers with the new credentials.")

@@ -69,6 +69,7 @@ from core.kubernetes import commands, streams
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable, KubeconfigRefused
 from core.kubernetes.gateway import Gateway, Json, Refusal
+from core.kubernetes.identity import read_cluster_id
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -193,16 +194,30 @@ class KubernetesDriver:
             with unreachable_as_ours():
                 self._lacks = checks.find_lacks(self._gateway, settings.namespace)
         closed = checks.find_closed_quotas(quota_facts, settings.gpu_resource)
+        cluster_id, unknown = self._read_id()
         return ClusterFacts(
             version=str(version.get("gitVersion", "")),
+            id=cluster_id,
+            namespace=settings.namespace,
             storage=storage.read_classes(classes or (), backend_facts, snapshot_classes),
             backends=backend_facts,
             trident_version=storage.read_trident_version(versions or ()),
             quotas=quota_facts,
             lacks=self._lacks,
-            warnings=tuple(filter(None, (self._unlabelled, *closed))),
+            warnings=tuple(filter(None, (self._unlabelled, unknown, *closed))),
             events=events.read_events(warnings or ()),
         )
+
+    def _read_id(self) -> tuple[str, str]:
+        """Return what tells the cluster from all others, or, as a sentence, that its account may not read it."""
+        with unreachable_as_ours():
+            try:
+                return read_cluster_id(self._gateway), ""
+            except Refusal as error:
+                return "", (
+                    "New credentials are not compared with the cluster, as the account may not read which one it is: "
+                    f"{error.message}"
+                )
 
     def _try_list(self, path: str, **query: Any) -> Sequence[Json] | None:
         """Return a list; None where the account may not read it. A cluster that knows nothing of the kind has none."""

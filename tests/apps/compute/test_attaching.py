@@ -10,16 +10,21 @@ from django.test import Client
 from accounts.models import AuditEntry
 from accounts.permissions import Actor
 from compute.adapters import drivers
-from compute.adapters.kinds import ConfigForm, ResourceKind, SecretField
+from compute.adapters.kinds import ConfigForm, OwnSite, ResourceKind, SecretField
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import ClusterFacts, NodeFacts
-from compute.errors import InvalidResource, ResourceChanged, ResourceNotFound
+from compute.errors import InvalidResource, OtherCluster, ResourceChanged, ResourceNotFound
 from compute.models import Resource, ResourceSite
 from compute.selectors import resources as resource_selectors
 from compute.services import resources
+from compute.workers import probes
+from core import clock
 from datasets.services import cache_sites
+from tests.contracts.cache_site import new_row
 from tests.factories.api import call
 from tests.factories.browsers import browser_of
+from tests.factories.clusters import STORAGE_CLASS, lab
+from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -37,15 +42,20 @@ class Vault:
     keys: set[str]
     meanwhile: Callable[[], object] = list
     lacks: tuple[str, ...] = ()
+    id: str = "cluster-1"
+    namespace: str = "jobs"
+    site: OwnSite | None = None
 
 
 class VaultDriver(ScriptedDriver):
     """A driver that tells of its resource what is told of a cluster."""
 
-    lacks: tuple[str, ...] = ()
+    def __init__(self, vault, *options) -> None:
+        super().__init__(*options)
+        self.vault = vault
 
     def describe(self):
-        return ClusterFacts("v1", lacks=self.lacks)
+        return ClusterFacts("v1", id=self.vault.id, namespace=self.vault.namespace, lacks=self.vault.lacks)
 
 
 class VaultForm(ConfigForm):
@@ -69,9 +79,8 @@ def vault(monkeypatch, home):
 
     def open_driver(resource, home, credentials):
         vault.meanwhile()
-        driver = VaultDriver(home / "vault", [NodeFacts("v-1", 1000, 2**30, (), {})])
+        driver = VaultDriver(vault, home / "vault", [NodeFacts("v-1", 1000, 2**30, (), {})])
         driver.is_away = credentials.get("key", "") not in vault.keys
-        driver.lacks = vault.lacks
         return driver
 
     kind = ResourceKind(
@@ -80,6 +89,7 @@ def vault(monkeypatch, home):
         check=check,
         open=open_driver,
         form=VaultForm,
+        site_of=lambda _: vault.site,
         changeable=lambda config: () if config.get("own_account") else ("region",),
     )
     monkeypatch.setitem(drivers.KINDS, "vault", kind)
@@ -213,6 +223,89 @@ def test_what_the_account_may_not_do_is_told_as_soon_as_its_credentials_are_repl
     browser.post("/compute/vault-1/credentials/", {"key": "key-1"})
 
     assert resource_selectors.list_cluster_warnings(Resource.objects.get(name="vault-1")) == []
+
+
+@pytest.mark.parametrize("other", [{"id": "cluster-2"}, {"namespace": "team"}])
+def test_credentials_of_another_cluster_or_namespace_are_refused_and_the_old_ones_stay(
+    browser, vault, site_admin, other
+):
+    browser.post("/compute/attach/", VAULT)
+    vault.keys.add("key-2")
+    for name, value in other.items():
+        setattr(vault, name, value)
+
+    page = browser.post("/compute/vault-1/credentials/", {"key": "key-2"})
+    status, problem = call(site_admin, "PATCH", "/compute/resources/vault-1", {"credentials": {"key": "key-2"}})
+
+    assert errors_of(page) == {"__all__": [f"{problem['title']} {problem['hint']}"]}
+    assert (status, problem["code"]) == (409, "compute.other_cluster")
+    assert problem["title"] == (
+        "These credentials are of another cluster than vault-1, or of another namespace there: its jobs would count as "
+        "lost, and its copies as gone."
+    )
+    assert problem["hint"] == "Attach the other one under another name."
+    row = Resource.objects.get(name="vault-1")
+    cluster = resource_selectors.find_cluster_facts(row)
+    assert (key_of("vault-1"), cluster["id"], cluster["namespace"]) == ({"key": "key-1"}, "cluster-1", "jobs")
+
+
+def test_a_resource_that_was_attached_before_clusters_were_known_learns_at_its_next_probe_which_it_is(
+    browser, vault, site_admin
+):
+    browser.post("/compute/attach/", VAULT)
+    Resource.objects.update(facts={"cluster": {"version": "v1"}}, facts_at=None)
+    row = Resource.objects.get(name="vault-1")
+    vault.id = ""  # the account may not read it yet
+    resources.replace_credentials(actor=site_admin, resource=row, credentials={"key": "key-1"})
+    vault.id = "cluster-1"
+    Resource.objects.update(facts_at=None)
+    probes.probe_resource(resource=Resource.objects.get(pk=row.pk))
+    vault.id = ""  # nor any more
+    Resource.objects.update(facts_at=None)
+    probes.probe_resource(resource=Resource.objects.get(pk=row.pk))
+    vault.id = "cluster-2"
+
+    with pytest.raises(OtherCluster):
+        resources.replace_credentials(
+            actor=site_admin, resource=Resource.objects.get(pk=row.pk), credentials={"key": "key-1"}
+        )
+
+    assert resource_selectors.find_cluster_facts(Resource.objects.get(pk=row.pk))["id"] == "cluster-1"
+
+
+def test_another_cluster_gets_no_old_name_while_the_site_of_that_name_has_copies(
+    vault, site_admin, member, project, home
+):
+    earlier = Resource.objects.create(
+        pk="res_lab", name="vault-1", kind="vault", detached_at=clock.now(), facts={"cluster": {"id": "cluster-0"}}
+    )
+    config = {"storage_class": STORAGE_CLASS, "size_bytes": 10**12}
+    vault.site = OwnSite("volume", {"resource": earlier.pk, **config})
+    attach = {
+        "actor": site_admin,
+        "name": "vault-1",
+        "kind": "vault",
+        "config": {"region": "n", "skip_storage_probe": True},
+    }
+    attach |= {"credentials": {"key": "key-1"}}
+    make_store(home / "store")
+    commit = commit_files(member, make_dataset(member, project, "digits"), {"a": b"1"})
+    with lab():
+        site = cache_sites.create_site(actor=site_admin, name="vault-1", kind="volume", config=vault.site.config)
+        copy = new_row(site, commit)
+
+        with pytest.raises(OtherCluster) as refused:
+            resources.attach_resource(**attach)
+        kept = Resource.objects.filter(detached_at=None).count()
+        copy.delete()
+        resources.attach_resource(**attach)
+
+    assert refused.value.message == (
+        "The cache site vault-1 has copies on another cluster or namespace, which had this name before. "
+        "If it never comes back, give it up: `nearline compute give-up vault-1`."
+    )
+    assert kept == 0
+    assert Resource.objects.get(detached_at=None).sites == ["vault-1"]
 
 
 def test_credentials_are_replaced_over_the_api_by_the_names_of_the_form(browser, vault, site_admin):

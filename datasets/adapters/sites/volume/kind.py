@@ -14,6 +14,7 @@ from core.kubernetes import access, provisioners
 from core.kubernetes.connections import ClusterConnection, ClusterNotAttached, open_connection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway, Json, Refusal
+from core.kubernetes.identity import read_cluster_id
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.volume.driver import VolumeSite
 from datasets.adapters.sites.volume.manifests import SNAPSHOTS
@@ -204,7 +205,7 @@ def require_sharing(site: CacheSite, source: ClusterConnection | None, reader: C
     `source` is the connection of the site, and `reader` that of the resource; None: it is on no cluster, or none.
     """
     try:
-        if source is None or reader is None or _id_of(source) != _id_of(reader):
+        if source is None or reader is None or read_cluster_id(source.gateway) != read_cluster_id(reader.gateway):
             raise InvalidCacheSite(f"The cache site {site.name} is on another cluster or host.")
         if source.namespace == reader.namespace:
             return
@@ -220,12 +221,6 @@ def require_sharing(site: CacheSite, source: ClusterConnection | None, reader: C
         raise CacheSiteUnavailable(error.message) from error
     except Refusal as error:
         raise InvalidCacheSite(f"The cluster does not tell which one it is: {error.message}") from error
-
-
-def _id_of(connection: ClusterConnection) -> str:
-    """Return what tells a cluster from all others."""
-    namespace = connection.gateway.get("/api/v1/namespaces/kube-system") or {}
-    return str(namespace.get("metadata", {}).get("uid"))
 
 
 KIND = SiteKind(

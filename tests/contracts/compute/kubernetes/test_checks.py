@@ -23,6 +23,10 @@ class FakeCluster:
         self.reviews = 0
 
     def get(self, path):
+        if path == "/api/v1/namespaces/kube-system":
+            if "namespaces" in self.forbidden:
+                raise Refusal(403, "Forbidden", "no")
+            return {"metadata": {"name": "kube-system", "uid": "u-1"}}
         return self.version if path == "/version" else {}
 
     def list(self, path, **_):
@@ -198,6 +202,21 @@ def test_what_the_account_may_not_read_is_said_and_the_rest_is_told(tmp_path):
     )
     cluster.forbidden = ()
     assert driver.describe().lacks == ()
+
+
+def test_which_cluster_it_is_is_told_or_that_the_account_may_not_read_it(tmp_path):
+    cluster = FakeCluster()
+    driver = driver_of(cluster, tmp_path)
+    facts = driver.describe()
+    cluster.forbidden = ["namespaces"]
+
+    unknown = driver.describe()
+
+    assert (facts.id, facts.namespace, facts.warnings) == ("u-1", "jobs", ())
+    assert (unknown.id, unknown.namespace) == ("", "jobs")
+    assert unknown.warnings == (
+        "New credentials are not compared with the cluster, as the account may not read which one it is: no",
+    )
 
 
 def test_a_claim_for_jobs_that_is_not_there_is_told():
