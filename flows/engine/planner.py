@@ -156,6 +156,7 @@ class Snapshot:
     `most_to_begin`); `idle` counts those, and `unread` those of them that have not begun. `to_reset` are the ended
     steps that a retry opens again (as if they were pending); they are in `steps` too. `data` says where the datasets of
     a step with several templates are, by step and template; a template whose jobs read no cache site is left out.
+    `unreadable` says why a step cannot read at a template what its parents left; one that is left out can.
     `forecasts` say what jobs of a step may expect at its templates, where these decide (`Node.uses_forecasts`);
     `forecast_fault` says why they could not be made, empty: they could.
     """
@@ -167,6 +168,7 @@ class Snapshot:
     parameters: Mapping[str, Value]
     templates: Mapping[str, TemplateNow]
     data: Mapping[tuple[str, str], DataNow] = field(default_factory=dict)
+    unreadable: Mapping[tuple[str, str], str] = field(default_factory=dict)
     forecasts: Mapping[tuple[str, str], PlaceForecast] = field(default_factory=dict)
     forecast_fault: str = ""
     is_cancelled: bool = False
@@ -521,7 +523,11 @@ class _Planner:
         left = list(range(len(node.choices))) if node.has_own_size else self._left(node, step)
         first, why, remark = self._next_usable(node, left), "", ""
         if first is None:
-            known = [number for number in left if not self._templates[node.choices[number].template].is_unknown]
+            known = [
+                number
+                for number in left
+                if not self._templates[node.choices[number].template].is_unknown and not self._unread(node, number)
+            ]
             chosen = known[-1] if known else None
         else:
             chosen, why, remark = self._prefer(node, left, first)
@@ -589,7 +595,7 @@ class _Planner:
         for number in left[left.index(first) :]:
             template, choice = self._templates[node.choices[number].template], node.choices[number]
             data = self._data(node, number)
-            if template.obstacle or data is None or data.error:
+            if data is None or self._obstacle(node, number):
                 continue
             equals.append((not template.has_capacity, _seconds(data), data.missing_bytes, number))
             if choice.has_own_wait and _seconds(data) <= choice.wait_s:
@@ -670,7 +676,10 @@ class _Planner:
         """Return why a step cannot start at a template; empty when it can."""
         data = self._data(node, choice)
         refusal = f"cannot get its data: {data.error}" if data is not None and data.error else ""
-        return self._templates[node.choices[choice].template].obstacle or refusal
+        return self._templates[node.choices[choice].template].obstacle or self._unread(node, choice) or refusal
+
+    def _unread(self, node: Node, choice: int) -> str:
+        return self._snapshot.unreadable.get((node.key, node.choices[choice].template), "")
 
     def _skipped(self, node: Node, left: Sequence[int], end: int | None) -> tuple[Tried, ...]:
         """Return those that are left out up to `end` (None: all) because something keeps them from serving."""

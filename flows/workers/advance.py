@@ -19,11 +19,12 @@ from core.prepared import prepared
 from experiments.workers import harvest
 from flows.engine import planner
 from flows.engine.states import STEP_ENDS, AttemptState
-from flows.engine.transitions import Bring, Finish, Remind
+from flows.engine.transitions import Bring, Finish, Remind, Start, Supersede
 from flows.errors import LeaseLost
 from flows.models import Run, Step
 from flows.selectors import failures, specs
 from flows.workers import apply, handover, known_runs, next_data, snapshots, staging
+from flows.workers.job_specs import JobSpecs
 from flows.workers.snapshots import Ended, News
 
 # For what takes longer than usual: forecasts, a store that is away, and reading the logs of many jobs.
@@ -79,8 +80,15 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
     ended = _settle(run, news)
     loaded = snapshots.load(run, now, news, ended)
     transitions = planner.plan(loaded.snapshot, now)
+    specs_of_jobs = None
+    if any(isinstance(transition, Start | Supersede) for transition in transitions):
+        specs_of_jobs = JobSpecs(loaded)
+        while (unreadable := specs_of_jobs.find_unreadable(transitions)).keys() - loaded.snapshot.unreadable.keys():
+            loaded = snapshots.with_unreadable(loaded, unreadable)
+            transitions = planner.plan(loaded.snapshot, now)
     if planner.goes_further(loaded.snapshot, transitions):
-        loaded = snapshots.load(run, now, news, ended, is_further=True)
+        further = snapshots.load(run, now, news, ended, is_further=True)
+        loaded = snapshots.with_unreadable(further, loaded.snapshot.unreadable)
         transitions = planner.plan(loaded.snapshot, now)
     if refused := staging.bring_ahead(run, loaded, transitions, keep_lease):
         loaded = snapshots.with_refusals(loaded, refused)
@@ -103,6 +111,7 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
         looks_again=bool(news.go_on_after),
         looks_again_on_change=has_data,
         look_at=look_at,
+        specs=specs_of_jobs,
     )
     return news.go_on_after if looks_again else None
 

@@ -47,6 +47,7 @@ from flows.engine.transitions import (
 from flows.errors import LeaseLost
 from flows.models import Attempt, AttemptInput, Run, RunEvent, Step
 from flows.workers import job_specs, known_runs, next_data
+from flows.workers.job_specs import JobSpecs
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
@@ -69,6 +70,7 @@ def apply(
     looks_again: bool = False,
     looks_again_on_change: bool = False,
     look_at: datetime | None = None,
+    specs: JobSpecs | None = None,
 ) -> bool:
     """Write a plan, and release the lease; or keep it and return True, if the run is to be looked at again.
 
@@ -76,7 +78,7 @@ def apply(
     anything but reminders changed. At `look_at` it is looked at, news or not; None: only on news. Raises LeaseLost, and
     then nothing is written.
     """
-    writer = _Writer(loaded, now, look_at)
+    writer = _Writer(loaded, now, look_at, specs)
     for transition in transitions:
         writer.note(transition)
     writer.prepare()
@@ -166,8 +168,11 @@ def _fence(run_id: str, token: str) -> None:
 class _Writer:
     """Collects what to write, so that many equal changes become one statement, and one event each."""
 
-    def __init__(self, loaded: Loaded, now: datetime, look_at: datetime | None = None) -> None:
+    def __init__(
+        self, loaded: Loaded, now: datetime, look_at: datetime | None = None, specs: JobSpecs | None = None
+    ) -> None:
         self._loaded = loaded
+        self._known_specs = specs
         self._look_at = look_at
         self._run = loaded.run
         self._now = now
@@ -244,8 +249,8 @@ class _Writer:
                 yield step.key, StepState(step.state), StepState(change["state"])
 
     @cached_property
-    def _specs(self) -> job_specs.JobSpecs:
-        return job_specs.JobSpecs(self._loaded)
+    def _specs(self) -> JobSpecs:
+        return self._known_specs or JobSpecs(self._loaded)
 
     # --- what each transition means
 

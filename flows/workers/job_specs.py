@@ -1,18 +1,19 @@
 """What an attempt's job is told: command, parameters, datasets, its parents' outputs and measurements, the code."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from compute.selectors import jobs as job_selectors
 from compute.selectors import outputs as output_selectors
 from compute.selectors import templates
-from compute.selectors.states import JobState
+from compute.selectors.states import JobState, OutputState
 from compute.services.jobs import HostFolder, JobSpec, Mount, Placing, Tree, parts_variables, source_from_json
 from core import hosts
 from flows.engine import expressions, names
 from flows.engine.expressions import Value
 from flows.engine.spec import StepSpec
+from flows.engine.transitions import Start, Supersede, Transition
 from flows.models import Attempt, AttemptInput, Step
 from flows.selectors import specs
 from flows.workers import code, handover
@@ -33,7 +34,9 @@ class JobSpecs:
         self._graph = loaded.snapshot.graph
         bundle = loaded.run.version.bundle
         self._code = Mount("code", code.get_tree(loaded.run.project_id, bundle)) if bundle else None
+        self._steps = loaded.steps
         self._outputs: dict[str, Mapping[int, _Output]] = {}
+        self._found: dict[tuple[str, str], Mapping[int, tuple[_Output, HostFolder | Tree | None]]] = {}
         self._variables: dict[str, Mapping[str, str]] = {}
         self._newest: dict[str, Sequence[NewestAttempt]] = {}
 
@@ -41,6 +44,18 @@ class JobSpecs:
         """Find what a step's inputs are. Called before a transaction, which then waits for no files."""
         for parent in self._specs[key].after:
             self._outputs_of(parent)
+
+    def find_unreadable(self, transitions: Iterable[Transition]) -> dict[tuple[str, str], str]:
+        """Return why steps that are to begin cannot read what their parents left, by step and template."""
+        starts = [each.start if isinstance(each, Supersede) else each for each in transitions]
+        places = {(self._steps[each.step_id].key, each.template) for each in starts if isinstance(each, Start)}
+        return {
+            (key, template): f"cannot read what '{parent}' left: {output.why_missing.removesuffix('.')}"
+            for key, template in sorted(places)
+            for parent in self._specs[key].after
+            for output, source in self._sources(parent, template).values()
+            if source is None and output.why_missing
+        }
 
     def build(self, step: Step, attempt: Attempt, inputs: Sequence[AttemptInput]) -> JobSpec:
         """Return what the attempt's job is told. Of its inputs only those that are staged can be mounted."""
@@ -129,9 +144,16 @@ class JobSpecs:
     def _inputs(self, parent: str, template: str) -> Iterator[Mount]:
         """Yield the parent's output; of a grid, and of parts, that of each instance under its index."""
         is_fan = self._specs[parent].is_fan
-        for index, output in self._outputs_of(parent).items():
-            if source := output.source_for(self._templates[template]):
+        for index, (_, source) in self._sources(parent, template).items():
+            if source is not None:
                 yield Mount(f"{parent}/{index}" if is_fan else parent, source)
+
+    def _sources(self, parent: str, template: str) -> Mapping[int, tuple["_Output", HostFolder | Tree | None]]:
+        """Return the parent's outputs by index, and from where jobs of a template read each."""
+        if (parent, template) not in self._found:
+            outputs, place = self._outputs_of(parent), self._templates[template]
+            self._found[parent, template] = {index: (each, each.source_for(place)) for index, each in outputs.items()}
+        return self._found[parent, template]
 
     def _outputs_of(self, parent: str) -> Mapping[int, "_Output"]:
         """Return what the newest attempts left, by index.
@@ -177,3 +199,11 @@ class _Output:
         if self.folder is not None and templates.reads_folders(template, self.job.resource.host):
             return self.folder
         return output_selectors.find_trees([self.job.pk]).get(self.job.pk)
+
+    @property
+    def why_missing(self) -> str:
+        """Why there is no output where it cannot be read; empty where the job left no file that is stored."""
+        job = self.job
+        if job.resource.is_simulated or (job.output_state == OutputState.STORED and not job.output_root):
+            return ""
+        return job.output_error or ("It has been deleted." if job.output_root else "It is not stored.")

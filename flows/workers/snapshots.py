@@ -214,6 +214,12 @@ def with_refusals(loaded: Loaded, refused: Mapping[tuple[str, str], str]) -> Loa
     return replace(loaded, snapshot=replace(loaded.snapshot, data=data))
 
 
+def with_unreadable(loaded: Loaded, unreadable: Mapping[tuple[str, str], str]) -> Loaded:
+    """Return the same with the reasons why steps cannot read what their parents left, by step and template."""
+    known = {**loaded.snapshot.unreadable, **unreadable}
+    return replace(loaded, snapshot=replace(loaded.snapshot, unreadable=known))
+
+
 def around_next(loaded: Loaded, steps: Sequence[Step]) -> tuple[Snapshot, Loaded]:
     """Return what decides where steps would begin whose parents still run, and the same with their rows at hand."""
     now = tuple(_step_now(step, None) for step in steps)

@@ -37,6 +37,15 @@ steps:
 """
 
 
+UNREAD = """
+flow: f
+steps:
+- {name: prep, command: c, compute: [this-machine.small]}
+- {name: gate, command: c, compute: [this-machine.small]}
+- {name: there, command: c, after: [prep, gate], compute: [PLACES]}
+- {name: last, command: c, after: [there], compute: [this-machine.small]}
+"""
+
 GIVEN_UP = """
 flow: f
 steps:
@@ -58,7 +67,7 @@ def two_hosts(db, settings, tmp_path, on_host) -> World:
 
 
 def input_of(run, step: str) -> dict:
-    (mount,) = newest_attempt(run, step).job.spec["inputs"]
+    mount, *_ = newest_attempt(run, step).job.spec["inputs"]
     return mount["source"]
 
 
@@ -264,6 +273,36 @@ def test_a_run_with_a_step_whose_host_is_given_up_ends_when_it_is_cancelled(
 
     assert Run.objects.get().has_ended
     assert states(run)["after"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("places", "ends"),
+    [
+        ("lab-k8s.small", {"prep": "succeeded", "there": "failed", "last": "skipped"}),
+        ("lab-k8s.small, this-machine.small", {"prep": "succeeded", "there": "running", "last": "pending"}),
+    ],
+)
+def test_a_step_does_not_start_where_it_cannot_read_what_its_parent_left(world: World, member, project, places, ends):
+    world.add_resource("lab-k8s", world.drivers["lab"].root / "k8s", kind="kubernetes")
+    run = world.start(member, project, UNREAD.replace("PLACES", places))
+    world.turn()
+    world.turn()
+    name = newest_attempt(run, "prep").job_name
+    world.drivers["this-machine"].leave(name, "model.txt", b"weights")
+    world.finish(run, "prep")
+    world.turn()
+    Job.objects.filter(name=name).update(output_root="", output_state="failed", output_error="The disk is full.")
+    world.finish(run, "gate")
+    world.turn()
+
+    del (now := states(run))["gate"]
+    assert now == ends
+    if ends["there"] == "failed":
+        assert Step.objects.get(run=run, key="there").reason == (
+            "None of its templates can run it: lab-k8s.small cannot read what 'prep' left: The disk is full."
+        )
+    else:
+        assert input_of(run, "there")["kind"] == "host_folder"
 
 
 def test_what_is_stored_of_a_step_whose_host_is_given_up_is_read_in_a_retry(
