@@ -36,7 +36,7 @@ class JobSpecs:
         self._code = Mount("code", code.get_tree(loaded.run.project_id, bundle)) if bundle else None
         self._steps = loaded.steps
         self._outputs: dict[str, Mapping[int, _Output]] = {}
-        self._found: dict[tuple[str, str], Mapping[int, tuple[_Output, HostFolder | Tree | None]]] = {}
+        self._origins: dict[tuple[str, str], Mapping[int, tuple[_Output, HostFolder | Tree | None]]] = {}
         self._variables: dict[str, Mapping[str, str]] = {}
         self._newest: dict[str, Sequence[NewestAttempt]] = {}
 
@@ -150,10 +150,10 @@ class JobSpecs:
 
     def _sources(self, parent: str, template: str) -> Mapping[int, tuple["_Output", HostFolder | Tree | None]]:
         """Return the parent's outputs by index, and from where jobs of a template read each."""
-        if (parent, template) not in self._found:
+        if (parent, template) not in self._origins:
             outputs, place = self._outputs_of(parent), self._templates[template]
-            self._found[parent, template] = {index: (each, each.source_for(place)) for index, each in outputs.items()}
-        return self._found[parent, template]
+            self._origins[parent, template] = {index: (each, each.source_for(place)) for index, each in outputs.items()}
+        return self._origins[parent, template]
 
     def _outputs_of(self, parent: str) -> Mapping[int, "_Output"]:
         """Return what the newest attempts left, by index.

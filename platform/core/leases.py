@@ -41,7 +41,7 @@ class _Kept:
     due_at: float = field(default_factory=lambda: clock.monotonic() + _MOMENT_S)
 
 
-_kept: ContextVar[_Kept | None] = ContextVar("kept", default=None)
+_lease_at_work: ContextVar[_Kept | None] = ContextVar("kept", default=None)
 
 
 def new_token() -> str:
@@ -86,16 +86,16 @@ def kept(rows: QuerySet[M], token: str, *, for_s: float) -> Iterator[None]:
 
     What is over within a moment renews nothing.
     """
-    outer = _kept.set(_Kept(lambda: renew(rows, token, for_s=for_s), for_s / 2))
+    outer = _lease_at_work.set(_Kept(lambda: renew(rows, token, for_s=for_s), for_s / 2))
     try:
         yield
     finally:
-        _kept.reset(outer)
+        _lease_at_work.reset(outer)
 
 
 def keep() -> None:
     """Renew the lease under which this thread works, if that is due. Called again and again by what may take long."""
-    if (held := _kept.get()) is not None and clock.monotonic() >= held.due_at:
+    if (held := _lease_at_work.get()) is not None and clock.monotonic() >= held.due_at:
         held.due_at = clock.monotonic() + held.every_s
         held.renew()
 

@@ -53,7 +53,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "experiments.workers.harvest:_logs_of": "pairs the rows of one batch with their jobs, and does no more",
     "experiments.workers.harvest:read_late": "pairs rows that were read with their jobs; what is done for each is isolated",
     "experiments.workers.harvest:_write_records": "one batch of logs, in its transaction",
-    "flows.workers.handover:_is_spread": "the templates of one run, of which it asks what is in their rows",
+    "flows.workers.handover:_find_read_in_store": "the templates of one run, of which it asks what is in their rows",
     "scheduler.workers.apply:_evict": "the workloads of one batch, in its transaction",
     "flows.workers.snapshots:_inputs": "the attempts of one run",
     "flows.workers.snapshots:_stored_forecasts": "the attempts of one run",
