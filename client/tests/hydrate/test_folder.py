@@ -6,6 +6,7 @@ import pytest
 
 from client.tests.hydrate.packed import MTIME_NS, Packs
 from nearline.content.errors import BadPath
+from nearline.content.packs import MAX_BLOB_BYTES
 from nearline.content.retry import Failure, RetryPolicy
 from nearline.hydrate.engine import hydrate
 from nearline.hydrate.folder import Existing, FolderTarget
@@ -164,3 +165,26 @@ def test_more_folders_than_are_kept_open_are_filled(packs, root):
     fill(packs, root, packs.add(files))
 
     assert {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("file")} == files
+
+
+def test_what_is_exchanged_stays_until_the_right_file_takes_its_place(root):
+    files = {"large": bytes(MAX_BLOB_BYTES + 1), "small": b"1", "to": "small"}
+    seen = []
+
+    def look(data):
+        seen.append(((root / "large").stat().st_size, (root / "small").stat().st_size, str((root / "to").readlink())))
+        return data
+
+    packs = Packs(look)
+    root.mkdir()
+    for name in ("large", "small"):
+        (root / name).write_bytes(b"wrong")
+    (root / "to").symlink_to("large")
+
+    fill(packs, root, packs.add(files), existing=Existing.EXCHANGE)
+
+    assert seen[0] == (5, 5, "large")
+    assert {name: (root / name).read_bytes() for name in ("large", "small", "to")} == {
+        "large": files["large"], "small": b"1", "to": b"1"
+    }  # fmt: skip
+    assert sorted(path.name for path in root.iterdir()) == ["large", "small", "to"]

@@ -203,6 +203,24 @@ def test_damage_is_named_and_healed(server, pod, volume):
     assert contents(files) == FILES
 
 
+def test_jobs_that_read_a_copy_have_each_of_its_files_while_it_is_healed(server, pod, volume):
+    server.commit(FILES)
+    pod("fill", volume)
+    files = volume / "files"
+    open_for_writing(files)
+    damaged = {**FILES, "a/one": b"x" * 9000}
+    (files / "a/one").write_bytes(damaged["a/one"])
+    seen = []
+    server.dataset.store.fail("get", *[lambda: seen.append(visible(files))] * 50)
+
+    _, noted = pod("verify", volume)
+
+    assert noted["files"] == [["a/one", "changed", []]]
+    assert seen[-1] == damaged  # as its pack is asked for
+    assert contents(files) == FILES
+    assert not (files / ".nearline").exists()
+
+
 def test_of_a_part_the_others_are_only_looked_at(server, pod, volume):
     server.commit({"a": b"1" * 100})
     pod("fill", volume)

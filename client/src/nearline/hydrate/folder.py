@@ -34,12 +34,14 @@ class Existing(Enum):
     """What to do where a path of the tree is there already.
 
     REFUSE: it is an error. KEEP: it is kept if it is right, which costs reading it, and an error if not. REPLACE: it is
-    kept if it is right, and replaced if not. What is kept gets the mode and time of its entry.
+    kept if it is right, and replaced if not. EXCHANGE: as REPLACE, but what is wrong stays until the right file takes
+    its place: somebody reads the folder meanwhile. What is kept gets the mode and time of its entry.
     """
 
     REFUSE = "refuse"
     KEEP = "keep"
     REPLACE = "replace"
+    EXCHANGE = "exchange"
 
 
 class FolderTarget:
@@ -104,10 +106,10 @@ class FolderTarget:
         """Create a file with the content, mode and time of its entry."""
         with self._naming(entry.path):
             folder, name = self._parent_of(entry.path)
-            if not self._appear_whole:
+            if not self._appear_whole and self._existing is not Existing.EXCHANGE:
                 self._write_new(folder, name, entry, content)
                 return
-            hidden, hidden_file = self._folders.open(_HIDDEN_FOLDER), hidden_name(entry).encode()
+            hidden, hidden_file = self._have_hidden_folder(), hidden_name(entry).encode()
             self._write_new(hidden, hidden_file, entry, content)
             os.rename(hidden_file, name, src_dir_fd=hidden.descriptor, dst_dir_fd=folder.descriptor)
 
@@ -127,6 +129,9 @@ class FolderTarget:
                 self._set_mode_and_time(descriptor, entry)
             folder, name = self._parent_of(entry.path)
             source = hidden_name(entry)
+            if self._existing is Existing.EXCHANGE:
+                os.rename(source, name, src_dir_fd=hidden_folder.descriptor, dst_dir_fd=folder.descriptor)
+                return True
             self._create(
                 folder,
                 name,
@@ -146,9 +151,14 @@ class FolderTarget:
         check_target(entry.path, entry.target)
         with self._naming(entry.path):
             folder, name = self._parent_of(entry.path)
-            os.symlink(entry.target, name, dir_fd=folder.descriptor)
+            place, link = folder, name
+            if self._existing is Existing.EXCHANGE:
+                place, link = self._have_hidden_folder(), hidden_name(entry).encode()
+            self._create(place, link, partial(os.symlink, entry.target, link))
             times = (entry.mtime_ns, entry.mtime_ns)
-            os.utime(name, ns=times, dir_fd=folder.descriptor, follow_symlinks=False)
+            os.utime(link, ns=times, dir_fd=place.descriptor, follow_symlinks=False)
+            if place is not folder:
+                os.rename(link, name, src_dir_fd=place.descriptor, dst_dir_fd=folder.descriptor)
 
     def finish(self) -> None:
         """Remove the folder of hidden files and close the folders to writing."""
@@ -195,7 +205,7 @@ class FolderTarget:
         try:
             return create(dir_fd=folder.descriptor)
         except FileExistsError:
-            if self._existing is not Existing.REPLACE:
+            if self._existing not in (Existing.REPLACE, Existing.EXCHANGE):
                 raise
             # A process that lost its right to this folder had begun the same file.
             os.unlink(name, dir_fd=folder.descriptor)
@@ -225,6 +235,10 @@ class FolderTarget:
         """Return the open folder of a path and the name of the path in it."""
         parent, _, name = path.rpartition(b"/")
         return self._folders.open(parent), name
+
+    def _have_hidden_folder(self) -> "_OpenFolder":
+        self._make_folder(_HIDDEN_FOLDER)
+        return self._folders.open(_HIDDEN_FOLDER)
 
     def _open_hidden_files(self) -> tuple["_OpenFolder", "HiddenFiles"]:
         folder = self._folders.open(_HIDDEN_FOLDER)

@@ -223,7 +223,7 @@ class Copy:
             cloned = begun["base"] if begun["root"] == task.root else None
         _write(self._folder / FILLING, {"root": task.root, "base": cloned})
         (self._folder / READY).unlink(missing_ok=True)
-        target = VolumeTarget(self._files, appear_whole=True)
+        target = VolumeTarget(self._files)
         target.prepare([])
         entries = self._list_entries(task.root)
         if shares:
@@ -257,7 +257,7 @@ class Copy:
         if (filled := self._read_filled(task, number, count)) is not None:
             self._reporter.totals = filled
             return filled
-        target = VolumeTarget(self._files, appear_whole=True, is_shared=True)
+        target = VolumeTarget(self._files, is_shared=True)
         target.prepare([])
         division = divide(self._list_entries(task.root), count)
         entries: Iterator[Entry] = filter(
@@ -276,7 +276,7 @@ class Copy:
 
         Of a file that other copies of a `pool` have too, they get the healed one.
         """
-        target = VolumeTarget(self._files, part=part)
+        target = VolumeTarget(self._files, part=part, is_ready=True)
         target.prepare([])
         self._hydrate(target, self._list_entries(task.root))
         strays = self._seal(task, target)

@@ -57,14 +57,16 @@ def is_in_part(entry: Entry, part: tuple[int, int]) -> bool:
 class VolumeTarget(FolderTarget):
     """The folder of a copy. It notes what was there and was not as the commit says, and which of it has other names.
 
-    Files of which `must_read` says no are taken to be right when their size, time and mode are. Where it `is_shared`,
-    others write to it meanwhile, so its folders stay open.
+    Files outside of a `part` are taken to be right when their size, time and mode are. Where it `is_shared`, others
+    write to it meanwhile, so its folders stay open. What is wrong in one that `is_ready` stays until it is replaced:
+    jobs read it.
     """
 
     def __init__(
-        self, root: Path, *, part: tuple[int, int] | None = None, appear_whole: bool = False, is_shared: bool = False
+        self, root: Path, *, part: tuple[int, int] | None = None, is_ready: bool = False, is_shared: bool = False
     ) -> None:
-        super().__init__(root, read_only=True, existing=Existing.REPLACE, appear_whole=appear_whole)
+        existing = Existing.EXCHANGE if is_ready else Existing.REPLACE
+        super().__init__(root, read_only=True, existing=existing, appear_whole=not is_ready)
         self._top = os.fsencode(root)
         self._part = part
         self._is_shared = is_shared
