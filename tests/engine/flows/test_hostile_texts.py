@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core import globs, units
 from core.errors import InvalidInput
-from experiments.engine import columns, filters
+from experiments.engine import filters, recorded
 from experiments.errors import InvalidFilter
 from flows.engine import checks, expressions
 from flows.errors import InvalidExpression
@@ -32,7 +32,7 @@ def test_a_condition_that_cannot_be_read_is_refused(text):
 
 
 def test_digits_that_are_no_number_are_a_text():
-    assert columns.number_of("1" * columns.MAX_TEXT + "x") is None
+    assert recorded.number_of("1" * recorded.MAX_TEXT + "x") is None
 
 
 @pytest.mark.parametrize("parse", [units.parse_bytes, units.parse_duration])
