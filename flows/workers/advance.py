@@ -19,13 +19,13 @@ from core.prepared import prepared
 from experiments.workers import harvest
 from flows.engine import planner
 from flows.engine.states import STEP_ENDS, AttemptState
-from flows.engine.transitions import Bring, Finish, Remind, Start, Supersede
+from flows.engine.transitions import Bring, Finish, Remind, Start, Supersede, Transition
 from flows.errors import LeaseLost
 from flows.models import Run, Step
 from flows.selectors import failures, specs
 from flows.workers import apply, handover, known_runs, next_data, snapshots, staging
 from flows.workers.job_specs import JobSpecs
-from flows.workers.snapshots import Ended, News
+from flows.workers.snapshots import Ended, Loaded, News
 
 # For what takes longer than usual: forecasts, a store that is away, and reading the logs of many jobs.
 _LONG_LEASE_S, _MANY_LOGS = 60.0, 20
@@ -78,18 +78,7 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
     if snapshots.may_forecast(run) or len(news.ended_jobs) > _MANY_LOGS:
         keep_lease()
     ended = _settle(run, news)
-    loaded = snapshots.load(run, now, news, ended)
-    transitions = planner.plan(loaded.snapshot, now)
-    specs_of_jobs = None
-    if any(isinstance(transition, Start | Supersede) for transition in transitions):
-        specs_of_jobs = JobSpecs(loaded)
-        while (unreadable := specs_of_jobs.find_unreadable(transitions)).keys() - loaded.snapshot.unreadable.keys():
-            loaded = snapshots.with_unreadable(loaded, unreadable)
-            transitions = planner.plan(loaded.snapshot, now)
-    if planner.goes_further(loaded.snapshot, transitions):
-        further = snapshots.load(run, now, news, ended, is_further=True)
-        loaded = snapshots.with_unreadable(further, loaded.snapshot.unreadable)
-        transitions = planner.plan(loaded.snapshot, now)
+    loaded, transitions, specs_of_jobs = _plan(run, now, news, ended)
     if refused := staging.bring_ahead(run, loaded, transitions, keep_lease):
         loaded = snapshots.with_refusals(loaded, refused)
         transitions = planner.plan(loaded.snapshot, now)
@@ -114,6 +103,30 @@ def _advance_once(run: Run, token: str, after: str = "") -> str | None:
         specs=specs_of_jobs,
     )
     return news.go_on_after if looks_again else None
+
+
+def _plan(run: Run, now: datetime, news: News, ended: Ended) -> tuple[Loaded, list[Transition], JobSpecs | None]:
+    """Return a plan whose consequences are all followed, with what it is made of and what its jobs are told.
+
+    A step that cannot read at a template what its parents left goes elsewhere, or fails.
+    """
+    loaded, is_further = snapshots.load(run, now, news, ended), False
+    specs_of_jobs: JobSpecs | None = None
+    while True:
+        transitions = planner.plan(loaded.snapshot, now)
+        known = loaded.snapshot.unreadable
+        if not is_further and planner.goes_further(loaded.snapshot, transitions):
+            is_further, specs_of_jobs = True, None
+            further = snapshots.load(run, now, news, ended, is_further=True)
+            loaded = snapshots.with_unreadable(further, known)
+            continue
+        if not any(isinstance(transition, Start | Supersede) for transition in transitions):
+            return loaded, transitions, specs_of_jobs
+        specs_of_jobs = specs_of_jobs or JobSpecs(loaded)
+        unreadable = specs_of_jobs.find_unreadable(transitions)
+        if unreadable.keys() <= known.keys():
+            return loaded, transitions, specs_of_jobs
+        loaded = snapshots.with_unreadable(loaded, unreadable)
 
 
 def _settle(run: Run, news: News) -> Ended:
