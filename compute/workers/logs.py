@@ -135,8 +135,10 @@ def _read_pieces(job: Job) -> Iterator[_Piece]:
 
 def _is_last(job: Job, chunk: LogChunk) -> bool:
     """Whether nothing follows a chunk at the end of what there is of a log."""
-    if not job.has_ended or chunk.is_complete or job.started_at is None or job.state == JobState.LOST:
-        return job.has_ended
+    if not job.has_ended:
+        return False
+    if chunk.is_complete or job.started_at is None or job.state == JobState.LOST:
+        return True
     return clock.now() - (job.finished_at or job.started_at) >= _REST_WITHIN
 
 
